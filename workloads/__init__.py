@@ -1,0 +1,6 @@
+"""Everything that touches torch: workloads, their timing, and the process that runs them.
+
+Only torch and the standard library are imported here, and torch only inside functions or in
+modules that the runner loads after it has said hello, so that the package works in any
+environment that has torch and lists its catalogue in one that has not.
+"""

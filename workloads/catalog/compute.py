@@ -1,0 +1,65 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.protocol import Check
+from workloads.workload import Case, one_of, whole, workload
+
+if TYPE_CHECKING:
+    from workloads.place import Place
+
+TOLERANCES = {"float64": 1e-12, "float32": 1e-4, "tf32": 5e-3, "float16": 5e-3, "bfloat16": 4e-2}
+"""Of the largest error over the largest entry: the unit round-off times a small multiple that
+covers the growth over sums of up to 65 536 terms with random signs."""
+CHECKED_ROWS = 64
+
+
+def matmul_precision(on: Place, dtype: str) -> str:
+    """The precision of the multiplications: TF32 for float32 where that is allowed."""
+    import torch
+
+    if dtype == "float32" and on.type == "cuda" and torch.backends.cuda.matmul.allow_tf32:
+        return "tf32"
+    return dtype
+
+
+@workload(
+    group="compute",
+    title="square matrix product",
+    about="Multiplies two n x n matrices of normally distributed numbers (cuBLAS on a GPU, MKL or "
+    "its like on the CPU).",
+    look_for="The share of the limit: large products come near it, small ones wait for memory or "
+    "for Python. Rows of the product are checked against float64 on the CPU.",
+)
+def matmul(
+    on: Place,
+    n: Annotated[int, whole(1, 65_536, "rows and columns")] = 2048,
+    dtype: Annotated[
+        str, one_of(("float32", "bfloat16", "float16", "float64"), "of the numbers")
+    ] = "float32",
+) -> Case:
+    import torch
+
+    from workloads import flop
+    from workloads.checks import against_float64
+    from workloads.place import DTYPES
+
+    on.require(3 * n * n * DTYPES[dtype].itemsize, f"three {n} x {n} matrices of {dtype}")
+    a, b = on.randn(n, n, dtype=dtype), on.randn(n, n, dtype=dtype)
+
+    def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
+        return a @ b
+
+    precision = matmul_precision(on, dtype)
+
+    def check() -> Check:
+        rows = min(n, CHECKED_ROWS)
+        reference = a[:rows].cpu().double() @ b.cpu().double()
+        what = f"{rows} rows of the product, in float64 on the CPU"
+        return against_float64(timed()[:rows], reference, TOLERANCES[precision], what)
+
+    meta = torch.empty(n, n, device="meta")
+    operations = flop.count(lambda: timed(meta, meta))
+    return Case(timed, flop=operations, precision=precision, check=check)

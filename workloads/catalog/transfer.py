@@ -1,0 +1,57 @@
+"""Copies between the host and a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.protocol import Figure
+from workloads.workload import Case, Measure, one_of, whole, workload
+
+if TYPE_CHECKING:
+    from workloads.place import Place
+
+
+@workload(
+    group="transfer",
+    title="host to device and back",
+    about="Copies a tensor to the device and back again; on the CPU, its twin: a plain copy in "
+    "host memory. The rate counts each byte once per crossing.",
+    look_for="Pinned memory against pageable: a pageable copy passes through the driver's staging "
+    "buffer. On the CPU the copy reads and writes each byte, so its rate counts both.",
+    devices=("cpu", "cuda", "mps"),
+)
+def transfer(
+    on: Place,
+    mib: Annotated[int, whole(1, 65_536, "size of the tensor, MiB")] = 64,
+    memory: Annotated[str, one_of(("pinned", "pageable"), "host memory")] = "pinned",
+) -> Case:
+    import torch
+
+    size = mib * 2**20
+    on.require(2 * size, f"a {mib} MiB tensor and its copy")
+    host = on.host_randn(size // 4)
+    if on.type == "cpu":
+        copy = torch.empty_like(host)
+
+        return Case(lambda: copy.copy_(host), clock="wall", byte=2 * size)
+
+    pinned = memory == "pinned" and on.type == "cuda"
+    if pinned:
+        host = host.pin_memory()
+    back = torch.empty_like(host, pin_memory=pinned)
+    there = torch.empty_like(host, device=on.device)
+
+    def timed() -> object:
+        there.copy_(host, non_blocking=True)
+        return back.copy_(there, non_blocking=True)
+
+    def figures(measure: Measure, _median: float) -> Mapping[str, Figure]:
+        to_device = measure(lambda: there.copy_(host, non_blocking=True))
+        to_host = measure(lambda: back.copy_(there, non_blocking=True))
+        return {
+            "to_device": Figure(size / to_device, "byte/s", "host to device alone, wall clock"),
+            "to_host": Figure(size / to_host, "byte/s", "device to host alone, wall clock"),
+        }
+
+    return Case(timed, clock="wall", byte=2 * size, byte_limit="pcie", figures=figures)

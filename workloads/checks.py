@@ -1,0 +1,23 @@
+"""Hold a result against the same computed on the CPU in float64."""
+
+from __future__ import annotations
+
+import torch
+
+from workloads.protocol import Check
+
+
+def against_float64(
+    result: torch.Tensor, reference: torch.Tensor, tolerance: float, what: str
+) -> Check:
+    """The largest difference over the largest entry of the reference.
+
+    Args:
+        result: of any device and precision.
+        reference: float64, on the CPU, of the same shape.
+        tolerance: of the relative error.
+        what: was compared, for the reader.
+    """
+    difference = (result.detach().cpu().double() - reference).abs().max()
+    error = float(difference / reference.abs().max())
+    return Check(error <= tolerance, error, tolerance, what)

@@ -1,0 +1,270 @@
+"""Run one workload on one device and say everything about it: the runner's main job."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+
+from workloads import environment, flags, limits, memory, timing
+from workloads.clocks import Clock, clock_for
+from workloads.place import Place
+from workloads.protocol import Figure, Limit, Rates, Run, RunResult, Setting, Timing
+from workloads.timing import Cancelled, Control
+from workloads.workload import Case, ParameterError, Skip, Workload, complete, registered
+
+FAULT_S = 1e-6
+"""What one minor page fault costs, roughly: 11 ms for 6242 of them were measured."""
+LAUNCH_BOUND = 0.8
+NOISY_IQR = 0.10
+"""torch.utils.benchmark warns from here on."""
+ABOVE_LIMIT = 1.03
+"""Beyond the error of the limit itself."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A workload ready to be timed."""
+
+    case: Case
+    clock: Clock
+    place: Place
+    parameters: dict[str, Setting]
+
+
+def lookup(name: str) -> Workload:
+    """A workload by name.
+
+    Raises:
+        ParameterError: there is none; the text names those there are.
+    """
+    known = registered()
+    if name not in known:
+        raise ParameterError(f"no workload {name!r}: one of {', '.join(known)}")
+    return known[name]
+
+
+@contextmanager
+def prepared(
+    name: str, device: str, given: Mapping[str, Setting], settings: Mapping[str, bool]
+) -> Iterator[Prepared]:
+    """Prepare a workload under the given flags, and let go of its data afterwards.
+
+    Raises:
+        Skip: it cannot run here.
+        ParameterError: a name or value that is not allowed.
+        ValueError: an unknown flag.
+        RuntimeError: what torch says.
+    """
+    workload = lookup(name)
+    parameters = complete(workload.info, given)
+    target = torch.device(device)
+    if target.type not in workload.info.devices:
+        raise Skip(f"runs on {', '.join(workload.info.devices)} only")
+    if target.type == "cuda" and os.environ.get("CUDA_LAUNCH_BLOCKING") not in (None, "", "0"):
+        raise Skip(
+            "CUDA_LAUNCH_BLOCKING is set: each launch waits, so no time would hold; unset it"
+        )
+    flags.apply(settings)
+    place, clock = Place(device), clock_for(target)
+    with on_device(target):
+        _start_libraries(place, clock)
+        memory.reset_peaks(target)
+        case = workload.prepare(place, **parameters)
+        try:
+            yield Prepared(case, clock, place, parameters)
+        finally:
+            del case
+            gc.collect()
+
+
+@contextmanager
+def on_device(target: torch.device) -> Iterator[None]:
+    """Make a CUDA device the current one, so that events and streams are its own."""
+    if target.type == "cuda":
+        with torch.cuda.device(target):
+            yield
+    else:
+        yield
+
+
+def _start_libraries(place: Place, clock: Clock) -> None:
+    """A small product, so that the first call holds no start of context, BLAS or thread pool."""
+    small = place.randn(48, 48)
+    _ = small @ small
+    clock.synchronize()
+
+
+def run(request: Run, control: Control) -> RunResult:
+    """Run a workload; whatever happens to it becomes part of the result."""
+    result = RunResult(
+        id=request.id,
+        workload=request.workload,
+        device=request.device,
+        parameters=request.parameters,
+        flags=request.flags,
+        status="failed",
+        started_at=time.time(),
+    )
+    try:
+        result = _run(request, control, result)
+    except Skip as skip:
+        result = replace(result, status="skipped", reason=str(skip))
+    except Cancelled:
+        result = replace(result, status="cancelled", reason="cancelled before the first block")
+    except ParameterError as error:
+        result = replace(result, reason=str(error))
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        result = replace(result, reason=f"out of memory: {_first_line(error)}", trace=_trace())
+    except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
+        reason = f"{type(error).__name__}: {_first_line(error)}"
+        result = replace(result, reason=reason, trace=_trace())
+    return replace(result, ended_at=time.time())
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _trace() -> str:
+    return traceback.format_exc(limit=-20)
+
+
+def _run(request: Run, control: Control, result: RunResult) -> RunResult:
+    control.report("preparing")
+    with prepared(request.workload, request.device, request.parameters, request.flags) as ready:
+        case = ready.case
+        result = replace(result, parameters=ready.parameters)
+        plan = timing.PLANS[request.budget]
+        measured, cancelled = timing.measure(case.timed, ready.clock, case.clock, plan, control)
+        peak, unavailable = memory.peaks(ready.place.device)
+        rates, limit = _rates(case, measured, ready.place.device, unavailable)
+        result = replace(
+            result,
+            status="cancelled" if cancelled else "ok",
+            reason="cancelled; what was measured is kept" if cancelled else None,
+            time=measured,
+            rates=rates,
+            limit=limit,
+            memory=peak,
+            warnings=_warnings(measured, limit),
+            unavailable=_absent_times(measured, unavailable),
+        )
+        if cancelled or request.time_only:
+            return result
+        return _conclude(result, ready, control)
+
+
+def _conclude(result: RunResult, ready: Prepared, control: Control) -> RunResult:
+    """Check the result and read the figures, after the time is taken."""
+    case, clock = ready.case, ready.clock
+    assert result.time is not None
+    median = result.time.median_s
+    try:
+        if case.check is not None:
+            control.report("checking")
+            check = case.check()
+            result = replace(result, check=check)
+            if not check.passed:
+                reason = f"wrong result: error {check.error:.2g} above {check.tolerance:.2g}"
+                result = replace(
+                    result, status="failed", reason=f"{reason}, against {check.against}"
+                )
+        if case.figures is not None:
+            control.report("figures")
+
+            def measure(call: Callable[[], object]) -> float:
+                return timing.quick_median(call, clock)
+
+            figures = dict(case.figures(measure, median))
+            result = replace(
+                result, figures=figures, warnings=(*result.warnings, *_odd(figures, result))
+            )
+    except Cancelled:
+        return replace(result, status="cancelled", reason="cancelled after the time was taken")
+    return result
+
+
+def _rates(
+    case: Case, measured: Timing, device: torch.device, unavailable: dict[str, str]
+) -> tuple[Rates, Limit | None]:
+    seconds = measured.median_s
+
+    def per_second(count: int | None) -> float | None:
+        return None if count is None or seconds <= 0 else count / seconds
+
+    rates = Rates(per_second(case.flop), per_second(case.byte), per_second(case.item))
+    for name, rate in (
+        ("flop_per_s", rates.flop_per_s),
+        ("byte_per_s", rates.byte_per_s),
+        ("item_per_s", rates.item_per_s),
+    ):
+        if rate is None:
+            unavailable[f"rates.{name}"] = "this workload does not count them"
+    limit = None
+    if device.type == "cpu":
+        unavailable["limit"] = "no limit is known for this CPU"
+        return rates, None
+    described = environment.device(device)
+    if rates.flop_per_s is not None and case.precision is not None:
+        limit = limits.compute_limit(described, case.precision, rates.flop_per_s)
+    elif rates.byte_per_s is not None and case.byte_limit is not None:
+        limit = limits.bandwidth_limit(described, case.byte_limit, rates.byte_per_s)
+    if limit is None:
+        unavailable["limit"] = f"no limit is known for this workload on {described.name}"
+    return rates, limit
+
+
+def _absent_times(measured: Timing, unavailable: dict[str, str]) -> dict[str, str]:
+    if measured.ci95_s is None:
+        unavailable["time.ci95_s"] = "an interval needs six blocks"
+    if measured.p95_s is None:
+        unavailable["time.p95_s"] = f"needs {timing.P95_CALLS} calls timed one by one"
+    if measured.device_median_s is None:
+        reason = "this device has no timed events"
+        unavailable |= {"time.device_median_s": reason, "time.enqueue_s": reason}
+    return unavailable
+
+
+def _warnings(measured: Timing, limit: Limit | None) -> tuple[str, ...]:
+    warnings = []
+    faults = measured.faults_per_call or 0.0
+    if faults * FAULT_S > 0.01 * measured.median_s:
+        warnings.append(f"{faults:.0f} page faults per call are part of the time")
+    if measured.device_median_s and measured.enqueue_s:
+        share = measured.enqueue_s / measured.device_median_s
+        if share >= LAUNCH_BOUND:
+            warnings.append(f"launch-bound: launching takes {share:.0%} of the time")
+    spread = (measured.q3_s - measured.q1_s) / measured.median_s if measured.median_s else 0.0
+    if spread > NOISY_IQR:
+        warnings.append(f"the quartiles lie {spread:.0%} apart: the machine was not quiet")
+    if limit is not None and limit.fraction > ABOVE_LIMIT:
+        warnings.append(
+            f"{limit.fraction:.0%} of the limit is impossible: do not believe this figure"
+        )
+    return tuple(warnings)
+
+
+def _odd(figures: Mapping[str, Figure], result: RunResult) -> tuple[str, ...]:
+    """A naive rate above the hardware's limit proves that it is wrong; say so."""
+    implied = figures.get("naive_flop_per_s")
+    if result.limit is None or implied is None or not isinstance(implied.value, float):
+        return ()
+    share = implied.value / result.limit.value
+    if share <= 1:
+        return ()
+    return (f"the naive rate is {share:.1f} times the {result.limit.name} limit: impossible",)
+
+
+def is_device_lost(result: RunResult) -> bool:
+    """Whether a CUDA error has left the context unusable, as all but out of memory do."""
+    text = f"{result.reason}\n{result.trace}"
+    return result.status == "failed" and (
+        "CUDA error" in text or "AcceleratorError" in text or "device-side assert" in text
+    )

@@ -1,0 +1,176 @@
+"""What the runner has been asked to do, as tasks for a worker, one after the other. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from workloads import comparison
+from workloads.comparison import ArmSample, Pair
+from workloads.protocol import (
+    Compare,
+    Compared,
+    Comparison,
+    Event,
+    Figure,
+    Finished,
+    Progress,
+    Run,
+    RunResult,
+    Status,
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One request to a worker."""
+
+    request: Run | Compare
+    fresh: bool = False
+    """In a process that has run nothing yet."""
+
+
+class Job(Protocol):
+    """A run or a comparison."""
+
+    id: str
+    done: bool
+
+    def next_task(self) -> Task:
+        """What to do next; asked only while the job is not done."""
+
+    def take(self, event: Event) -> Event | None:
+        """What to tell the front end about an event of the worker, if anything."""
+
+    def end(self, status: Status, reason: str) -> Event:
+        """End it from outside; what was measured is kept."""
+
+
+class RunJob:
+    """One run: a single task."""
+
+    def __init__(self, request: Run) -> None:
+        self.id = request.id
+        self.done = False
+        self._request = request
+        self._progress: Progress | None = None
+
+    def next_task(self) -> Task:
+        """The run itself."""
+        return Task(self._request)
+
+    def take(self, event: Event) -> Event | None:
+        """Pass everything on."""
+        if isinstance(event, Progress):
+            self._progress = event
+        self.done = isinstance(event, Finished)
+        return event
+
+    def end(self, status: Status, reason: str) -> Event:
+        """The estimate so far is all that is left of a worker that had to be ended."""
+        self.done = True
+        figures = {}
+        if self._progress is not None and self._progress.estimate_s is not None:
+            about = f"of {self._progress.blocks} blocks, when it ended"
+            figures["median_so_far"] = Figure(self._progress.estimate_s, "s", about)
+        request = self._request
+        return Finished(
+            RunResult(
+                id=request.id,
+                workload=request.workload,
+                device=request.device,
+                parameters=request.parameters,
+                flags=request.flags,
+                status=status,
+                reason=reason,
+                figures=figures,
+                unavailable={"time": "the process ended before the measurement did"},
+            )
+        )
+
+
+class BlocksJob:
+    """A comparison inside one worker: a single task."""
+
+    def __init__(self, request: Compare) -> None:
+        self.id = request.id
+        self.done = False
+        self._request = request
+        self._latest = comparison.summarise(
+            request, [], fresh_process=False, parameters=request.parameters
+        )
+
+    def next_task(self) -> Task:
+        """The comparison itself."""
+        return Task(self._request)
+
+    def take(self, event: Event) -> Event | None:
+        """Pass everything on."""
+        if isinstance(event, Compared):
+            self._latest = event.comparison
+            self.done = event.done
+        return event
+
+    def end(self, status: Status, reason: str) -> Event:
+        """The pairs so far."""
+        self.done = True
+        return Compared(replace(self._latest, status=status, reason=reason), done=True)
+
+
+class ProcessesJob:
+    """A comparison with a fresh process for each arm of each pair."""
+
+    def __init__(self, request: Compare) -> None:
+        self.id = request.id
+        self.done = False
+        self._request = request
+        self._parameters = dict(request.parameters)
+        self._pairs: list[Pair] = []
+        self._open: dict[int, ArmSample] = {}
+
+    def _arm(self) -> int:
+        first, second = comparison.order(len(self._pairs))
+        return second if self._open else first
+
+    def next_task(self) -> Task:
+        """A short run with the setting whose turn it is."""
+        request = self._request
+        setting = {request.flag: request.settings[self._arm()]}
+        run = Run(
+            request.id,
+            request.workload,
+            request.device,
+            request.parameters,
+            {**request.flags, **setting},
+            "quick",
+            time_only=True,
+        )
+        return Task(run, fresh=True)
+
+    def take(self, event: Event) -> Event | None:
+        """Turn the runs into pairs, and their progress into that of the comparison."""
+        if isinstance(event, Progress):
+            return replace(event, blocks=len(self._pairs))
+        if not isinstance(event, Finished):
+            return event
+        result = event.result
+        if result.status != "ok" or result.time is None:
+            return self.end(result.status, result.reason or "no time was taken")
+        self._parameters = result.parameters
+        self._open[self._arm()] = ArmSample(result.time.median_s, result.time.first_call_s)
+        if len(self._open) < 2:
+            return None
+        self._pairs.append(Pair(self._open[0], self._open[1]))
+        self._open = {}
+        self.done = len(self._pairs) == comparison.pairs_wanted(self._request, True)
+        return Compared(self._so_far(), self.done)
+
+    def end(self, status: Status, reason: str) -> Event:
+        """The whole pairs so far."""
+        self.done = True
+        return Compared(replace(self._so_far(), status=status, reason=reason), done=True)
+
+    def _so_far(self) -> Comparison:
+        return comparison.summarise(
+            self._request, self._pairs, fresh_process=True, parameters=self._parameters
+        )

@@ -1,0 +1,185 @@
+"""Start and end the processes that use torch.
+
+Where forking is safe (Linux), torch is imported once here and never used, and each process is a
+fork that is ready in milliseconds. Elsewhere each one starts Python anew.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from workloads import process, wire
+from workloads.process import Channel
+from workloads.protocol import EVENTS, Environment
+
+CAN_FORK = sys.platform == "linux"
+PROBE_S = 60.0
+_BOOTSTRAP = str(Path(__file__).with_name("bootstrap.py"))
+
+
+@dataclass
+class Child:
+    """A process we started, and the channel to it."""
+
+    pid: int
+    channel: Channel
+    ending: str | None = None
+    """Why we asked it to end; ``None`` while it should live."""
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to it and to what it started."""
+        for send in (os.killpg, os.kill):
+            try:
+                send(self.pid, number)
+            except (ProcessLookupError, PermissionError):
+                # It has ended, or has not made its group yet: then the pid alone is right.
+                continue
+            else:
+                return
+
+    def reap(self, patience: float) -> int | None:
+        """The wait status, or ``None`` if it has not ended within ``patience`` seconds."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                return 0
+            if pid:
+                return status
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.005)
+
+    def close(self) -> None:
+        """Close the channel's descriptors."""
+        os.close(self.channel.reading)
+        os.close(self.channel.writing)
+
+
+class Nursery:
+    """Starts children in one environment.
+
+    Args:
+        malloc: what ``keep_freed_memory`` said here; a fork inherits it.
+        private: descriptors that no child may keep.
+    """
+
+    def __init__(self, malloc: str, private: tuple[int, ...]) -> None:
+        self._malloc = malloc
+        self._private = private
+        self._hide_cuda = False
+
+    def worker(self) -> Child:
+        """A process that runs workloads."""
+
+        def target(reading: int, writing: int) -> None:
+            from workloads.worker import work
+
+            work(reading, writing)
+
+        return self._start("worker", target)
+
+    def look_around(self) -> Environment:
+        """The environment, as a process of its own sees it.
+
+        Raises:
+            RuntimeError: torch could not look even at the CPU; the text says why.
+        """
+        environment, problem = self._probe()
+        if environment is not None:
+            return environment
+        self._hide_cuda = True
+        environment, again = self._probe()
+        if environment is None:
+            raise RuntimeError(f"{problem}; without CUDA: {again}")
+        reason = f"CUDA is left out: looking at its devices failed: {problem}"
+        return replace(environment, unavailable={**environment.unavailable, "devices": reason})
+
+    def _probe(self) -> tuple[Environment | None, str]:
+        def target(_reading: int, writing: int) -> None:
+            from workloads.probe import probe
+
+            probe(writing, self._malloc)
+
+        child = self._start("probe", target)
+        line, deadline = b"", time.monotonic() + PROBE_S
+        while not line.endswith(b"\n") and time.monotonic() < deadline:
+            ready, _, _ = select.select([child.channel.reading], [], [], 1.0)
+            if ready:
+                chunk = os.read(child.channel.reading, 65_536)
+                if not chunk:
+                    break
+                line += chunk
+        child.close()
+        status = child.reap(1.0)
+        if status is None:
+            child.signal(signal.SIGKILL)
+            child.reap(1.0)
+        try:
+            return wire.decode(line, (Environment,)), ""
+        except wire.WireError:
+            if status is None:
+                return None, f"no answer within {PROBE_S:g} s"
+            return None, process.exit_in_words(status)
+
+    def _start(self, mode: str, target: Callable[[int, int], None]) -> Child:
+        down_out, down_in = os.pipe()
+        up_out, up_in = os.pipe()
+        inherited = (down_in, up_out, *self._private)
+        if CAN_FORK:
+            pid = self._fork(target, down_out, up_in, inherited)
+        else:
+            pid = self._spawn(mode, down_out, up_in)
+        os.close(down_out)
+        os.close(up_in)
+        return Child(pid, Channel(up_out, down_in, EVENTS))
+
+    def _fork(
+        self,
+        target: Callable[[int, int], None],
+        reading: int,
+        writing: int,
+        inherited: tuple[int, ...],
+    ) -> int:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            return pid
+        status = 1
+        try:
+            for descriptor in inherited:
+                os.close(descriptor)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            process.die_with_parent(parent, signal.SIGKILL)
+            if self._hide_cuda:
+                os.environ["CUDA_VISIBLE_DEVICES"] = ""
+            target(reading, writing)
+            status = 0
+        except BaseException:  # noqa: BLE001 (a fork must never return into its parent's code)
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+    def _spawn(self, mode: str, reading: int, writing: int) -> int:
+        environment = dict(os.environ)
+        if self._hide_cuda:
+            environment["CUDA_VISIBLE_DEVICES"] = ""
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, _BOOTSTRAP, mode],
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, reading, 0),
+                (os.POSIX_SPAWN_DUP2, writing, 1),
+            ],
+        )

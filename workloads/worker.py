@@ -1,0 +1,167 @@
+"""The process that runs workloads and holds their memory; it is replaced when it must be.
+
+It takes one request at a time from its parent and says how it goes. Between blocks it looks for a
+cancel; while nothing runs it waits.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import torch
+
+from workloads import catalog, execute, interleave, memory
+from workloads.process import Channel
+from workloads.protocol import (
+    REQUESTS,
+    Cancel,
+    Compare,
+    Compared,
+    Comparison,
+    Emptied,
+    EmptyCache,
+    Finished,
+    Phase,
+    Progress,
+    Rejected,
+    ResetPeaks,
+    Run,
+    Shutdown,
+)
+from workloads.timing import Cancelled, Control
+
+__all__ = ["work"]
+_ = catalog  # importing it declares the workloads
+
+PROGRESS_S = 0.2
+MEMORY_S = 0.5
+
+
+class Reporter(Control):
+    """Sends progress and memory figures, not too often, and looks for a cancel."""
+
+    def __init__(self, worker: Worker, request: Run | Compare) -> None:
+        self._worker = worker
+        self._request = request
+        self._began = time.monotonic()
+        self._phase: Phase | None = None
+        self._told = self._sampled = -1e9
+
+    def report(
+        self,
+        phase: Phase,
+        blocks: int = 0,
+        estimate_s: float | None = None,
+        half_width: float | None = None,
+        remaining_s: float | None = None,
+    ) -> None:
+        """See the base class; sends at once when the phase changes."""
+        now = time.monotonic()
+        if phase != self._phase or now - self._told >= PROGRESS_S:
+            self._phase, self._told = phase, now
+            self._worker.channel.send(
+                Progress(
+                    self._request.id,
+                    phase,
+                    now - self._began,
+                    self._request.device,
+                    blocks,
+                    estimate_s,
+                    half_width,
+                    remaining_s,
+                )
+            )
+        if now - self._sampled >= MEMORY_S:
+            self._sampled = now
+            self._worker.tell_memory()
+        if self._worker.cancel_came(self._request.id):
+            raise Cancelled
+
+
+class Worker:
+    """Answers requests until told to stop or until its parent closes the channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self._waiting: list[object] = []
+
+    def work(self) -> None:
+        """Serve requests, one after the other."""
+        self.tell_memory()
+        while True:
+            message = self._next()
+            if message is None or isinstance(message, Shutdown):
+                return
+            if not self._serve(message):
+                return
+
+    def _next(self) -> object | None:
+        while not self._waiting:
+            if self.channel.ended:
+                return None
+            self._waiting += self.channel.receive(None)
+        return self._waiting.pop(0)
+
+    def _serve(self, message: object) -> bool:
+        """Do one request; ``False`` when this process is of no more use."""
+        usable = True
+        if isinstance(message, Run):
+            result = execute.run(message, Reporter(self, message))
+            self.tell_memory()
+            self.channel.send(Finished(result))
+            usable = not execute.is_device_lost(result)
+        elif isinstance(message, Compare):
+            comparison = interleave.compare(message, Reporter(self, message), self._tell_pair)
+            self.tell_memory()
+            self.channel.send(Compared(comparison, done=True))
+        elif isinstance(message, EmptyCache):
+            self._empty_cache(message)
+        elif isinstance(message, ResetPeaks):
+            memory.reset_peaks(torch.device(message.device))
+            self.tell_memory()
+        # A Cancel that comes when nothing runs is late, and means nothing.
+        return usable
+
+    def _tell_pair(self, comparison: Comparison) -> None:
+        self.channel.send(Compared(comparison, done=False))
+
+    def _empty_cache(self, message: EmptyCache) -> None:
+        try:
+            freed = memory.empty_cache(torch.device(message.device))
+        except RuntimeError as error:
+            reason = f"{message.device}: the cache was not returned: {error}"
+            self.channel.send(Rejected("", reason))
+            return
+        self.channel.send(Emptied(message.device, freed))
+        self.tell_memory()
+
+    def cancel_came(self, run_id: str) -> bool:
+        """Whether a cancel of this run has arrived; keeps what else has for later."""
+        self._waiting += self.channel.receive(0.0)
+        cancels = [item for item in self._waiting if isinstance(item, Cancel)]
+        self._waiting = [item for item in self._waiting if not isinstance(item, Cancel)]
+        return any(item.id in ("", run_id) for item in cancels) or self.channel.ended
+
+    def tell_memory(self) -> None:
+        """Send the allocator's figures of each CUDA device that was used, and the heap's."""
+        self.channel.send(memory.host_heap())
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            for index in range(torch.cuda.device_count()):
+                figures = memory.torch_memory(torch.device("cuda", index))
+                if figures is not None and figures.reserved_peak > 0:
+                    self.channel.send(figures)
+
+
+def work(reading: int, writing: int) -> None:
+    """Run a worker over a pair of file descriptors until it ends."""
+    # A worker has its own group, so that what a workload starts can be ended with it.
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        Worker(Channel(reading, writing, REQUESTS)).work()
+    except BrokenPipeError:
+        # The parent is gone; there is nobody to tell.
+        return

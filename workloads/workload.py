@@ -1,0 +1,203 @@
+"""How a workload is declared, and the registry of those declared. No torch at import.
+
+A workload is a function that prepares its data on a device and returns a :class:`Case`::
+
+    @workload(group="compute", title="square matrix product", about="…", look_for="…")
+    def matmul(on: Place, n: Annotated[int, whole(1, 65536, "rows")] = 2048) -> Case:
+        a, b = on.randn(n, n), on.randn(n, n)
+
+        def timed() -> object:
+            return a @ b
+
+        return Case(timed, flop=2 * n**3)
+
+Its parameters are its arguments: the default is the argument's, what is allowed stands in the
+annotation. The nested function ``timed`` is what is timed, and its source is what is shown.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from workloads.protocol import Check, Figure, ParameterInfo, Setting, WorkloadInfo
+
+Measure = Callable[[Callable[[], object]], float]
+"""Times a callable in short and returns its median, seconds."""
+
+
+class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
+    """Raised by a workload that cannot run here; the text is the need that is not met."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one parameter may be set to."""
+
+    about: str
+    choices: tuple[Setting, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+def whole(minimum: int, maximum: int, about: str) -> Rule:
+    """A whole number from ``minimum`` to ``maximum``, both included."""
+    return Rule(about, minimum=minimum, maximum=maximum)
+
+
+def one_of(choices: tuple[Setting, ...], about: str) -> Rule:
+    """One of the values listed."""
+    return Rule(about, choices=choices)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload prepared on a device: what to time and how to read the time."""
+
+    timed: Callable[[], object]
+    clock: Literal["device", "wall"] = "device"
+    """``device`` for kernels and copies, ``wall`` where the host's work belongs to it."""
+    flop: int | None = None
+    """Floating-point operations of one call; a multiply-add counts as two."""
+    byte: int | None = None
+    """Bytes that one call must move at the least, reads and writes."""
+    item: int | None = None
+    """Samples that one call works through."""
+    precision: str | None = None
+    """Of the multiplications, for the limit: float64, float32, tf32, float16 or bfloat16."""
+    byte_limit: Literal["memory", "pcie"] | None = None
+    """Which bandwidth the bytes are held against."""
+    check: Callable[[], Check] | None = None
+    figures: Callable[[Measure, float], Mapping[str, Figure]] | None = None
+    """Further figures, given a short timer and the median already measured."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A declared workload."""
+
+    info: WorkloadInfo
+    prepare: Callable[..., Case]
+
+
+_registry: dict[str, Workload] = {}
+
+Prepare = TypeVar("Prepare", bound=Callable[..., Case])
+
+
+def workload(
+    *,
+    group: str,
+    title: str,
+    about: str,
+    look_for: str,
+    devices: tuple[str, ...] = ("cpu", "cuda", "mps"),
+) -> Callable[[Prepare], Prepare]:
+    """Register the decorated function as a workload under its own name.
+
+    Raises:
+        ValueError: the name is taken, a parameter has no :class:`Rule` or no default, or there is
+            no nested function ``timed``.
+    """
+
+    def register(prepare: Prepare) -> Prepare:
+        name = prepare.__name__
+        if name in _registry:
+            raise ValueError(f"workload {name}: the name is taken")
+        info = WorkloadInfo(
+            name=name,
+            group=group,
+            title=title,
+            about=about,
+            look_for=look_for,
+            parameters=_parameters(name, prepare),
+            devices=devices,
+            code=_timed_source(name, prepare),
+        )
+        _registry[name] = Workload(info, prepare)
+        return prepare
+
+    return register
+
+
+def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo, ...]:
+    # The first argument is the place; its class needs torch, its parameters do not.
+    arguments = list(inspect.signature(prepare).parameters.values())[1:]
+    hints = typing.get_type_hints(prepare, localns={"Place": object}, include_extras=True)
+    infos = []
+    for argument in arguments:
+        metadata = getattr(hints.get(argument.name), "__metadata__", ())
+        rule = next((item for item in metadata if isinstance(item, Rule)), None)
+        if rule is None or argument.default is inspect.Parameter.empty:
+            raise ValueError(f"workload {name}: {argument.name} needs a rule and a default")
+        infos.append(
+            ParameterInfo(
+                argument.name,
+                argument.default,
+                rule.about,
+                rule.choices,
+                rule.minimum,
+                rule.maximum,
+            )
+        )
+    return tuple(infos)
+
+
+def _timed_source(name: str, prepare: Callable[..., Case]) -> str:
+    source = textwrap.dedent(inspect.getsource(prepare))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name == "timed":
+            first, last = node.body[0].lineno, node.end_lineno
+            return textwrap.dedent("\n".join(source.splitlines()[first - 1 : last]))
+    raise ValueError(f"workload {name}: no nested function named timed")
+
+
+def registered() -> dict[str, Workload]:
+    """The workloads by name, in the order of declaration."""
+    return dict(_registry)
+
+
+class ParameterError(ValueError):
+    """A parameter that is not known or not allowed; the text names what is."""
+
+
+def complete(info: WorkloadInfo, given: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The given parameters checked, the others at their defaults.
+
+    Raises:
+        ParameterError: a name or a value that the workload does not allow.
+    """
+    known = {parameter.name: parameter for parameter in info.parameters}
+    for name in given:
+        if name not in known:
+            raise ParameterError(
+                f"{info.name} has no parameter {name!r}: it takes {', '.join(known) or 'none'}"
+            )
+    return {
+        name: checked(info.name, parameter, given[name]) if name in given else parameter.default
+        for name, parameter in known.items()
+    }
+
+
+def checked(workload_name: str, parameter: ParameterInfo, value: Setting) -> Setting:
+    """The value, if the parameter may be set to it.
+
+    Raises:
+        ParameterError: it may not.
+    """
+    where = f"{workload_name}: {parameter.name}={value}"
+    if parameter.choices:
+        if value in parameter.choices:
+            return value
+        raise ParameterError(f"{where}: one of {', '.join(map(str, parameter.choices))}")
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ParameterError(f"{where}: a whole number")
+    low, high = parameter.minimum, parameter.maximum
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise ParameterError(f"{where}: from {low} to {high}")
+    return value
