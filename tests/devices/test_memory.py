@@ -1,0 +1,103 @@
+"""Device memory: versions, what the driver keeps, devices that have none of their own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.devices.conftest import Start
+from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
+from tui.devices.memory import UNIFIED, device_memory
+from tui.devices.messages import DeviceMemory
+from tui.devices.query import Code, absent
+
+HOST = 128 * 1024 * MIB
+H200 = Gpu(total=1000 * MIB, reserved=100 * MIB, used=300 * MIB)
+V2 = "nvmlDeviceGetMemoryInfo_v2"
+
+
+def test_t15_version_2_counts_the_drivers_part_apart(monitor: Start) -> None:
+    (device,) = monitor(Scenario(devices=(H200,))).until(lambda s: s.devices).devices
+
+    assert device.memory == DeviceMemory(1000 * MIB, 300 * MIB, 600 * MIB, 100 * MIB)
+
+
+@pytest.mark.parametrize("code", [Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH])
+def test_t15_version_1_counts_it_within_used_and_says_so(monitor: Start, code: Code) -> None:
+    scenario = Scenario(devices=(H200,)).returns(V2, code=code)
+    (device,) = monitor(scenario).until(lambda s: s.devices).devices
+
+    assert device.memory == DeviceMemory(1000 * MIB, 400 * MIB, 600 * MIB, None)
+    assert "part of used" in device.unavailable["memory.driver_reserved"]
+
+
+def test_t13_a_gb10_shares_the_hosts_memory(monitor: Start) -> None:
+    gpu = Gpu(name="NVIDIA GB10", processes=(Proc(pid=4_194_305, memory=3 * MIB),))
+    scenario = Scenario(devices=(gpu,))
+    for name in (V2, "nvmlDeviceGetMemoryInfo"):
+        scenario = scenario.returns(name, code=Code.NOT_SUPPORTED)
+    (device,) = monitor(scenario).until(lambda s: s.devices).devices
+
+    assert device.memory == DeviceMemory(None, None, None, None, unified=True)
+    assert device.unavailable["memory.total"] == UNIFIED
+    # Its processes' values are all that there is to sum.
+    assert device.processes is not None
+    assert device.processes[0].memory == 3 * MIB
+
+
+def test_t14_a_total_that_is_the_hosts_is_no_memory_of_the_device(monitor: Start) -> None:
+    gpu = Gpu(total=psutil.virtual_memory().total, reserved=0)
+    (device,) = monitor(Scenario(devices=(gpu,))).until(lambda s: s.devices).devices
+
+    assert device.memory.unified
+    assert device.memory.total is None
+
+
+def info(total: int, used: int = 0) -> Any:
+    return SimpleNamespace(total=total, used=used, free=total - used, reserved=0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "name", "mig", "unified"),
+    [
+        pytest.param(info(0), "NVIDIA Thor", False, True, id="T13-total-is-zero"),
+        pytest.param(info(HOST), "NVIDIA A100", False, True, id="T14-exactly-the-hosts"),
+        pytest.param(info(HOST - 99), "NVIDIA GB10", False, True, id="T14-nearly-and-by-name"),
+        pytest.param(info(HOST - 99), "NVIDIA A100", False, False, id="nearly-by-chance"),
+        pytest.param(info(HOST // 2), "NVIDIA GB10", False, False, id="half-of-the-hosts"),
+        pytest.param(absent(Code.NOT_SUPPORTED), "Orin (nvgpu)", False, True, id="T13-by-name"),
+        pytest.param(absent(Code.NOT_SUPPORTED), "NVIDIA H200", False, False, id="cannot-be-told"),
+        pytest.param(absent(Code.NOT_SUPPORTED), "NVIDIA GB10", True, False, id="under-MIG"),
+        pytest.param(absent(Code.TIMEOUT), "NVIDIA GB10", False, False, id="another-failure"),
+        pytest.param(info(5), "NVIDIA GB1000", False, False, id="a-name-that-begins-alike"),
+    ],
+)
+def test_unified_memory_is_told_by_name_and_size(
+    answer: Any, name: str, mig: bool, unified: bool
+) -> None:
+    figures, reasons = device_memory(answer, name=name, mig=mig, host_total=HOST)
+
+    assert figures.unified is unified
+    assert (UNIFIED in reasons.values()) is unified
+
+
+@given(st.integers(1, 2**40), st.integers(0, 2**40), st.integers(0, 2**40))
+def test_slices_never_count_a_byte_twice(total: int, used: int, reserved: int) -> None:
+    used %= total
+    reserved %= total - used
+    answer = SimpleNamespace(
+        total=total, used=used, reserved=reserved, free=total - used - reserved
+    )
+
+    figures, reasons = device_memory(answer, name="NVIDIA H200", mig=False, host_total=HOST + 1)
+
+    assert reasons == {}
+    assert figures.used is not None
+    assert figures.free is not None
+    assert figures.driver_reserved is not None
+    assert figures.used + figures.free + figures.driver_reserved == figures.total

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.devices import throttle
+
+masks = st.integers(0, 2**64 - 1)
+known = st.sets(st.sampled_from(sorted(throttle.REASONS.values())))
+
+
+@given(masks)
+def test_no_bit_is_dropped_on_the_way_to_words_and_back(mask: int) -> None:
+    assert throttle.mask(throttle.names(mask)) == mask
+    assert len(throttle.names(mask)) == mask.bit_count()
+
+
+@given(known)
+def test_known_reasons_survive_the_way_to_bits_and_back(reasons: set[str]) -> None:
+    assert set(throttle.names(throttle.mask(reasons))) == reasons
+
+
+@given(masks, masks)
+def test_a_reason_is_told_by_its_bit_alone_whatever_else_is_set(one: int, other: int) -> None:
+    assert set(throttle.names(one | other)) == {*throttle.names(one), *throttle.names(other)}
+
+
+def test_an_unknown_bit_keeps_its_number() -> None:
+    assert throttle.names(1 << 40 | 0x4) == ("sw_power_cap", "bit 0x10000000000")
+
+
+def test_a_word_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown clocks event reason"):
+        throttle.mask(["tired"])
+
+
+def test_the_words_are_those_of_the_installed_binding() -> None:
+    pynvml = pytest.importorskip("pynvml")
+    for name, bit in {
+        "GpuIdle": "idle",
+        "ApplicationsClocksSetting": "applications_clocks_setting",
+        "SwPowerCap": "sw_power_cap",
+        "HwSlowdown": "hw_slowdown",
+        "SyncBoost": "sync_boost",
+        "SwThermalSlowdown": "sw_thermal_slowdown",
+        "HwThermalSlowdown": "hw_thermal_slowdown",
+        "HwPowerBrakeSlowdown": "hw_power_brake_slowdown",
+        "DisplayClockSetting": "display_clock_setting",
+    }.items():
+        assert throttle.names(getattr(pynvml, f"nvmlClocksEventReason{name}")) == (bit,)

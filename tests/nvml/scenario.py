@@ -1,0 +1,228 @@
+"""What the scripted NVML says: devices, their figures, and when which call goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from tui.devices.query import Code
+
+MIB = 1024 * 1024
+
+Kind = Literal["compute", "graphics", "mps"]
+Crash = Literal["abort", "segv"]
+_KINDS: dict[Kind, int] = {"compute": 0, "graphics": 1, "mps": 2}
+_CRASHES: dict[Crash, int] = {"abort": 1, "segv": 2}
+
+
+def _hex(text: str | bytes) -> str:
+    return (text.encode() if isinstance(text, str) else text).hex() or "-"
+
+
+@dataclass(frozen=True)
+class Proc:
+    """An entry of a process list; ``memory`` in bytes, ``None`` for NVML's "not available"."""
+
+    pid: int
+    memory: int | None = 512 * MIB
+    kind: Kind = "compute"
+    gpu_instance: int = 0xFFFFFFFF
+    compute_instance: int = 0xFFFFFFFF
+
+    def lines(self) -> list[str]:
+        memory = "-" if self.memory is None else str(self.memory)
+        # Read with %d: NVML's "none" is written as -1.
+        instances = [_signed(self.gpu_instance), _signed(self.compute_instance)]
+        return [f"process {_KINDS[self.kind]} {self.pid} {memory} {instances[0]} {instances[1]}"]
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A MIG instance of a GPU, in one of 8 slots."""
+
+    uuid: str
+    slot: int = 0
+    name: str | bytes = "NVIDIA H200 MIG 1g.18gb"
+    total: int = 16_384 * MIB
+    used: int = 12 * MIB
+    processes: tuple[Proc, ...] = ()
+
+    def lines(self) -> list[str]:
+        return [
+            f"instance {self.slot} {_hex(self.uuid)} {_hex(self.name)}",
+            f"set total {self.total}",
+            f"set used {self.used}",
+            *(line for process in self.processes for line in process.lines()),
+        ]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU; as it is, an H200 at rest. Sizes in bytes, power in watts, clocks in MHz."""
+
+    uuid: str = "GPU-11111111-2222-3333-4444-555555555555"
+    name: str | bytes = "NVIDIA H200"
+    total: int = 143_771 * MIB
+    used: int = 4 * MIB
+    reserved: int = 615 * MIB
+    free: int | None = None
+    """What is left of ``total`` if not given."""
+    util: int = 0
+    memutil: int = 0
+    temperature: int = 31
+    power: float = 76.5
+    power_limit: float = 700.0
+    sm_clock: int = 345
+    memory_clock: int = 3201
+    pstate: int = 0
+    throttle: int = 0x1
+    fan: int | None = None
+    """``None``: no fan of its own, the call is not supported."""
+    pcie_generation: int = 5
+    pcie_width: int = 16
+    ecc: int | None = 0
+    """``None``: not supported."""
+    mig: bool = False
+    bus: int = 0x18
+    processes: tuple[Proc, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    wobble: dict[str, int] = field(default_factory=dict)
+    """Key of the scenario file (util, used, power in mW, temp, sm …) to how far it swings."""
+
+    def lines(self) -> list[str]:
+        figures = {
+            "total": self.total,
+            "used": self.used,
+            "reserved": self.reserved,
+            "free": self.free or 0,
+            "util": self.util,
+            "memutil": self.memutil,
+            "temp": self.temperature,
+            "power": round(self.power * 1000),
+            "limit": round(self.power_limit * 1000),
+            "sm": self.sm_clock,
+            "mem": self.memory_clock,
+            "pstate": self.pstate,
+            "throttle": self.throttle,
+            "fan": -1 if self.fan is None else self.fan,
+            "generation": self.pcie_generation,
+            "width": self.pcie_width,
+            "ecc": -1 if self.ecc is None else self.ecc,
+            "mig": int(self.mig),
+            "bus": self.bus,
+        }
+        return [
+            f"gpu {_hex(self.uuid)} {_hex(self.name)}",
+            *(f"set {key} {value}" for key, value in figures.items()),
+            *(f"wobble {key} {amount}" for key, amount in self.wobble.items()),
+            *(line for process in self.processes for line in process.lines()),
+            *(line for instance in self.instances for line in instance.lines()),
+        ]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A whole scenario; each method returns another one."""
+
+    devices: tuple[Gpu, ...] = (Gpu(),)
+    driver: str = "580.159.04"
+    cuda: int = 13000
+    rules: tuple[str, ...] = ()
+
+    def returns(
+        self,
+        function: str,
+        *,
+        device: int | None = None,
+        code: Code | int | None = None,
+        value: int | None = None,
+        after_calls: int = 0,
+        until_calls: int | None = None,
+        after_s: float = 0,
+        until_s: float | None = None,
+        sleep_s: float = 0,
+        hang: bool = False,
+        crash: Crash | None = None,
+    ) -> Scenario:
+        """Say how a function answers; of several rules that apply, the first decides.
+
+        Args:
+            function: C name, as ``nvmlDeviceGetPowerUsage`` or ``nvmlDeviceGetCount_v2``; ``*``
+                for all but init and shutdown.
+            device: NVML index; ``None`` for all, and for functions about no device.
+            code: NVML's return code.
+            value: What takes the figure's place, in NVML's unit.
+            after_calls: From the call after so many on, for each device.
+            until_calls: Up to that call.
+            after_s: Seconds since the library was loaded.
+            until_s: Likewise; ``None`` for ever.
+            sleep_s: Seconds that the call takes.
+            hang: The call never comes back.
+            crash: How the process ends in that call.
+        """
+        parts: dict[str, int | None] = {
+            "device": device,
+            "code": code,
+            "value": value,
+            "after_calls": after_calls or None,
+            "until_calls": until_calls,
+            "after_ms": round(after_s * 1000) or None,
+            "until_ms": None if until_s is None else round(until_s * 1000),
+            "sleep_ms": round(sleep_s * 1000) or None,
+            "hang": 1 if hang else None,
+            "crash": _CRASHES[crash] if crash else None,
+        }
+        words = [f"{key}={int(part)}" for key, part in parts.items() if part is not None]
+        return replace(self, rules=(*self.rules, " ".join(["rule", function, *words])))
+
+    def with_devices(self, *devices: Gpu) -> Scenario:
+        """The same with other devices."""
+        return replace(self, devices=devices)
+
+    def without_rules(self) -> Scenario:
+        """The same with every call working."""
+        return replace(self, rules=())
+
+    def text(self) -> str:
+        """What the C side reads."""
+        return "\n".join(
+            [
+                f"driver {_hex(self.driver)}",
+                f"cuda {self.cuda}",
+                *(line for device in self.devices for line in device.lines()),
+                *self.rules,
+                "",
+            ]
+        )
+
+
+def uuid(number: int) -> str:
+    """A UUID in NVML's form, another for each number."""
+    return f"GPU-{number:08x}-2222-3333-4444-555555555555"
+
+
+def busy_box(devices: int = 8) -> Scenario:
+    """A box of H200s at work, of which nearly every figure changes each second."""
+    wobble = {"util": 35, "memutil": 20, "used": 9000 * MIB, "temp": 12, "power": 220_000, "sm": 90}
+    return Scenario(
+        devices=tuple(
+            Gpu(
+                uuid=uuid(number),
+                bus=0x18 + number,
+                util=60,
+                memutil=30,
+                used=60_000 * MIB,
+                temperature=55,
+                power=450.0,
+                sm_clock=1830,
+                throttle=0x4 if number % 2 else 0,
+                processes=(Proc(pid=4_000_000 + number, memory=40_000 * MIB),),
+                wobble=wobble,
+            )
+            for number in range(devices)
+        )
+    )

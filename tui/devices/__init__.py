@@ -1,0 +1,1 @@
+"""The monitor: a child process that samples NVML and the host. No Textual, no torch."""

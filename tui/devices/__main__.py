@@ -1,0 +1,52 @@
+"""``python -m tui.devices serve | once``: samples of the devices and the host as JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+
+from tui.devices import channel
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and value >= 0.05):
+        raise argparse.ArgumentTypeError("at least 0.05 s")
+    return value
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tui.devices", description=__doc__)
+    modes = parser.add_subparsers(dest="mode", required=True)
+    serving = modes.add_parser("serve", help="a sample at each tick, until standard input closes")
+    serving.add_argument("--interval", type=_seconds, default=1.0, metavar="S", help="seconds")
+    modes.add_parser("once", help="one sample")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the monitor; it never returns."""
+    arguments = _arguments()
+    protocol = channel.separate_protocol()
+    channel.end_by_signals_alone()
+    # The rest is imported after the first words: psutil takes longer than the front end should
+    # wait to know that there is a monitor.
+    if arguments.mode == "serve":
+        channel.end_with_parent()
+        from tui.devices.messages import VERSION, MonitorHello
+        from workloads.wire import encode
+
+        channel.send(protocol, encode(MonitorHello(version=VERSION, pid=os.getpid())))
+        from tui.devices.monitor import serve
+
+        serve(protocol, arguments.interval)
+    else:
+        from tui.devices.monitor import once
+
+        once(protocol)
+    channel.quit_now()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What the container, or the service, may use of the machine: cgroup limits, version 1 and 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_UNLIMITED = 1 << 60
+"""Version 1 writes no limit as a number near 2**63."""
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """The narrowest memory limit above this process."""
+
+    total: int
+    """Bytes."""
+    used: int
+    """Bytes, without file cache that is given back on demand."""
+
+
+class Cgroup:
+    """Reads the limits that hold for this process, its ancestors' included."""
+
+    def __init__(
+        self,
+        mount: Path = Path("/sys/fs/cgroup"),
+        membership: Path = Path("/proc/self/cgroup"),
+    ) -> None:
+        """Find the groups that this process is in.
+
+        Args:
+            mount: Where the cgroup file systems are mounted.
+            membership: The kernel's list of this process's groups.
+        """
+        self._v2: list[Path] = []
+        self._cpu: list[Path] = []
+        self._memory: list[Path] = []
+        for line in _text(membership).splitlines():
+            controllers, path = line.split(":", 2)[1:] if line.count(":") >= 2 else ("", "/")
+            if not controllers:
+                self._v2 = _upward(mount, path)
+            if "cpu" in controllers.split(","):
+                self._cpu = _upward(_controller(mount, "cpu", controllers), path)
+            if "memory" in controllers.split(","):
+                self._memory = _upward(_controller(mount, "memory", controllers), path)
+
+    def cpus(self) -> float | None:
+        """How many CPUs' worth of time the quota allows; ``None`` where there is none."""
+        texts = [_text(group / "cpu.max").strip().partition(" ")[::2] for group in self._v2]
+        texts += [
+            (_text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us"))
+            for group in self._cpu
+        ]
+        quotas = [(_number(quota), _number(period)) for quota, period in texts]
+        shares = [quota / period for quota, period in quotas if quota and period and quota > 0]
+        return min(shares, default=None)
+
+    def memory(self) -> MemoryLimit | None:
+        """The narrowest memory limit; ``None`` where there is none."""
+        limits = [
+            *_limits(self._v2, "memory.max", "memory.current", "inactive_file"),
+            *_limits(
+                self._memory,
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+                "total_inactive_file",
+            ),
+        ]
+        return min(limits, key=lambda limit: limit.total, default=None)
+
+
+def _controller(mount: Path, name: str, together: str) -> Path:
+    """Where a version 1 controller is mounted: by its name, or with those it is joined to."""
+    alone = mount / name
+    return alone if alone.is_dir() else mount / together
+
+
+def _upward(mount: Path, path: str) -> list[Path]:
+    """The group and its ancestors that are to be seen; in a container that is the mount itself."""
+    group = mount / path.lstrip("/")
+    return [
+        *(parent for parent in (group, *group.parents) if mount in parent.parents),
+        mount,
+    ]
+
+
+def _limits(groups: list[Path], limit: str, usage: str, cache: str) -> list[MemoryLimit]:
+    found = []
+    for group in groups:
+        total = _number(_text(group / limit))
+        used = _number(_text(group / usage))
+        if total is not None and used is not None and total < _UNLIMITED:
+            found.append(MemoryLimit(total, max(0, used - _statistic(group, cache))))
+    return found
+
+
+def _statistic(group: Path, name: str) -> int:
+    for line in _text(group / "memory.stat").splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return _number(value) or 0
+    return 0
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,99 @@
+"""The monitor's two ways of working: a sample at each tick, or one sample."""
+
+from __future__ import annotations
+
+import time
+
+from tui.devices import channel, host, sampler
+from tui.devices.collector import Collector
+from tui.devices.look import Looker
+from tui.devices.messages import MONITOR_REQUESTS, Sample, Watch
+from workloads.wire import WireError, decode, encode
+
+MOST_WATCHED = 64
+"""Processes that are looked at with each sample, at most."""
+
+_FIRST_LOOK = 1.0
+"""Seconds that the first sample waits for NVML, which takes long to start on some boxes."""
+
+_ONE_LOOK = 15.0
+"""Seconds that a single sample waits: without persistence mode each GPU takes seconds to wake."""
+
+_LOAD_TAKES = 0.2
+"""Seconds between the two looks that a CPU load needs, where there is only one sample."""
+
+
+class Monitor:
+    """Holds what is read between samples."""
+
+    def __init__(self, interval: float) -> None:
+        """Take the first look at the host; NVML's waits for the first :meth:`sample`.
+
+        Args:
+            interval: Seconds between samples.
+        """
+        self._host = host.HostReader()
+        total = self._host.machine_memory
+        self._collector = Collector(lambda beat: Looker(interval, total, beat))
+        self._watched: tuple[int, ...] = ()
+
+    def take_request(self, line: bytes) -> None:
+        """Obey one line from the front end; one that is no request is reported and dropped."""
+        if not line.strip():
+            return
+        try:
+            request: Watch = decode(line, MONITOR_REQUESTS)
+        except WireError as error:
+            channel.complain(f"not a request: {error}")
+            return
+        self._watched = tuple(dict.fromkeys(request.pids))[:MOST_WATCHED]
+
+    def begin(self) -> None:
+        """Have NVML looked at while the caller does something else."""
+        self._collector.request()
+
+    def sample(self, patience: float) -> Sample:
+        """Look at everything.
+
+        Args:
+            patience: Seconds to wait for NVML; after that its newest figures must do.
+        """
+        self.begin()
+        self._collector.wait(patience)
+        silent_s = self._collector.silent_s()
+        return sampler.assemble(
+            at=time.time(),
+            host=self._host.read(),
+            nvml=self._collector.newest,
+            silent_s=silent_s,
+            watched=tuple(host.watch(pid) for pid in self._watched),
+        )
+
+
+def serve(protocol: int, interval: float) -> None:
+    """Write a sample at each tick until the front end goes away.
+
+    Args:
+        protocol: Descriptor to write to.
+        interval: Seconds between samples.
+    """
+    monitor = Monitor(interval)
+    channel.listen(monitor.take_request)
+    patience = _FIRST_LOOK
+    while True:
+        began = time.monotonic()
+        channel.send(protocol, encode(monitor.sample(patience)))
+        patience = min(interval, 1.0) / 2
+        time.sleep(max(0.0, began + interval - time.monotonic()))
+
+
+def once(protocol: int) -> None:
+    """Write one sample.
+
+    Args:
+        protocol: Descriptor to write to.
+    """
+    monitor = Monitor(interval=1.0)
+    monitor.begin()
+    time.sleep(_LOAD_TAKES)
+    channel.send(protocol, encode(monitor.sample(_ONE_LOOK)))

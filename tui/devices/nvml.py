@@ -1,0 +1,233 @@
+"""Reads one device, or one MIG instance, into a :class:`Device`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from tui.devices import memory, processes, throttle
+from tui.devices.identity import Identity
+from tui.devices.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
+from tui.devices.people import People
+from tui.devices.query import Absent, Asker
+from tui.devices.sheet import Sheet
+
+# nvml.h; an ABI, so no pynvml is needed to know them.
+_CLOCK_SM, _CLOCK_MEMORY = 1, 2
+_SENSOR_GPU = 0
+_UNCORRECTED, _VOLATILE = 1, 0
+_MEMORY_V2 = 0x02000028
+_PSTATE_UNKNOWN = 32
+
+
+@dataclass(frozen=True)
+class Due:
+    """Which of the figures that are kept between looks are to be asked anew."""
+
+    processes: bool = True
+    slow: bool = True
+
+
+class DeviceReader:
+    """Asks one device for its figures; what changes slowly is asked less often."""
+
+    def __init__(
+        self, asker: Asker, index: int, people: People, host_total: int, parent: str | None = None
+    ) -> None:
+        """Bind to a device.
+
+        Args:
+            asker: Asks the device.
+            index: NVML's index; of the GPU, for a MIG instance.
+            people: Looks up who the processes are.
+            host_total: The machine's memory in bytes, to tell unified memory.
+            parent: For a MIG instance the id of its GPU.
+        """
+        self._asker = asker
+        self._index = index
+        self._people = people
+        self._host_total = host_total
+        self._parent = parent
+        self._sheet = Sheet(asker, instance=parent is not None)
+        self._rows: tuple[GpuProcess, ...] | None = None
+        self._rows_missing: dict[str, str] = {}
+
+    @property
+    def handle(self) -> Any:
+        """NVML's handle of the device."""
+        return self._asker.handle
+
+    @property
+    def uninitialized(self) -> bool:
+        """Whether NVML said that it is not initialised, since the last :meth:`read` began."""
+        return self._asker.uninitialized
+
+    def read(self, at: float, due: Due) -> Device:
+        """One look at the device.
+
+        Args:
+            at: Unix time.
+            due: What of the slow figures is to be asked anew.
+
+        Raises:
+            DeviceGoneError: the device is lost.
+        """
+        sheet = self._sheet
+        sheet.turn_over(due.slow)
+        self._asker.uninitialized = False
+        identity = self.identify()
+        mig = self._read_mig()
+        figures = self._read_memory(identity.name)
+        rows = self._read_processes(due, figures.total)
+        return Device(
+            id=identity.id,
+            nvml_index=identity.index,
+            torch=None,
+            name=identity.name,
+            pci_bus_id=identity.pci_bus_id,
+            memory=figures,
+            utilization=self._read_utilization(),
+            temperature_c=self._read_temperature(),
+            power_w=sheet.watts("power_w", sheet.ask("power", ("nvmlDeviceGetPowerUsage",))),
+            power_limit_w=self._read_power_limit(),
+            fan_percent=sheet.number(
+                "fan_percent", sheet.slowly("fan", ("nvmlDeviceGetFanSpeed",))
+            ),
+            clocks_mhz=self._read_clocks(),
+            pstate=self._read_pstate(),
+            throttle=self._read_throttle(),
+            pcie=self._read_pcie(),
+            ecc_uncorrected=sheet.number(
+                "ecc_uncorrected",
+                sheet.slowly("ecc", ("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)),
+            ),
+            mig=mig,
+            processes=rows,
+            read_at=at,
+            parent=self._parent,
+            unavailable=sheet.unavailable,
+        )
+
+    def identify(self) -> Identity:
+        """What the device is called; asked until it is known, then remembered.
+
+        Raises:
+            DeviceGoneError: the device is lost.
+        """
+        sheet = self._sheet
+        uuid = sheet.text("id", sheet.once("uuid", ("nvmlDeviceGetUUID",)))
+        name = sheet.text("name", sheet.once("name", ("nvmlDeviceGetName",)))
+        bus = sheet.once("bus", ("nvmlDeviceGetPciInfo",))
+        return Identity(
+            id=uuid or f"nvml:{self._index}",
+            index=self._index,
+            name=name or f"GPU {self._index}",
+            pci_bus_id=sheet.text("pci_bus_id", bus if isinstance(bus, Absent) else _bus_id(bus)),
+            parent=self._parent,
+        )
+
+    def _read_mig(self) -> bool | None:
+        sheet = self._sheet
+        if self._parent is not None:
+            return True
+        answer = sheet.slowly("mig", ("nvmlDeviceGetMigMode",))
+        mig = None if sheet.missing("mig", answer) else bool(answer[0])
+        if mig is not None:
+            if sheet.mig is not None and mig != sheet.mig:
+                # What a device supports depends on the mode.
+                self._asker.forget()
+            sheet.mig = mig
+        return mig
+
+    def _read_memory(self, name: str) -> DeviceMemory:
+        answer = self._sheet.ask(
+            "memory", ("nvmlDeviceGetMemoryInfo", _MEMORY_V2), ("nvmlDeviceGetMemoryInfo",)
+        )
+        figures, missing = memory.device_memory(
+            answer, name=name, mig=bool(self._sheet.mig), host_total=self._host_total
+        )
+        self._sheet.unavailable.update(missing)
+        return figures
+
+    def _read_processes(self, due: Due, total: int | None) -> tuple[GpuProcess, ...] | None:
+        if due.processes or self._rows is None:
+            listed_at = time.time()
+            listed, self._rows_missing = processes.ask_lists(self._asker)
+            self._rows = None
+            if listed is not None:
+                self._rows = processes.rows(
+                    listed,
+                    self._people,
+                    listed_at=listed_at,
+                    total=total,
+                    mig=bool(self._sheet.mig),
+                )
+        self._sheet.unavailable.update(self._rows_missing)
+        return self._rows
+
+    def _read_utilization(self) -> Utilization:
+        sheet = self._sheet
+        rates = sheet.ask("utilization", ("nvmlDeviceGetUtilizationRates",))
+        if isinstance(rates, Absent):
+            sheet.missing("utilization.gpu", rates)
+            sheet.missing("utilization.memory", rates)
+            return Utilization(None, None)
+        return Utilization(
+            sheet.share("utilization.gpu", rates.gpu),
+            sheet.share("utilization.memory", rates.memory),
+        )
+
+    def _read_temperature(self) -> float | None:
+        answer = self._sheet.ask(
+            "temperature",
+            ("nvmlDeviceGetTemperatureV", _SENSOR_GPU),
+            ("nvmlDeviceGetTemperature", _SENSOR_GPU),
+        )
+        return self._sheet.number("temperature_c", answer)
+
+    def _read_power_limit(self) -> float | None:
+        answer = self._sheet.slowly(
+            "power limit",
+            ("nvmlDeviceGetEnforcedPowerLimit",),
+            ("nvmlDeviceGetPowerManagementLimit",),
+        )
+        return self._sheet.watts("power_limit_w", answer)
+
+    def _read_clocks(self) -> Clocks:
+        sheet = self._sheet
+        sm = sheet.ask("sm clock", ("nvmlDeviceGetClockInfo", _CLOCK_SM))
+        of_memory = sheet.ask("memory clock", ("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
+        return Clocks(
+            sheet.number("clocks_mhz.sm", sm), sheet.number("clocks_mhz.memory", of_memory)
+        )
+
+    def _read_pstate(self) -> int | None:
+        sheet = self._sheet
+        state = sheet.number("pstate", sheet.slowly("pstate", ("nvmlDeviceGetPerformanceState",)))
+        if state != _PSTATE_UNKNOWN:
+            return state
+        sheet.unavailable["pstate"] = "unknown to the driver"
+        return None
+
+    def _read_throttle(self) -> tuple[str, ...] | None:
+        mask = self._sheet.ask(
+            "throttle",
+            ("nvmlDeviceGetCurrentClocksEventReasons",),
+            ("nvmlDeviceGetCurrentClocksThrottleReasons",),
+        )
+        return None if self._sheet.missing("throttle", mask) else throttle.names(int(mask))
+
+    def _read_pcie(self) -> Pcie:
+        sheet = self._sheet
+        generation = sheet.slowly("generation", ("nvmlDeviceGetCurrPcieLinkGeneration",))
+        width = sheet.slowly("width", ("nvmlDeviceGetCurrPcieLinkWidth",))
+        return Pcie(sheet.number("pcie.generation", generation), sheet.number("pcie.width", width))
+
+
+def _bus_id(info: Any) -> str | Absent:
+    """The bus id as nvidia-smi prints it, ``00000000:18:00.0``."""
+    try:
+        return str(info.busId)
+    except UnicodeDecodeError:
+        return Absent("the driver returned text that cannot be read")

@@ -1,0 +1,206 @@
+"""One place where NVML is asked: an answer, or an absence with its reason in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+
+class Code(IntEnum):
+    """NVML's return codes (nvml.h); an ABI, so spelled out: pynvml need not be imported."""
+
+    UNINITIALIZED = 1
+    INVALID_ARGUMENT = 2
+    NOT_SUPPORTED = 3
+    NO_PERMISSION = 4
+    NOT_FOUND = 6
+    INSUFFICIENT_SIZE = 7
+    DRIVER_NOT_LOADED = 9
+    TIMEOUT = 10
+    IRQ_ISSUE = 11
+    LIBRARY_NOT_FOUND = 12
+    FUNCTION_NOT_FOUND = 13
+    GPU_IS_LOST = 15
+    RESET_REQUIRED = 16
+    OPERATING_SYSTEM = 17
+    LIB_RM_VERSION_MISMATCH = 18
+    IN_USE = 19
+    MEMORY = 20
+    NO_DATA = 21
+    VGPU_ECC_NOT_SUPPORTED = 22
+    FREQ_NOT_SUPPORTED = 24
+    ARGUMENT_VERSION_MISMATCH = 25
+    DEPRECATED = 26
+    NOT_READY = 27
+    GPU_NOT_FOUND = 28
+    UNKNOWN = 999
+
+
+REASONS: dict[int, str] = {
+    Code.UNINITIALIZED: "NVML is not initialised",
+    Code.INVALID_ARGUMENT: "the driver does not take this question for this device",
+    Code.NOT_SUPPORTED: "not supported by this device",
+    Code.NO_PERMISSION: "needs root: the driver refuses it to this user",
+    Code.NOT_FOUND: "the driver has no such figure now",
+    Code.INSUFFICIENT_SIZE: "it changed while it was read",
+    Code.DRIVER_NOT_LOADED: "driver not loaded",
+    Code.TIMEOUT: "the driver did not answer in time",
+    Code.FUNCTION_NOT_FOUND: "driver too old for this figure",
+    Code.OPERATING_SYSTEM: "the operating system blocked the request",
+    Code.IN_USE: "in use by another program",
+    Code.MEMORY: "the driver is out of memory",
+    Code.NO_DATA: "the driver has no data now",
+    Code.VGPU_ECC_NOT_SUPPORTED: "not supported on a virtual GPU",
+    Code.FREQ_NOT_SUPPORTED: "not supported by this device",
+    Code.ARGUMENT_VERSION_MISMATCH: "driver too old for this figure",
+    Code.DEPRECATED: "this driver no longer offers it",
+    Code.NOT_READY: "the driver is not ready",
+    Code.UNKNOWN: "the driver reports an unknown error",
+}
+
+GONE: dict[int, str] = {
+    Code.GPU_IS_LOST: "GPU is lost: it no longer answers on the bus; it needs a reset or a reboot",
+    Code.RESET_REQUIRED: "GPU needs a reset before it can be used: nvidia-smi --gpu-reset",
+    Code.GPU_NOT_FOUND: "GPU not found: the driver no longer lists it",
+}
+
+PERMANENT = frozenset(
+    {
+        Code.NOT_SUPPORTED,
+        Code.NO_PERMISSION,
+        Code.FUNCTION_NOT_FOUND,
+        Code.VGPU_ECC_NOT_SUPPORTED,
+        Code.FREQ_NOT_SUPPORTED,
+        Code.ARGUMENT_VERSION_MISMATCH,
+        Code.DEPRECATED,
+    }
+)
+"""Will be the same at the next tick, so asked once."""
+
+TRY_THE_NEXT_WAY = frozenset(
+    {
+        Code.NOT_SUPPORTED,
+        Code.FUNCTION_NOT_FOUND,
+        Code.ARGUMENT_VERSION_MISMATCH,
+        Code.DEPRECATED,
+    }
+)
+
+Way = tuple[Any, ...]
+"""The name of a pynvml function and the arguments that follow the handle."""
+
+
+@dataclass(frozen=True)
+class Absent:
+    """There is no value, and this is why."""
+
+    reason: str
+    code: int = 0
+    """NVML's return code; 0 where the reason is ours."""
+
+    @property
+    def permanent(self) -> bool:
+        return self.code in PERMANENT
+
+
+class DeviceGoneError(Exception):
+    """The device as a whole no longer answers; the text says why."""
+
+
+def absent(code: int, text: str = "") -> Absent:
+    """The absence that an NVML return code stands for.
+
+    Args:
+        code: NVML's return code.
+        text: NVML's own words, used where we have none.
+    """
+    return Absent(REASONS.get(code) or f"NVML: {text or 'error'} (code {code})", code)
+
+
+def call(nvml: Any, name: str, *args: Any) -> Any:
+    """Call one pynvml function; an :class:`Absent` where NVML refuses.
+
+    Raises:
+        DeviceGoneError: the whole device is lost.
+    """
+    function = getattr(nvml, name, None)
+    if function is None:
+        return Absent("the installed nvidia-ml-py is too old for this figure", 13)
+    try:
+        # Names and UUIDs: the undecorated function returns bytes, so that junk can be decoded.
+        return getattr(function, "__wrapped__", function)(*args)
+    except nvml.NVMLError as error:
+        code = int(error.value)
+        if code in GONE:
+            raise DeviceGoneError(GONE[code]) from error
+        return absent(code, str(error))
+    except UnicodeDecodeError:
+        return Absent("the driver returned text that cannot be read")
+
+
+class Asker:
+    """Asks about one device, and remembers what it will never answer."""
+
+    def __init__(self, nvml: Any, handle: Any, beat: Callable[[], None]) -> None:
+        """Bind to a handle.
+
+        Args:
+            nvml: The pynvml module.
+            handle: A device handle, not null: NVML would crash the process.
+            beat: Called after each call that came back.
+
+        Raises:
+            DeviceGoneError: the handle is null.
+        """
+        if not handle:
+            raise DeviceGoneError("GPU is lost: the driver gave no handle for it")
+        self.nvml = nvml
+        self.handle = handle
+        self.uninitialized = False
+        """NVML said so to at least one question since this was last cleared."""
+        self._beat = beat
+        self._never: dict[str, Absent] = {}
+        self._first_way: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Ask everything anew, as after a change of the device's mode."""
+        self._never.clear()
+        self._first_way.clear()
+
+    def ask(self, what: str, *ways: Way) -> Any:
+        """Ask for a figure in the first way that works.
+
+        Args:
+            what: The figure's name, under which a permanent refusal is remembered.
+            ways: Function name and arguments, the preferred first.
+
+        Returns:
+            pynvml's answer, or an :class:`Absent`.
+
+        Raises:
+            DeviceGoneError: the whole device is lost.
+        """
+        if what in self._never:
+            return self._never[what]
+        refusal: Absent | None = None
+        for number in range(self._first_way.get(what, 0), len(ways)):
+            name, *args = ways[number]
+            answer = call(self.nvml, name, self.handle, *args)
+            self._beat()
+            if not isinstance(answer, Absent):
+                self._first_way[what] = number
+                return answer
+            self.uninitialized |= answer.code == Code.UNINITIALIZED
+            # That the function is missing says less than what another way says of the device.
+            if refusal is None or refusal.code == Code.FUNCTION_NOT_FOUND:
+                refusal = answer
+            if answer.code not in TRY_THE_NEXT_WAY:
+                refusal = answer
+                break
+        if refusal is None:
+            raise ValueError(f"no way to ask for {what}")
+        if refusal.permanent:
+            self._never[what] = refusal
+        return refusal
