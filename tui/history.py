@@ -70,7 +70,10 @@ class MemoryHistory:
         if view.nvml:
             processes = view.nvml.processes or ()
             ours = [item.memory for item in processes if item.pid == worker_pid]
-            point = replace(point, used=view.nvml.memory.used, process=next(iter(ours), None))
+            memory = view.nvml.memory
+            # Where the device shares the host's memory, that is what its bar shows.
+            used = sample.host.memory.used if memory.unified else memory.used
+            point = replace(point, used=used, process=next(iter(ours), None))
         torch = self._torch.get(view.key)
         if torch is not None and torch.pid == worker_pid:
             point = replace(point, allocated=torch.allocated, reserved=torch.reserved)

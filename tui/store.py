@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Literal, Union
 
+from tui.conditions import Conditions
 from tui.devices.messages import MonitorEvent, MonitorHello, Sample
 from tui.history import MemoryHistory
 from tui.pairing import CPU, DeviceView, pair
@@ -87,6 +88,14 @@ class MonitorStatus:
 
 
 @dataclass(frozen=True)
+class ConditionsSeen:
+    """What the monitor saw of the device during a run."""
+
+    run_id: str
+    conditions: Conditions
+
+
+@dataclass(frozen=True)
 class LogLine:
     """A line for the log pane."""
 
@@ -103,6 +112,7 @@ LocalEvent = Union[
     CompareQueued,
     RunnerStatus,
     MonitorStatus,
+    ConditionsSeen,
     LogLine,
 ]
 AnyEvent = Union[LocalEvent, protocol.Event, MonitorEvent]
@@ -118,6 +128,8 @@ class RunState:
     request: protocol.Run
     progress: protocol.Progress | None = None
     result: protocol.RunResult | None = None
+    conditions: Conditions | None = None
+    """Of a GPU, as the monitor saw it; ``None`` on the CPU or where there is no monitor."""
 
     @property
     def ended(self) -> bool:
@@ -132,6 +144,41 @@ class CompareState:
     progress: protocol.Progress | None = None
     comparison: protocol.Comparison | None = None
     done: bool = False
+
+
+def _failed_run(request: protocol.Run, reason: str) -> protocol.RunResult:
+    return protocol.RunResult(
+        id=request.id,
+        workload=request.workload,
+        device=request.device,
+        parameters=request.parameters,
+        flags=request.flags,
+        status="failed",
+        reason=reason,
+    )
+
+
+def _failed_comparison(state: CompareState, reason: str) -> protocol.Comparison:
+    request = state.request
+    so_far = state.comparison or protocol.Comparison(
+        id=request.id,
+        workload=request.workload,
+        device=request.device,
+        parameters=request.parameters,
+        flag=request.flag,
+        arms=(
+            protocol.Arm(request.settings[0], None, None),
+            protocol.Arm(request.settings[1], None, None),
+        ),
+        ratio=None,
+        ci95=None,
+        pairs=0,
+        pairs_wanted=request.pairs or 0,
+        verdict="unclear",
+        break_even_calls=None,
+        fresh_process=False,
+    )
+    return replace(so_far, status="failed", reason=reason)
 
 
 def _same(parameters: Mapping[str, protocol.Setting]) -> tuple[tuple[str, protocol.Setting], ...]:
@@ -293,22 +340,14 @@ class Store:
     @apply.register
     def _(self, event: protocol.Rejected) -> Parts:
         self.log.append(LogLine("runner", event.reason, "error"))
-        parts = {Part.LOG}
-        run = self.runs.get(event.id)
-        if run is not None and not run.ended:
-            request = run.request
-            result = protocol.RunResult(
-                id=request.id,
-                workload=request.workload,
-                device=request.device,
-                parameters=request.parameters,
-                flags=request.flags,
-                status="failed",
-                reason=event.reason,
-            )
-            self.runs[event.id] = replace(run, result=result)
-            parts.add(Part.WORKLOADS)
-        return frozenset(parts)
+        if event.id in self.runs:
+            run = self.runs[event.id]
+            self.runs[event.id] = replace(run, result=_failed_run(run.request, event.reason))
+        elif event.id in self.comparisons:
+            item = self.comparisons[event.id]
+            failed = _failed_comparison(item, event.reason)
+            self.comparisons[event.id] = replace(item, comparison=failed, done=True)
+        return frozenset({Part.LOG, Part.WORKLOADS, Part.BACKEND})
 
     @apply.register
     def _(self, event: DeviceSelected) -> Parts:
@@ -335,6 +374,13 @@ class Store:
     def _(self, event: CompareQueued) -> Parts:
         self.comparisons[event.request.id] = CompareState(event.request)
         return frozenset({Part.BACKEND})
+
+    @apply.register
+    def _(self, event: ConditionsSeen) -> Parts:
+        if event.run_id in self.runs:
+            run = self.runs[event.run_id]
+            self.runs[event.run_id] = replace(run, conditions=event.conditions)
+        return frozenset({Part.WORKLOADS})
 
     @apply.register
     def _(self, event: LogLine) -> Parts:
@@ -383,8 +429,12 @@ class Store:
                 return run
         return None
 
-    def pending(self) -> tuple[str, ...]:
-        """Ids of the runs and comparisons that have not ended, oldest first."""
-        runs = [run.request.id for run in self.runs.values() if not run.ended]
-        comparisons = [item.request.id for item in self.comparisons.values() if not item.done]
+    def pending_requests(self) -> tuple[protocol.Run | protocol.Compare, ...]:
+        """The runs, then the comparisons, that have not ended; oldest first."""
+        runs = [run.request for run in self.runs.values() if not run.ended]
+        comparisons = [item.request for item in self.comparisons.values() if not item.done]
         return (*runs, *comparisons)
+
+    def pending(self) -> tuple[str, ...]:
+        """Their ids."""
+        return tuple(request.id for request in self.pending_requests())

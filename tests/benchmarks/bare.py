@@ -1,0 +1,33 @@
+"""The same callables under bare ``torch.utils.benchmark``; prints the median, seconds.
+
+The C heap is set up as in the runner: without that a convolution measures page faults.
+Usage: bare.py WORKLOAD
+"""
+
+from __future__ import annotations
+
+import sys
+
+from workloads.malloc import keep_freed_memory
+
+keep_freed_memory()
+
+import torch  # noqa: E402 (after the heap is set up)
+from torch.utils.benchmark import Timer  # noqa: E402
+
+from workloads import catalog, workload  # noqa: E402
+from workloads.place import Place  # noqa: E402
+
+assert catalog
+
+
+def main() -> None:
+    """Time one workload with its defaults on the CPU."""
+    declared = workload.registered()[sys.argv[1]]
+    case = declared.prepare(Place("cpu"), **workload.complete(declared.info, {}))
+    timer = Timer("timed()", globals={"timed": case.timed}, num_threads=torch.get_num_threads())
+    print(timer.blocked_autorange(min_run_time=2.0).median)
+
+
+if __name__ == "__main__":
+    main()

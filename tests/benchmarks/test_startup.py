@@ -1,0 +1,44 @@
+"""How long until the screen can be used, held against an empty Textual app on the same machine."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.terminal import PROGRAM, Terminal
+
+RUNS = 7
+MOST = 1.6
+EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
+
+
+def _usable_after(argv: Sequence[str], *words: str) -> float:
+    with Terminal(argv) as terminal:
+        terminal.until_shows(*words)
+        seconds = time.perf_counter() - terminal.started
+        terminal.keys("\x11")  # ctrl+q
+        terminal.exit_code()
+        return seconds
+
+
+def test_the_screen_is_usable_within_1_6_times_an_empty_app(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    ours, empty = [], []
+    for _ in range(RUNS):
+        empty.append(_usable_after(EMPTY, "usable"))
+        # Panes, keys and a workload to choose: from here on one can work.
+        ours.append(_usable_after(PROGRAM, "Devices", "matmul", "q quit"))
+    ratio = statistics.median(a / b for a, b in zip(ours, empty, strict=True))
+    with capsys.disabled():
+        print(
+            f"\nusable screen: {statistics.median(ours):.3f} s, empty Textual app: "
+            f"{statistics.median(empty):.3f} s, ratio {ratio:.2f} ({RUNS} pairs)"
+        )
+    assert ratio <= MOST

@@ -1,0 +1,111 @@
+"""Drive a real runner over real pipes."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from workloads import protocol, wire
+from workloads.protocol import Event, Setting
+
+E = TypeVar("E")
+
+PATIENCE_S = 60.0
+BOOTSTRAP = Path(protocol.__file__).with_name("bootstrap.py")
+MISBEHAVING = Path(__file__).with_name("misbehaving.py")
+
+
+class Driver:
+    """A runner and what it has said; ends with the ``with`` block."""
+
+    def __init__(self, script: Path = BOOTSTRAP, python: str = sys.executable) -> None:
+        self.process = subprocess.Popen(
+            [python, str(script), "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._events: queue.Queue[Event | None] = queue.Queue()
+        self.seen: list[Event] = []
+        self.stderr: list[str] = []
+        self._threads = [
+            threading.Thread(target=target, daemon=True) for target in (self._read, self._drain)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._events.put(wire.decode(line, protocol.EVENTS))
+        self._events.put(None)
+
+    def _drain(self) -> None:
+        assert self.process.stderr is not None
+        self.stderr.extend(line.decode(errors="replace") for line in self.process.stderr)
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> int:
+        """Close its stdin and wait for its end; the exit code."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        code = self.process.wait(10)
+        for thread in self._threads:
+            thread.join(10)
+        return code
+
+    def send(self, message: object) -> None:
+        """Send one request."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(wire.encode(message))
+        self.process.stdin.flush()
+
+    def until(self, kind: type[E], holds: Callable[[E], bool] = lambda _event: True) -> E:
+        """The next event of a kind for which it holds."""
+        while True:
+            event = self._events.get(timeout=PATIENCE_S)
+            if event is None:
+                raise AssertionError(f"the runner ended: {''.join(self.stderr[-20:])}")
+            self.seen.append(event)
+            if isinstance(event, kind) and holds(event):
+                return event
+
+    def ready(self) -> protocol.Environment:
+        """Wait until torch is imported."""
+        return self.until(protocol.Ready).environment
+
+    def start_run(self, workload: str, run_id: str = "run", **parameters: Setting) -> None:
+        """Ask for a quick run on the CPU."""
+        self.send(protocol.Run(run_id, workload, "cpu", dict(parameters), {}, "quick"))
+
+    def run(self, workload: str, run_id: str = "run", **parameters: Setting) -> protocol.RunResult:
+        """Run a workload on the CPU, quickly."""
+        self.start_run(workload, run_id, **parameters)
+        return self.until(protocol.Finished, lambda event: event.result.id == run_id).result
+
+    def compare(
+        self, workload: str, flag: str, settings: Sequence[bool], pairs: int | None = None
+    ) -> protocol.Comparison:
+        """Compare two settings on the CPU."""
+        first, second = settings
+        request = protocol.Compare(
+            "compare", workload, "cpu", {}, flag, (first, second), {}, pairs, "quick"
+        )
+        self.send(request)
+        return self.until(protocol.Compared, lambda event: event.done).comparison
+
+    def worker_pid(self) -> int:
+        """The pid of the worker that was started last."""
+        started = [event.pid for event in self.seen if isinstance(event, protocol.WorkerStarted)]
+        return started[-1]

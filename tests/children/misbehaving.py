@@ -1,0 +1,78 @@
+"""The real runner with workloads that misbehave; started like ``workloads/bootstrap.py``."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).parents[2])
+
+from workloads.__main__ import main
+from workloads.workload import Case, workload
+
+
+def _declare(name: str, timed: object) -> None:
+    def prepare(_place: object) -> Case:
+        def timed() -> object:
+            return behaviour()
+
+        return Case(timed, clock="wall")
+
+    assert callable(timed)
+    behaviour = timed
+    prepare.__name__ = name
+    workload(group="misbehaving", title=name, about="[/x]", look_for="[cuda:0]")(prepare)
+
+
+def _print() -> None:
+    """Write to stdout in every way there is."""
+    print("printed")
+    os.write(1, b"written to fd 1\n")
+    ctypes.CDLL(None).puts(b"put by C")
+    os.system("echo said by a child")
+
+
+def _raise() -> None:
+    raise RuntimeError("aten::conv[NHWC] [/x] went wrong\nsecond line")
+
+
+def _hold_the_gil() -> None:
+    ctypes.PyDLL(None).sleep(600)
+
+
+def _garbage() -> None:
+    """Write to every pipe that is open, the protocol's among them."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and os.readlink(f"/proc/self/fd/{name}").startswith("pipe:"):
+                os.write(int(name), b"\x00garbage {]\n")
+        except OSError:
+            # Gone since it was listed, or open for reading only.
+            continue
+
+
+def _flood_stderr() -> None:
+    os.write(2, b"x" * 1_000_000 + b"\n")
+
+
+def _leave_a_child() -> None:
+    if os.fork() == 0:
+        os.execvp("sleep", ["sleep", "600"])
+    time.sleep(600)
+
+
+_declare("prints", _print)
+_declare("raises", _raise)
+_declare("segfaults", lambda: ctypes.string_at(0))
+_declare("aborts", os.abort)
+_declare("holds_the_gil", _hold_the_gil)
+_declare("garbage", _garbage)
+_declare("floods_stderr", _flood_stderr)
+_declare("leaves_a_child", _leave_a_child)
+_declare("exits", lambda: os._exit(3))
+
+if __name__ == "__main__":
+    sys.exit(main())

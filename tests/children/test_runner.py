@@ -1,0 +1,265 @@
+"""The runner over real pipes: what it runs, how it is cancelled, what it outlives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.children.driver import MISBEHAVING, Driver
+from workloads import protocol
+
+CATALOGUE = ["matmul", "conv2d", "naive_timing", "mlp_training", "mlp_evaluation", "transfer"]
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Driver]:
+    with Driver() as driver:
+        driver.ready()
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def misbehaving() -> Iterator[Driver]:
+    with Driver(MISBEHAVING) as driver:
+        driver.ready()
+        yield driver
+
+
+def test_it_says_hello_with_the_catalogue_before_torch_is_imported() -> None:
+    with Driver() as driver:
+        hello = driver.until(protocol.Hello)
+        assert driver.seen == [hello]
+        assert [info.name for info in hello.workloads] == CATALOGUE
+        assert hello.version == protocol.VERSION
+
+
+def test_the_environment_names_torch_its_threads_and_the_malloc_settings(runner: Driver) -> None:
+    ready = next(event for event in runner.seen if isinstance(event, protocol.Ready))
+    environment = ready.environment
+    assert environment.torch
+    assert environment.threads >= 1
+    assert [device.id for device in environment.devices][-1] == "cpu"
+    assert {flag.name for flag in environment.flags} >= {"cudnn.benchmark", "mkldnn.enabled"}
+    assert environment.malloc
+
+
+@pytest.mark.parametrize("workload", CATALOGUE)
+def test_every_workload_runs_on_the_cpu(runner: Driver, workload: str) -> None:
+    result = runner.run(workload)
+    assert (result.status, result.reason) == ("ok", None)
+    assert result.time is not None
+    assert 0 < result.time.min_s <= result.time.median_s
+    assert result.memory.process_peak
+    assert result.check is None or result.check.passed
+
+
+@pytest.mark.parametrize(
+    ("workload", "parameters", "expected"),
+    [
+        ("matmul", {"n": 64}, 2 * 64**3),
+        ("conv2d", {"size": 16, "batch": 2}, 2 * 2 * 64 * 3 * 9 * 16 * 16),
+        ("conv2d", {"size": 16, "mode": "forward+backward"}, 2 * 2 * 64 * 3 * 9 * 16 * 16),
+    ],
+)
+def test_the_rate_follows_from_the_hand_formula(
+    runner: Driver, workload: str, parameters: dict[str, int | str], expected: int
+) -> None:
+    result = runner.run(workload, **parameters)
+    assert result.time is not None
+    assert result.rates.flop_per_s == pytest.approx(expected / result.time.median_s)
+
+
+def test_the_training_lowers_its_loss(runner: Driver) -> None:
+    figures = runner.run("mlp_training").figures
+    first, last = figures["loss_epoch_1"].value, figures["loss_at_end"].value
+    assert isinstance(first, float)
+    assert isinstance(last, float)
+    assert last < first
+
+
+@pytest.mark.parametrize(
+    ("workload", "parameters", "says"),
+    [
+        ("nonesuch", {}, "no workload 'nonesuch': one of matmul"),
+        ("matmul", {"n": 0}, "matmul: n=0: from 1 to 65536"),
+        ("matmul", {"m": 1}, "matmul has no parameter 'm': it takes n, dtype"),
+        ("matmul", {"dtype": "int8"}, "matmul: dtype=int8: one of float32"),
+    ],
+)
+def test_a_bad_request_is_answered_with_what_is_allowed(
+    runner: Driver, workload: str, parameters: dict[str, int | str], says: str
+) -> None:
+    result = runner.run(workload, **parameters)
+    assert result.status == "failed"
+    assert result.reason is not None
+    assert result.reason.startswith(says)
+
+
+def test_what_does_not_fit_into_memory_is_skipped_with_the_need(runner: Driver) -> None:
+    result = runner.run("matmul", n=65536, dtype="float64")
+    assert result.status == "skipped"
+    assert result.reason is not None
+    assert "three 65536 x 65536 matrices of float64 needs 96.0 GiB" in result.reason
+
+
+def test_progress_comes_by_phase_with_blocks_and_an_estimate(runner: Driver) -> None:
+    runner.seen.clear()
+    runner.run("conv2d")
+    progress = [event for event in runner.seen if isinstance(event, protocol.Progress)]
+    phases = list(dict.fromkeys(event.phase for event in progress))
+    assert phases == ["preparing", "first call", "warm-up", "measuring", "checking"]
+    measuring = [event for event in progress if event.phase == "measuring"]
+    assert all(event.estimate_s and event.blocks for event in measuring)
+
+
+def test_a_comparison_tells_each_pair_and_ends_with_a_verdict(runner: Driver) -> None:
+    runner.seen.clear()
+    comparison = runner.compare("conv2d", "mkldnn.enabled", (True, False), pairs=6)
+    told = [event.comparison.pairs for event in runner.seen if isinstance(event, protocol.Compared)]
+    assert told == [1, 2, 3, 4, 5, 6, 6]
+    assert comparison.verdict in ("faster", "slower", "same", "unclear")
+    assert comparison.ci95 is not None
+    assert comparison.ratio is not None
+    assert comparison.ci95[0] <= comparison.ratio <= comparison.ci95[1]
+    assert comparison.unavailable["break_even_calls"]
+
+
+def test_a_flag_without_effect_here_is_refused_with_the_reason(runner: Driver) -> None:
+    comparison = runner.compare("conv2d", "mkldnn.fast", (True, False))
+    assert comparison.status == "failed"
+    assert comparison.reason is not None
+    assert comparison.reason.startswith("no flag 'mkldnn.fast': one of cudnn.enabled")
+
+
+def _cancel(driver: Driver) -> protocol.RunResult:
+    asked = time.monotonic()
+    driver.send(protocol.Cancel("run"))
+    result = driver.until(protocol.Finished).result
+    assert time.monotonic() - asked < 2.0
+    return result
+
+
+def test_a_cancel_between_blocks_keeps_what_was_measured(runner: Driver) -> None:
+    runner.send(protocol.Run("run", "mlp_training", "cpu", {"epochs": 10}, {}, "careful"))
+    runner.until(protocol.Progress, lambda event: event.blocks >= 2)
+    result = _cancel(runner)
+    assert result.status == "cancelled"
+    assert result.time is not None
+    assert result.time.blocks >= 2
+
+
+def test_a_cancel_in_a_call_that_does_not_return_costs_the_worker(runner: Driver) -> None:
+    runner.start_run("matmul", n=16384)
+    runner.until(protocol.Progress, lambda event: event.phase == "first call")
+    assert _cancel(runner).status == "cancelled"
+    ended = runner.until(protocol.WorkerEnded)
+    assert ended.expected
+    assert runner.run("conv2d").status == "ok"
+
+
+def test_a_cancel_of_all_ends_what_waits_too(runner: Driver) -> None:
+    runner.start_run("mlp_training", "first", epochs=200)
+    runner.start_run("matmul", "second")
+    runner.until(protocol.Progress)
+    runner.send(protocol.Cancel(""))
+    ended = {runner.until(protocol.Finished).result.id for _ in range(2)}
+    assert ended == {"first", "second"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
+def test_a_worker_killed_in_mid_run_is_reported_and_replaced(
+    runner: Driver, number: signal.Signals
+) -> None:
+    runner.start_run("mlp_training", epochs=1000)
+    runner.until(protocol.Progress)
+    os.kill(runner.worker_pid(), number)
+    result = runner.until(protocol.Finished).result
+    assert result.status == "failed"
+    assert result.reason is not None
+    assert number.name in result.reason
+    assert not runner.until(protocol.WorkerEnded).expected
+    assert runner.run("conv2d").status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("workload", "says"),
+    [
+        ("segfaults", "SIGSEGV"),
+        ("aborts", "SIGABRT"),
+        ("exits", "exit status 3"),
+        ("raises", "RuntimeError: aten::conv[NHWC] [/x] went wrong"),
+    ],
+)
+def test_a_workload_that_fails_is_a_line_with_its_reason(
+    misbehaving: Driver, workload: str, says: str
+) -> None:
+    result = misbehaving.run(workload)
+    assert result.status == "failed"
+    assert result.reason is not None
+    assert says in result.reason
+    assert misbehaving.run("conv2d").status == "ok"
+
+
+def test_an_exception_brings_its_traceback(misbehaving: Driver) -> None:
+    trace = misbehaving.run("raises").trace
+    assert trace is not None
+    assert "_raise" in trace
+
+
+@pytest.mark.parametrize("workload", ["prints", "garbage", "floods_stderr"])
+def test_what_a_workload_writes_does_not_touch_the_protocol(
+    misbehaving: Driver, workload: str
+) -> None:
+    assert misbehaving.run(workload).status == "ok"
+
+
+def test_a_call_that_holds_the_gil_is_cancelled_all_the_same(misbehaving: Driver) -> None:
+    misbehaving.start_run("holds_the_gil")
+    misbehaving.until(protocol.Progress, lambda event: event.phase == "first call")
+    assert _cancel(misbehaving).status == "cancelled"
+
+
+def test_what_a_cancelled_workload_started_is_ended_with_it(misbehaving: Driver) -> None:
+    misbehaving.start_run("leaves_a_child")
+    misbehaving.until(protocol.Progress, lambda event: event.phase == "first call")
+    worker = psutil.Process(misbehaving.worker_pid())
+    children = _wait_for(worker.children)
+    _cancel(misbehaving)
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert alive == []
+
+
+def _wait_for(look: object) -> list[psutil.Process]:
+    assert callable(look)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if found := look():
+            assert isinstance(found, list)
+            return found
+    raise AssertionError("nothing came")
+
+
+def test_closing_its_stdin_ends_it_and_its_worker() -> None:
+    driver = Driver()
+    driver.ready()
+    driver.start_run("mlp_training", epochs=1000)
+    driver.until(protocol.Progress)
+    worker = psutil.Process(driver.worker_pid())
+    assert driver.close() == 0
+    assert psutil.wait_procs([worker], timeout=5)[1] == []
+
+
+def test_a_runner_killed_outright_leaves_no_worker() -> None:
+    driver = Driver()
+    driver.ready()
+    driver.start_run("mlp_training", epochs=1000)
+    driver.until(protocol.Progress)
+    worker = psutil.Process(driver.worker_pid())
+    driver.process.kill()
+    assert psutil.wait_procs([worker], timeout=5)[1] == []
+    driver.close()

@@ -1,0 +1,62 @@
+"""A session that starts nothing: it feeds a store by hand and remembers what it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tests.screens.helpers import Recorder
+from tui.store import AnyEvent, DeviceSelected, FlagSet, ParametersSet, Parts, RunQueued, Store
+from workloads import protocol
+from workloads.protocol import Budget, Setting
+
+
+class FakeSession(Recorder):
+    """Remembers every request, and takes into its store what the real one would at once."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
+        self.started = False
+        self.stopped = False
+        self._listeners: list[Callable[[Parts], None]] = []
+
+    async def start(self) -> None:
+        self.started = True
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+    def subscribe(self, listener: Callable[[Parts], None]) -> None:
+        self._listeners.append(listener)
+
+    def tell(self, *events: AnyEvent) -> None:
+        for event in events:
+            parts = self.store.apply(event)
+            for listener in self._listeners:
+                listener(parts)
+
+    # ---- what changes the store without a child ----
+
+    def select_device(self, key: str) -> None:
+        super().select_device(key)
+        self.tell(DeviceSelected(key))
+
+    def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
+        super().set_parameters(workload, parameters)
+        self.tell(ParametersSet(workload, parameters))
+
+    def set_flag(self, name: str, value: bool) -> None:
+        super().set_flag(name, value)
+        self.tell(FlagSet(name, value))
+
+    def run(
+        self,
+        workloads: Sequence[str],
+        devices: Sequence[str] | None = None,
+        budget: Budget = "normal",
+    ) -> None:
+        super().run(workloads, devices, budget)
+        for name in workloads:
+            parameters = self.store.parameters[name]
+            request = protocol.Run(f"run-{len(self.asked)}-{name}", name, "cpu", parameters, {})
+            self.tell(RunQueued(request))

@@ -1,0 +1,381 @@
+"""What tests of screens share: a store full of realistic samples, a recorder, one pane on a screen.
+
+Times are frozen: every sample is taken at :data:`NOW`, and :func:`clock` says that it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from tui.devices.messages import (
+    Clocks,
+    Cpu,
+    Device,
+    DeviceMemory,
+    Driver,
+    GpuProcess,
+    Host,
+    HostMemory,
+    Pcie,
+    Sample,
+    Utilization,
+    WatchedProcess,
+)
+from tui.store import AnyEvent, Store
+from tui.widgets.pane import Pane
+from workloads import protocol
+from workloads.protocol import Budget, Setting
+
+NOW = 1_750_000_000.0
+MIB = 1024**2
+GIB = 1024**3
+WORKER = 4242
+STRANGER = 777
+NO_DRIVER = (
+    "no NVIDIA driver: libnvidia-ml.so.1 was not found; install the driver, or in a container "
+    "start it with --gpus all"
+)
+HOSTILE = "[/x] [cuda:0] aten::conv[NHWC] [red]"
+"""Text that markup would eat or die of."""
+
+Kind = Literal["empty", "no gpu", "one gpu", "two gpus"]
+
+
+def clock() -> float:
+    return NOW
+
+
+def uuid(index: int) -> str:
+    return f"GPU-{index:08d}-aaaa-bbbb-cccc-{index:012d}"
+
+
+# ---- what the monitor says ---------------------------------------------------------------------
+
+
+def gpu_process(
+    pid: int = WORKER, memory: int | None = int(16.6 * GIB), **changes: object
+) -> GpuProcess:
+    values: dict[str, object] = {
+        "pid": pid,
+        "user": "ada",
+        "command": "python train.py",
+        "memory": memory,
+        "kind": "compute",
+        **changes,
+    }
+    return GpuProcess(**values)  # type: ignore[arg-type]
+
+
+def gpu(index: int = 0, **changes: object) -> Device:
+    """One H200: busy with the worker and one stranger where it is the first, else idle."""
+    busy = index == 0
+    reserved = int(0.6 * GIB)
+    total = int(139.8 * GIB)
+    used = int(20.7 * GIB) if busy else 4 * MIB
+    values: dict[str, object] = {
+        "id": uuid(index),
+        "nvml_index": index,
+        "torch": None,
+        "name": "NVIDIA H200",
+        "pci_bus_id": f"00000000:{0x17 + index:02X}:00.0",
+        "memory": DeviceMemory(total, used, total - used - reserved, reserved),
+        "utilization": Utilization(61.0 if busy else 0.0, 23.0 if busy else 0.0),
+        "temperature_c": 45.0 if busy else 31.0,
+        "power_w": 310.0 if busy else 74.0,
+        "power_limit_w": 700.0,
+        "fan_percent": None,
+        "clocks_mhz": Clocks(1980 if busy else 345, 3201),
+        "pstate": 0,
+        "throttle": () if busy else ("idle",),
+        "pcie": Pcie(5, 16),
+        "ecc_uncorrected": 0,
+        "mig": False,
+        "processes": (gpu_process(), gpu_process(STRANGER, int(4.1 * GIB))) if busy else (),
+        "unavailable": {"fan_percent": "not supported by this device: it has no fan of its own"},
+        **changes,
+    }
+    return Device(**values)  # type: ignore[arg-type]
+
+
+def host(**changes: object) -> Host:
+    values: dict[str, object] = {
+        "name": "gpu-box-3",
+        "cpu": Cpu("AMD EPYC 9654 96-Core Processor", 192, 16, 23.0, 2400.0),
+        "memory": HostMemory(128 * GIB, 12 * GIB, 116 * GIB),
+        **changes,
+    }
+    return Host(**values)  # type: ignore[arg-type]
+
+
+def sample(*devices: Device, at: float = NOW, **changes: object) -> Sample:
+    error = None if devices else NO_DRIVER
+    version, cuda = ("580.159.03", "13.0") if devices else (None, None)
+    values: dict[str, object] = {
+        "at": at,
+        "took_s": 0.012,
+        "host": host(),
+        "driver": Driver(version, cuda, error),
+        "devices": devices,
+        "watched": (WatchedProcess(WORKER, 900 * MIB, 1300 * MIB),),
+        **changes,
+    }
+    return Sample(**values)  # type: ignore[arg-type]
+
+
+# ---- what the runner says ----------------------------------------------------------------------
+
+CUDNN_FLAGS = (
+    protocol.FlagInfo("cudnn.enabled", "enabled", "use cuDNN at all", ("cuda",), False, True, None),
+    protocol.FlagInfo(
+        "cudnn.benchmark",
+        "benchmark",
+        "time the algorithms on first use and keep the fastest",
+        ("cuda",),
+        True,
+        False,
+        None,
+    ),
+    protocol.FlagInfo(
+        "cudnn.deterministic",
+        "deterministic",
+        "use algorithms that give the same bits every time",
+        ("cuda",),
+        True,
+        False,
+        None,
+    ),
+    protocol.FlagInfo(
+        "cudnn.allow_tf32", "allow TF32", "round inputs to ten bits", ("cuda",), False, True, None
+    ),
+)
+
+_DTYPES = ("float32", "bfloat16", "float16")
+
+
+def workload(
+    name: str = "matmul", group: str = "compute", title: str = "matrix product", **changes: object
+) -> protocol.WorkloadInfo:
+    values: dict[str, object] = {
+        "name": name,
+        "group": group,
+        "title": title,
+        "about": "Two square matrices multiplied.",
+        "look_for": "How near it comes to the device's limit.",
+        "parameters": (
+            protocol.ParameterInfo("size", 4096, "rows and columns", (), 16, 65536),
+            protocol.ParameterInfo("dtype", "float32", "element type", _DTYPES),
+        ),
+        "devices": ("cpu", "cuda"),
+        "code": "c = a @ b",
+        **changes,
+    }
+    return protocol.WorkloadInfo(**values)  # type: ignore[arg-type]
+
+
+CATALOGUE = (
+    workload(),
+    workload("mlp", "training", "one training step"),
+    workload("conv2d", "convolution", "2-D convolution"),
+)
+
+
+def torch_gpu(index: int = 0, **changes: object) -> protocol.TorchDevice:
+    values: dict[str, object] = {
+        "id": f"cuda:{index}",
+        "name": "NVIDIA H200",
+        "uuid": uuid(index),
+        "pci_bus_id": f"0000:{0x17 + index:02x}:00.0",
+        "total_memory": int(139.8 * GIB),
+        "capability": "9.0",
+        "multi_processors": 132,
+        "l2_bytes": 60 * MIB,
+        **changes,
+    }
+    return protocol.TorchDevice(**values)  # type: ignore[arg-type]
+
+
+def environment(*gpus: protocol.TorchDevice, **changes: object) -> protocol.Environment:
+    cpu = protocol.TorchDevice("cpu", "AMD EPYC 9654 96-Core Processor", total_memory=128 * GIB)
+    why = None if gpus else "torch sees no CUDA device"
+    values: dict[str, object] = {
+        "python": "3.12.4",
+        "executable": "/usr/bin/python3",
+        "torch": "2.13.0+cu130",
+        "cuda": "13.0" if gpus else None,
+        "cudnn": "9.20.0" if gpus else None,
+        "cpu": "AMD EPYC 9654 96-Core Processor",
+        "cpus_usable": 16,
+        "threads": 16,
+        "interop_threads": 16,
+        "malloc": "glibc 2.39",
+        "variables": {},
+        "devices": (*gpus, cpu),
+        "flags": tuple(replace(flag, unavailable=why) for flag in CUDNN_FLAGS),
+        **changes,
+    }
+    return protocol.Environment(**values)  # type: ignore[arg-type]
+
+
+def hello(*workloads: protocol.WorkloadInfo) -> protocol.Hello:
+    return protocol.Hello(
+        protocol.VERSION, 4000, "3.12.4", "/usr/bin/python3", workloads or CATALOGUE
+    )
+
+
+def torch_memory(device: str = "cuda:0", **changes: object) -> protocol.TorchMemory:
+    """The worker's allocator, in step with the figures of :func:`gpu`."""
+    values: dict[str, object] = {
+        "device": device,
+        "pid": WORKER,
+        "at": NOW,
+        "requested": int(12.2 * GIB),
+        "allocated": int(12.3 * GIB),
+        "active": int(12.3 * GIB),
+        "reserved": 16 * GIB,
+        "inactive_split": int(1.2 * GIB),
+        "allocated_peak": 15 * GIB,
+        "reserved_peak": int(18.2 * GIB),
+        "alloc_retries": 0,
+        "ooms": 0,
+        "device_free": int(118.5 * GIB),
+        "device_total": int(139.8 * GIB),
+        **changes,
+    }
+    return protocol.TorchMemory(**values)  # type: ignore[arg-type]
+
+
+def host_heap(**changes: object) -> protocol.HostHeap:
+    values: dict[str, object] = {
+        "pid": WORKER,
+        "at": NOW,
+        "in_use": 640 * MIB,
+        "cached": 220 * MIB,
+        **changes,
+    }
+    return protocol.HostHeap(**values)  # type: ignore[arg-type]
+
+
+def make_store(kind: Kind = "one gpu", *more: AnyEvent) -> Store:
+    """A store that has heard of everything once.
+
+    Args:
+        kind: ``empty`` has heard of nothing; ``no gpu`` has neither driver nor GPU.
+        more: further events, applied last.
+    """
+    store = Store()
+    if kind != "empty":
+        count = {"no gpu": 0, "one gpu": 1, "two gpus": 2}[kind]
+        feed(
+            store,
+            sample(*(gpu(index) for index in range(count))),
+            hello(),
+            protocol.Ready(environment(*(torch_gpu(index) for index in range(count))), 1.8),
+            protocol.WorkerStarted(WORKER),
+        )
+        if count:
+            store.apply(torch_memory())
+        store.apply(host_heap())
+        if count:
+            store.apply(sample(*(gpu(index) for index in range(count))))
+    feed(store, *more)
+    return store
+
+
+def feed(store: Store, *events: AnyEvent) -> None:
+    for event in events:
+        store.apply(event)
+
+
+# ---- a recorder for what a pane asks for -------------------------------------------------------
+
+
+@dataclass
+class Recorder:
+    """Actions that do nothing but remember; ``select_device`` may also tell a store."""
+
+    asked: list[tuple[object, ...]] = field(default_factory=list)
+
+    def select_device(self, key: str) -> None:
+        self.asked.append(("select_device", key))
+
+    def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
+        self.asked.append(("set_parameters", workload, parameters))
+
+    def run(
+        self,
+        workloads: Sequence[str],
+        devices: Sequence[str] | None = None,
+        budget: Budget = "normal",
+    ) -> None:
+        asked_devices = None if devices is None else tuple(devices)
+        self.asked.append(("run", tuple(workloads), asked_devices, budget))
+
+    def cancel(self, run_id: str = "") -> None:
+        self.asked.append(("cancel", run_id))
+
+    def set_flag(self, name: str, value: bool) -> None:
+        self.asked.append(("set_flag", name, value))
+
+    def compare(self, workload: str, flag: str) -> None:
+        self.asked.append(("compare", workload, flag))
+
+    def empty_cache(self, key: str) -> None:
+        self.asked.append(("empty_cache", key))
+
+    def reset_peaks(self, key: str) -> None:
+        self.asked.append(("reset_peaks", key))
+
+    def restart_runner(self) -> None:
+        self.asked.append(("restart_runner",))
+
+
+# ---- screens -----------------------------------------------------------------------------------
+
+
+def screen_text(app: App[Any]) -> list[str]:
+    """What the screen shows, one plain string a row, trailing blanks removed.
+
+    The compositor has no public name; this is the one place that uses it.
+    """
+    strips = app.screen._compositor.render_strips()
+    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+
+def stylesheets() -> list[str | Path]:
+    """Every stylesheet of the program, as the program itself collects them."""
+    root = Path(__file__).resolve().parents[2] / "tui"
+    return [*sorted(root.rglob("*.tcss"))]
+
+
+class PaneApp(App[None]):
+    """One pane that fills the screen, or its own natural height."""
+
+    def __init__(self, make: Callable[[], Pane], sheets: Sequence[str | Path] = ()) -> None:
+        super().__init__(css_path=list(sheets))
+        self._make = make
+
+    def compose(self) -> ComposeResult:
+        yield self._make()
+
+    @property
+    def pane(self) -> Pane:
+        return self.query_one(Pane)
+
+    def tell(self, store: Store, *events: AnyEvent) -> None:
+        """Feed the store and tell the pane, as the program does."""
+        changed: frozenset[object] = frozenset()
+        for event in events:
+            changed |= store.apply(event)
+        if changed & self.pane.SHOWS:
+            self.pane.store_changed()
+
+
+async def settle(pilot: Pilot[None]) -> None:
+    """Wait until everything that was posted has been handled and drawn."""
+    await pilot.pause()

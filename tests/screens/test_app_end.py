@@ -1,0 +1,56 @@
+"""How the app ends: by key, by an error of its own, with its session stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.screens.app_helpers import running
+from tests.screens.fakes import FakeSession
+from tests.screens.helpers import clock, make_store
+from tui.app import WorkbenchApp
+
+
+@pytest.mark.parametrize(("key", "code"), [("q", 0), ("ctrl+q", 0), ("ctrl+c", 130)])
+async def test_a_key_ends_it_and_the_session(key: str, code: int) -> None:
+    async with running() as on:
+        assert on.session.started
+        await on.press(key)
+    assert on.app.return_code == code
+    assert on.session.stopped
+
+
+async def test_ctrl_c_ends_it_from_a_dialog_too() -> None:
+    async with running() as on:
+        await on.press("question_mark", "ctrl+c")
+    assert on.app.return_code == 130
+
+
+async def test_ctrl_c_copies_where_text_is_selected() -> None:
+    async with running() as on:
+        await on.press("equals_sign")
+        await on.press("ctrl+c")  # a field is selected when it gets the focus
+        assert on.app.clipboard == "4096"
+        assert on.app.return_code is None
+
+
+async def test_an_error_of_its_own_is_one_line_with_a_report_and_no_locals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    app = WorkbenchApp(FakeSession(make_store()), clock=clock)
+
+    def fails() -> None:
+        secret = "hunter2"
+        raise RuntimeError(f"broken [/x] {len(secret)}")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        async with app.run_test(size=(80, 24)) as pilot:
+            app.call_later(fails)
+            await pilot.pause()
+    said = capsys.readouterr().err
+    assert "hunter2" not in said
+    report = next((tmp_path / "reports").glob("*.txt"))
+    assert "broken [/x] 7" in report.read_text(encoding="utf-8")
+    assert app.return_code == 1

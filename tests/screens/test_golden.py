@@ -1,0 +1,76 @@
+"""Whole screens as plain text.
+
+They are kept in ``tests/screens/golden``. After a wanted change write them anew and read the diff:
+
+    GPU_WORKBENCH_UPDATE_GOLDEN=1 pytest tests/screens/test_golden.py
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.screens.app_helpers import running
+from tests.screens.helpers import Kind, make_store
+from tests.screens.results import busy
+from tui.store import AnyEvent, Store
+from workloads import protocol
+
+FOLDER = Path(__file__).with_name("golden")
+UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
+
+
+def busy_events() -> list[AnyEvent]:
+    """What :func:`busy` feeds, as a list."""
+
+    class Listening(Store):
+        def apply(self, event: AnyEvent) -> frozenset[object]:  # type: ignore[override]
+            heard.append(event)
+            return frozenset()
+
+    heard: list[AnyEvent] = []
+    busy(Listening())
+    return heard
+
+
+SCREENS: dict[str, tuple[tuple[int, int], Kind, list[AnyEvent], tuple[str, ...]]] = {
+    "busy-80x24": ((80, 24), "two gpus", busy_events(), ()),
+    "busy-120x40": ((120, 40), "two gpus", busy_events(), ()),
+    "busy-60x20": ((60, 20), "two gpus", busy_events(), ()),
+    "backend-60x20": ((60, 20), "two gpus", busy_events(), ("b", "right")),
+    "detail-80x24": ((80, 24), "one gpu", busy_events(), ("i",)),
+    "no-gpu-80x24": ((80, 24), "no gpu", [], ()),
+    "starting-80x24": ((80, 24), "empty", [], ()),
+    "no-torch-80x24": (
+        (80, 24),
+        "no gpu",
+        [protocol.Unusable("no module named 'torch' in this Python", "give --python PATH")],
+        (),
+    ),
+    "parameters-80x24": ((80, 24), "one gpu", [], ("equals_sign",)),
+    "help-80x24": ((80, 24), "one gpu", [], ("question_mark",)),
+}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+async def test_the_screen_is_as_it_was(name: str) -> None:
+    size, kind, events, keys = SCREENS[name]
+    async with running(size, kind, *events) as on:
+        await on.press(*keys)
+        shown = "".join(f"{row}\n" for row in on.rows)
+    path = FOLDER / f"{name}.txt"
+    if UPDATE:
+        path.write_text(shown, encoding="utf-8")
+    assert shown == path.read_text(encoding="utf-8")
+
+
+def test_no_golden_screen_is_left_over() -> None:
+    assert {path.stem for path in FOLDER.glob("*.txt")} == set(SCREENS)
+
+
+def test_the_busy_screen_is_made_of_events() -> None:
+    one, other = make_store("one gpu"), make_store("one gpu", *busy_events())
+    busy(one)
+    assert one.runs == other.runs

@@ -1,0 +1,175 @@
+"""The memory pane on a screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.screens.helpers import (
+    GIB,
+    HOSTILE,
+    NOW,
+    WORKER,
+    PaneApp,
+    clock,
+    gpu,
+    gpu_process,
+    make_store,
+    sample,
+    screen_text,
+    settle,
+    stylesheets,
+    torch_memory,
+    uuid,
+)
+from tui.devices.messages import DeviceMemory
+from tui.pairing import CPU
+from tui.store import AnyEvent, DeviceSelected, Store
+from tui.widgets.memory_pane import MemoryPane
+from workloads import protocol
+
+
+async def shown(store: Store, size: tuple[int, int], height: int, now: float = NOW) -> list[str]:
+    """The pane's rows, the scroll bar's column left out."""
+    app = PaneApp(lambda: MemoryPane(store, lambda: now), stylesheets())
+    async with app.run_test(size=size) as pilot:
+        app.pane.styles.height = height
+        await settle(pilot)
+        await settle(pilot)
+        assert app.pane.outer_size.height == height
+        return [line[: size[0] - 1].rstrip() for line in screen_text(app)[1:height]]
+
+
+async def test_at_80x24_five_rows_hold_bar_legend_and_figures() -> None:
+    app = PaneApp(lambda: MemoryPane(make_store(), clock), stylesheets())
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.pane.styles.height = 5
+        await settle(pilot)
+        lines = [line[:79].rstrip() for line in screen_text(app)]
+        assert "Memory   cuda:0 NVIDIA H200   118.5 of 139.8 GiB free" in lines[0]
+        assert set(lines[1]) == set("█▓▒░▞·")
+        assert lines[2] == (
+            "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
+        )
+        assert lines[3] == (
+            "reserved 16.0G (peak 18.2G)  this process 16.6G  device used 20.7G (NVML)"
+        )
+        assert lines[4] == (
+            "e frees up to 2.5G  peak allocated 15.0G  peak this process 16.6G sampled"
+        )
+        assert lines[5] == ""
+
+
+async def test_with_room_the_history_and_the_explanation_are_there() -> None:
+    lines = await shown(make_store(), (120, 40), 10)
+    assert lines[1].startswith("█ allocated 12.3 GiB  ▓ cached 3.7 GiB")
+    assert lines[1].endswith("· free 118.5 GiB")
+    assert lines[4].startswith("nvidia-smi shows 20.7 GiB in use; live tensors are 12.3 GiB")
+    assert lines[-1].endswith("used, last 1 s")
+
+
+async def test_at_60x20_everything_is_reached_by_scrolling() -> None:
+    store = make_store()
+    app = PaneApp(lambda: MemoryPane(store, clock), stylesheets())
+    seen: list[str] = []
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.pane.styles.height = 5
+        await settle(pilot)
+        app.query_one("LinesView").focus()
+        for _ in range(15):
+            seen += screen_text(app)[2:5]
+            await pilot.press("down")
+            await settle(pilot)
+    text = " ".join(seen)
+    for words in ("· free 118.5", "device used 20.7G", "e frees up to 2.5G", "by the driver"):
+        assert words in text
+
+
+async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -> None:
+    store = make_store("two gpus", DeviceSelected(uuid(1)))
+    lines = await shown(store, (80, 24), 6)
+    assert lines[1].startswith("░ others 0 B  ? unattributed 4.0 MiB")
+    assert lines[2] == ("allocated, cached, context n/a: the runner has not used this device yet")
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (
+            (sample(gpu(processes=(gpu_process(9, GIB),))),),
+            "this process n/a: NVML does not list our pid 4242: in a container it lists the",
+        ),
+        ((torch_memory(ooms=1),), "! out of memory 1 time in this worker"),
+        (
+            (protocol.WorkerEnded(WORKER, "killed", False),),
+            "allocated, cached, context n/a: no worker is running",
+        ),
+        (
+            (
+                sample(
+                    gpu(
+                        lost="GPU is lost",
+                        memory=DeviceMemory(None, None, None, None),
+                        processes=None,
+                        unavailable={"memory.total": "GPU is lost", "processes": "GPU is lost"},
+                    )
+                ),
+            ),
+            "no bar, the total is not known: GPU is lost",
+        ),
+    ],
+    ids=["container", "out of memory", "worker ended", "lost"],
+)
+async def test_what_is_wrong_or_not_known_is_said(events: tuple[AnyEvent, ...], words: str) -> None:
+    assert words in await shown(make_store("one gpu", *events), (80, 24), 8)
+
+
+async def test_unified_memory_is_labelled() -> None:
+    memory = DeviceMemory(None, None, None, None, unified=True)
+    small = torch_memory(requested=GIB, allocated=GIB, active=GIB, reserved=2 * GIB)
+    store = make_store("one gpu", sample(gpu(memory=memory, processes=())), small)
+    app = PaneApp(lambda: MemoryPane(store, clock), stylesheets())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert "116.0 of 128.0 GiB available, unified" in screen_text(app)[0]
+
+
+async def test_old_figures_are_marked_in_the_title() -> None:
+    app = PaneApp(lambda: MemoryPane(make_store(), lambda: NOW + 12), stylesheets())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert "12 s old" in screen_text(app)[0]
+
+
+async def test_the_cpu_has_the_host_s_memory() -> None:
+    store = make_store("two gpus", DeviceSelected(CPU))
+    lines = await shown(store, (80, 24), 5)
+    assert (
+        lines[1] == "█ runner 900 MiB  ▓ shared 400 MiB  ░ others 10.7 GiB  · available 116.0 GiB"
+    )
+    assert lines[2].startswith("runner, resident 1.3G  host used 12.0G  heap in use 640M")
+    assert "e frees up to 220M" in lines[2]
+
+
+async def test_another_device_is_shown_when_it_is_selected() -> None:
+    store = make_store("two gpus")
+    app = PaneApp(lambda: MemoryPane(store, clock), stylesheets())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.tell(store, DeviceSelected(uuid(1)))
+        await settle(pilot)
+        assert "cuda:1" in screen_text(app)[0]
+        assert screen_text(app)[2].startswith("░ others 0 B")
+
+
+async def test_names_survive_that_markup_would_eat() -> None:
+    store = make_store("one gpu", sample(gpu(name=HOSTILE)))
+    app = PaneApp(lambda: MemoryPane(store, clock), stylesheets())
+    async with app.run_test(size=(120, 24)) as pilot:
+        await settle(pilot)
+        assert HOSTILE in screen_text(app)[0]
+
+
+async def test_before_the_first_sample_nothing_is_claimed() -> None:
+    lines = await shown(make_store("empty"), (80, 24), 5)
+    assert lines[0] == "no bar, the total is not known: waiting for the monitor"
+    assert "runner n/a: no worker is running" in lines

@@ -1,0 +1,98 @@
+"""The memory screen: the full account, scrolling."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.screens.helpers import (
+    HOSTILE,
+    STRANGER,
+    WORKER,
+    PaneApp,
+    clock,
+    gpu,
+    gpu_process,
+    make_store,
+    sample,
+    screen_text,
+    settle,
+    stylesheets,
+)
+from tui.accounting import account
+from tui.device_detail import device_detail
+from tui.lines import plain, width
+from tui.memory_account import account_lines
+from tui.pairing import CPU
+from tui.screens.memory import MemoryView
+from tui.store import DeviceSelected, Store
+
+
+def lines_of(store: Store, cells: int) -> list[str]:
+    view = store.selected_device
+    gauge = account(store, view, clock())
+    facts = device_detail(view, store.sample, clock())
+    drawn = account_lines(gauge, view, facts, store.worker_pid, cells)
+    assert all(width(line) <= cells for line in drawn)
+    return [plain(line).rstrip() for line in drawn]
+
+
+@pytest.mark.parametrize("cells", [59, 79, 119, 199])
+def test_every_term_is_there_with_its_source(cells: int) -> None:
+    store = make_store()
+    text = "\n".join(lines_of(store, cells))
+    gauge = account(store, store.selected_device, clock())
+    for term in (*gauge.terms, *gauge.peaks):
+        assert term.label in text
+    for words in ("12.2 GiB", "torch", "NVML", "derived", "alloc retries", "e would free"):
+        assert words in text
+    assert "UUID                GPU-00000000" in text
+
+
+def test_an_absent_figure_has_its_reason_beside_it() -> None:
+    rows = lines_of(make_store("one gpu", sample(gpu(processes=()))), 119)
+    process = next(row for row in rows if row.startswith("this process"))
+    assert "n/a  NVML" in process
+    assert "in a container it lists the host's pids" in process
+
+
+def test_processes_are_listed_the_largest_first_and_ours_is_named() -> None:
+    silent = gpu_process(7, None, command=HOSTILE, user=None, unavailable={"memory": "needs root"})
+    large = gpu_process(STRANGER, 17 * 1024**3)
+    store = make_store("one gpu", sample(gpu(processes=(silent, gpu_process(), large))))
+    rows = lines_of(store, 119)
+    start = next(at for at, row in enumerate(rows) if row.startswith("processes on the device"))
+    pids = [int(row.split()[0]) for row in rows[start + 1 :]]
+    assert pids == [STRANGER, WORKER, 7]
+    assert rows[start + 2].endswith("the runner's worker")
+    assert rows[start + 3].endswith(f"{HOSTILE}; needs root")
+
+
+def test_at_200_cells_the_device_stands_beside_the_account() -> None:
+    rows = lines_of(make_store(), 199)
+    start = 199 * 3 // 5 + 2
+    assert rows[1][start:].startswith("device ")
+    assert any(row[start:].startswith("UUID") and row[:start].strip() for row in rows)
+
+
+def test_the_cpu_s_account_has_the_heap_and_no_private_pools() -> None:
+    text = "\n".join(lines_of(make_store("two gpus", DeviceSelected(CPU)), 79))
+    assert "heap cached" in text
+    assert "private pools" not in text
+    assert "processes on the device" not in text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (120, 40), (200, 50)])
+async def test_it_scrolls_to_its_last_line(size: tuple[int, int]) -> None:
+    store = make_store()
+    app = PaneApp(lambda: MemoryView(store, clock), stylesheets())
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        top = screen_text(app)
+        assert "Memory   cuda:0" in top[0]
+        assert set(top[1]) == set("█▓▒░▞·")
+        assert any("used, last 1 s" in row for row in top)
+        assert any("reserved, last 1 s" in row for row in top) == (size[0] >= 110)
+        app.query_one("LinesView").focus()
+        await pilot.press("end")
+        await settle(pilot)
+        assert any("python train.py" in row for row in screen_text(app))

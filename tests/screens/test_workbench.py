@@ -1,0 +1,365 @@
+"""The workbench as plain text, and the keys that drive it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.screens.app_helpers import running
+from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
+from tui.store import RunnerStatus
+from workloads import protocol
+
+# ---- what the panes show -----------------------------------------------------------------------
+
+
+async def test_a_run_is_seen_from_its_queue_to_its_result() -> None:
+    async with running() as on:
+        assert on.row("matmul").endswith("not run")
+        await on.tell(queued())
+        assert "queued" in on.row("matmul")
+        await on.tell(progress())
+        assert "213 µs  block 7" not in on.row("matmul")
+        assert "cuda:0 block 7 ±1.1%, ≤3 s left" in on.row("matmul")
+        await on.tell(*ran()[1:])
+        assert on.row("matmul").split()[-4:] == ["76%", "float32", "ok", "±0.4%"]
+
+
+async def test_a_comparison_is_seen_from_its_queue_to_its_verdict() -> None:
+    async with running() as on:
+        await on.tell(compare_queued())
+        assert on.row("off→on").endswith("queued")
+        await on.tell(*compared()[1:])
+        assert "1.44x faster (1.40–1.47, 5 of 5 pairs)" in on.text
+
+
+async def test_a_runner_that_cannot_be_used_says_so_with_advice() -> None:
+    async with running((80, 24), "no gpu") as on:
+        await on.tell(protocol.Unusable("no module named 'torch'", "give --python a path"))
+        assert "unusable" in on.rows[0]
+        assert "Nothing can be run: no module named 'torch'" in on.text
+        assert "give --python a path" in on.text
+
+
+async def test_a_runner_that_died_is_a_line_until_the_next_is_ready() -> None:
+    async with running() as on:
+        await on.tell(RunnerStatus("restarting", "signal 9", "it starts anew", "/state/9.txt"))
+        assert "The runner ended: signal 9. A new one is starting." in on.text
+        assert "Report: /state/9.txt" in on.text
+        await on.tell(RunnerStatus("ready"))
+        assert "signal 9" not in on.text
+
+
+async def test_the_screen_follows_the_session_without_a_key() -> None:
+    async with running() as on:
+        on.session.tell(queued())
+        await on.until(lambda: "queued" in on.row("matmul"))
+
+
+# ---- keys --------------------------------------------------------------------------------------
+
+
+async def test_r_runs_the_selected_workload() -> None:
+    async with running() as on:
+        await on.press("r", "down", "down", "r")
+        assert on.asked == [
+            ("run", ("matmul",), None, "normal"),
+            ("run", ("mlp",), None, "normal"),
+        ]
+
+
+async def test_r_on_the_heading_of_a_group_runs_the_group() -> None:
+    async with running() as on:
+        await on.press("up", "r")
+        assert on.asked == [("run", ("matmul",), None, "normal")]
+
+
+async def test_capital_r_runs_what_the_filter_leaves() -> None:
+    async with running() as on:
+        await on.press("R", "slash", *"conv", "enter", "R")
+        assert [asked[1] for asked in on.asked] == [("matmul", "mlp", "conv2d"), ("conv2d",)]
+
+
+async def test_x_cancels_the_selected_workload_s_runs_first_and_then_all() -> None:
+    async with running((80, 24), "one gpu", queued("mlp"), queued("matmul", "cpu")) as on:
+        await on.press("x")
+        assert on.asked == [("cancel", "matmul on cpu")]
+        await on.tell(*ran("matmul", "cpu")[1:])
+        await on.press("x")
+        assert on.asked[1:] == [("cancel", "")]
+
+
+async def test_x_in_the_backend_pane_cancels_comparisons() -> None:
+    async with running((80, 24), "one gpu", queued(), compare_queued()) as on:
+        await on.press("b", "x")
+        assert on.asked == [("cancel", "cudnn.benchmark of conv2d")]
+
+
+async def test_capital_x_cancels_all() -> None:
+    async with running((80, 24), "one gpu", queued(), compare_queued()) as on:
+        await on.press("X")
+        assert on.asked == [("cancel", "")]
+
+
+async def test_x_is_not_offered_where_nothing_runs() -> None:
+    async with running() as on:
+        await on.press("x", "X")
+        assert on.asked == []
+        assert " x cancel" not in on.rows[-1]
+
+
+async def test_space_switches_the_flag_under_the_cursor() -> None:
+    async with running() as on:
+        await on.press("b", "right", "space")
+        assert on.asked == [("set_flag", "cudnn.benchmark", True)]
+        assert "[x] benchmark" in on.row("cuDNN [x]")
+        await on.press("space")
+        assert on.asked[1:] == [("set_flag", "cudnn.benchmark", False)]
+
+
+async def test_c_compares_again_what_was_compared() -> None:
+    async with running((80, 24), "one gpu", *compared("cudnn.enabled", "mlp")) as on:
+        await on.press("c")
+        assert on.asked == [("compare", "mlp", "cudnn.enabled")]
+
+
+async def test_c_compares_the_convolutions_where_nothing_was_compared() -> None:
+    async with running() as on:
+        await on.press("c")
+        assert on.asked == [("compare", "conv2d", "cudnn.enabled")]
+
+
+async def test_d_goes_round_the_devices() -> None:
+    async with running((80, 24), "two gpus") as on:
+        await on.press("d")
+        assert "cuda:1" in on.row("name  ")
+        await on.press("d", "d")
+        keys = [view.key for view in on.session.store.devices]
+        assert [asked[1] for asked in on.asked] == [keys[1], keys[2], keys[0]]
+
+
+async def test_e_and_p_are_about_the_selected_device() -> None:
+    async with running() as on:
+        key = on.session.store.selected
+        await on.press("e", "p")
+        assert on.asked == [("empty_cache", key), ("reset_peaks", key)]
+
+
+async def test_space_folds_a_group_and_enter_unfolds_it() -> None:
+    async with running() as on:
+        await on.press("up", "space")
+        assert "▸ compute (1 workload)" in on.text
+        assert not on.row("matmul")
+        await on.press("enter")
+        assert on.row("matmul")
+
+
+async def test_the_cursor_stays_on_its_workload_when_the_catalogue_changes() -> None:
+    async with running() as on:
+        await on.press("down", "down")
+        assert on.row("▸ mlp")
+        infos = on.session.store.catalogue
+        await on.tell(protocol.Hello(1, 1, "3.12", "python", infos[1:]))
+        assert on.row("▸ mlp")
+
+
+async def test_y_sends_the_figures_to_the_terminal() -> None:
+    async with running((80, 24), "one gpu", *ran()) as on:
+        await on.press("y")
+        assert "median 2.71 ms" in on.app.clipboard
+        await on.until(lambda: "sent to the terminal" in on.text)
+
+
+# ---- panes -------------------------------------------------------------------------------------
+
+SIZES = [(80, 24), (60, 20), (120, 40), (200, 50), (80, 50), (120, 24)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_tab_reaches_every_pane_and_shows_it(size: tuple[int, int]) -> None:
+    async with running(size, "two gpus", *ran(), *compared()) as on:
+        shown = {
+            "workloads": "matmul size=4096",
+            "backend": "[ ] benchmark",
+            "detail": "Look for: How near",
+            "devices": "cuda:1",
+            "memory": "allocated",
+        }
+        for name, words in shown.items():
+            assert on.app.workbench is not None
+            assert on.app.workbench.focused_pane == name
+            assert words in on.text
+            await on.press("tab")
+        assert on.app.workbench.focused_pane == "workloads"
+        await on.press("shift+tab")
+        assert on.app.workbench.focused_pane == "memory"
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_header_and_footer_are_on_the_screen_at_every_size(size: tuple[int, int]) -> None:
+    async with running(size, "two gpus", *ran(), *compared()) as on:
+        for _ in range(6):
+            assert on.rows[0].startswith(" gpu-workbench")
+            assert on.rows[-1].endswith("? help  q quit")
+            assert len(on.rows) == size[1]
+            await on.press("tab")
+
+
+async def test_zoom_folds_the_others_and_escape_unfolds_them() -> None:
+    async with running((120, 40)) as on:
+        await on.press("Z")
+        assert not on.row("driver 614M")
+        assert on.row("Memory") and on.row("Backends") and on.row("Detail")
+        await on.press("escape")
+        assert on.row("Look for")
+
+
+async def test_l_puts_the_log_where_the_detail_is() -> None:
+    async with running((120, 40)) as on:
+        await on.tell(protocol.Emptied("cuda:0", 3))
+        await on.press("l")
+        assert on.row("Log") and "returned 3 bytes" in on.text and not on.row("Look for")
+        await on.press("l")
+        assert on.row("Look for") and "returned 3 bytes" not in on.text
+
+
+async def test_escape_leads_from_any_pane_back_to_the_table() -> None:
+    async with running() as on:
+        await on.press("i")
+        assert on.row("What is timed")
+        await on.press("escape")
+        assert on.app.workbench is not None
+        assert on.app.workbench.focused_pane == "workloads"
+        assert not on.row("What is timed")
+
+
+async def test_the_detail_follows_the_cursor() -> None:
+    async with running((120, 40)) as on:
+        assert on.row("Detail   matmul")
+        await on.press("down", "down")
+        assert on.row("Detail   mlp")
+
+
+async def test_resizing_keeps_the_focus_and_shows_it() -> None:
+    async with running((120, 40)) as on:
+        await on.press("i")
+        for size in ((60, 20), (80, 24), (200, 50), (40, 10)):
+            await on.pilot.resize_terminal(*size)
+            await on.until(lambda rows=size[1]: len(on.rows) == rows)  # type: ignore[misc]
+            await on.until(lambda: "matmul: matrix product" in on.text)
+
+
+async def test_2_shows_the_memory_and_1_the_workbench_as_it_is_now() -> None:
+    async with running() as on:
+        await on.press("2")
+        await on.until(lambda: "requested" in on.text)
+        assert not on.row("Workloads")
+        on.session.tell(*ran())
+        await on.press("1")
+        await on.until(lambda: "ok ±0.4%" in on.row("matmul"))
+
+
+# ---- the filter --------------------------------------------------------------------------------
+
+
+async def test_the_filter_narrows_while_typing_and_escape_drops_it() -> None:
+    async with running() as on:
+        await on.press("slash", *"conv")
+        assert on.row("filter: conv (1 of 3)")
+        assert not on.row("matmul")
+        assert on.row("escape drops it")
+        await on.press("escape")
+        assert on.row("matmul")
+        assert not on.row("filter:")
+
+
+async def test_letters_that_are_typed_are_no_commands() -> None:
+    async with running() as on:
+        await on.press("slash", *"rRxeq:?")
+        assert on.asked == []
+        assert on.row("filter: rRxeq:?")
+
+
+# ---- the parameter editor ----------------------------------------------------------------------
+
+
+async def test_parameters_are_edited_and_applied() -> None:
+    async with running() as on:
+        await on.press("enter")
+        assert on.row("Parameters of matmul")
+        await on.press(*"512", "down", "right", "enter")
+        assert on.asked == [("set_parameters", "matmul", {"size": 512, "dtype": "bfloat16"})]
+        assert on.row("matmul size=512 bf")
+
+
+async def test_a_bad_value_gets_one_line_and_stays_in_the_editor() -> None:
+    async with running() as on:
+        await on.press("equals_sign", *"7", "enter")
+        assert on.row("size: 7 is not allowed; whole number, 16 to 65 536")
+        assert on.asked == []
+        await on.press("f5", "enter")
+        assert on.asked == [("set_parameters", "matmul", DEFAULTS)]
+
+
+async def test_escape_leaves_the_parameters_as_they_were() -> None:
+    async with running() as on:
+        await on.press("equals_sign", *"512", "escape")
+        assert on.asked == []
+        assert on.row("matmul size=4096")
+
+
+# ---- help and palette --------------------------------------------------------------------------
+
+
+async def test_help_begins_with_the_focused_pane_and_lists_the_keys() -> None:
+    async with running((120, 50)) as on:
+        await on.press("question_mark")
+        assert on.rows[1].strip("│ ") == "Workloads"
+        assert on.row("Run every workload that the table lists.")
+        await on.press("question_mark", "b", "question_mark")
+        assert on.rows[1].strip("│ ") == "Backends"
+        await on.press("escape")
+        assert on.row("Workloads")
+
+
+async def test_the_palette_lists_what_is_valid_and_runs_it() -> None:
+    async with running((80, 24)) as on:
+        await on.press("colon")
+        await on.until(lambda: "run selected (r)" in on.text)
+        assert "cancel (x)" not in on.text
+        await on.press(*"run all")
+        await on.until(lambda: "run all (R)" in on.text and "filter (/)" not in on.text)
+        await on.press("enter")
+        await on.until(lambda: bool(on.asked))
+        assert on.asked == [("run", ("matmul", "mlp", "conv2d"), None, "normal")]
+
+
+# ---- readonly ----------------------------------------------------------------------------------
+
+
+async def test_readonly_asks_the_runner_for_nothing() -> None:
+    async with running((80, 24), "one gpu", queued(), readonly=True) as on:
+        await on.press("r", "R", "x", "X", "e", "p", "c", "enter", "equals_sign", "b", "space")
+        assert on.asked == []
+        assert " r run" not in on.rows[-1]
+        assert on.row("Workloads")
+
+
+# ---- the mouse ---------------------------------------------------------------------------------
+
+
+async def test_a_click_selects_a_row_and_a_click_on_a_key_runs_its_command() -> None:
+    async with running() as on:
+        rows = on.rows
+        mlp = next(place for place, row in enumerate(rows) if "mlp" in row)
+        await on.pilot.click(offset=(5, mlp))
+        await on.pilot.pause()
+        assert on.row("▸ mlp")
+        await on.pilot.click(offset=(2, 23))
+        await on.pilot.pause()
+        assert on.asked == [("run", ("mlp",), None, "normal")]
+
+
+async def test_a_click_on_a_tab_opens_it() -> None:
+    async with running() as on:
+        await on.pilot.click(offset=(on.rows[0].index("2 Memory"), 0))
+        await on.until(lambda: "requested" in on.text)

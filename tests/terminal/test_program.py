@@ -1,0 +1,158 @@
+"""The program in a real terminal, driven by keys."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.terminal.terminal import Terminal
+
+END_S = 2.0
+LEAVES_ALTERNATE_SCREEN = b"\x1b[?1049l"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def workbench() -> Iterator[Terminal]:
+    with Terminal() as terminal:
+        terminal.until_shows("matmul", "ready")
+        yield terminal
+
+
+def _start_a_long_run(terminal: Terminal) -> None:
+    terminal.keys("R")
+    terminal.until_shows("running")
+
+
+def _runner(terminal: Terminal) -> psutil.Process:
+    """The runner's own process, whose parent is the program."""
+    (runner,) = [
+        process
+        for process in psutil.Process(terminal.process.pid).children()
+        if "serve" in process.cmdline() and "tui.devices" not in process.cmdline()
+    ]
+    return runner
+
+
+def test_r_runs_the_selected_workload_and_its_figure_appears(workbench: Terminal) -> None:
+    workbench.keys("r")
+    workbench.until(lambda text: any("matmul" in row and " ok" in row for row in text.split("\n")))
+
+
+def test_q_ends_it_with_0_and_restores_the_terminal(workbench: Terminal) -> None:
+    workbench.keys("q")
+    assert workbench.exit_code() == 0
+    assert LEAVES_ALTERNATE_SCREEN in workbench.output
+
+
+def test_the_screen_process_has_no_torch_and_no_nvml_mapped(workbench: Terminal) -> None:
+    maps = Path(f"/proc/{workbench.process.pid}/maps").read_text()
+    assert "libtorch" not in maps
+    assert "libnvidia-ml" not in maps
+    assert "/torch/" in Path(f"/proc/{_runner(workbench).pid}/maps").read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["SIGTERM", "SIGHUP"]
+)
+def test_a_signal_ends_it_and_its_children_within_two_seconds(
+    workbench: Terminal, number: signal.Signals, code: int
+) -> None:
+    _start_a_long_run(workbench)
+    family = workbench.family()
+    assert len(family) >= 4
+    asked = time.monotonic()
+    workbench.signal(number)
+    assert workbench.exit_code() == code
+    _, alive = psutil.wait_procs(family, timeout=max(0.0, END_S - (time.monotonic() - asked)))
+    assert alive == []
+    assert LEAVES_ALTERNATE_SCREEN in workbench.output
+
+
+def test_a_vanished_terminal_ends_it_and_its_children_within_two_seconds(
+    workbench: Terminal,
+) -> None:
+    _start_a_long_run(workbench)
+    family = workbench.family()
+    asked = time.monotonic()
+    workbench.hang_up()
+    _, alive = psutil.wait_procs(family, timeout=max(0.0, END_S - (time.monotonic() - asked)))
+    assert alive == []
+
+
+def test_ctrl_c_ends_it_with_130(workbench: Terminal) -> None:
+    workbench.keys("\x03")
+    assert workbench.exit_code() == 130
+    assert LEAVES_ALTERNATE_SCREEN in workbench.output
+
+
+def test_killed_outright_it_leaves_no_child(workbench: Terminal) -> None:
+    _start_a_long_run(workbench)
+    family = workbench.family()
+    workbench.process.kill()
+    workbench.process.wait()
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
+def test_a_runner_that_dies_is_said_on_the_screen_and_the_next_run_works(
+    workbench: Terminal, number: signal.Signals
+) -> None:
+    _start_a_long_run(workbench)
+    _runner(workbench).send_signal(number)
+    workbench.until_shows("failed")
+    workbench.keys("l")
+    workbench.until_shows(number.name)
+    workbench.keys("l")
+    workbench.until_shows("matmul", "ready")
+    workbench.keys("r")
+    workbench.until(lambda text: any("matmul" in row and " ok" in row for row in text.split("\n")))
+
+
+def test_x_cancels_and_the_screen_says_so(workbench: Terminal) -> None:
+    _start_a_long_run(workbench)
+    workbench.keys("x")
+    workbench.until_shows("cancelled")
+
+
+def test_switching_a_flag_shows_a_verdict(workbench: Terminal) -> None:
+    workbench.keys("b", " ")
+    text = workbench.until(lambda text: "pairs" in text and "so far" not in text)
+    assert any(word in text for word in ("faster", "slower", "same", "unclear"))
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (60, 20), (200, 50)])
+def test_every_pane_can_be_had_at_each_size(columns: int, rows: int) -> None:
+    with Terminal(columns=columns, rows=rows) as terminal:
+        terminal.until_shows("Devices", "Memory", "Workloads", "Backends")
+
+
+def test_it_follows_a_change_of_size(workbench: Terminal) -> None:
+    workbench.resize(120, 40)
+    workbench.until(lambda text: any(len(row) > 100 for row in text.split("\n")))
+    workbench.resize(60, 20)
+    workbench.until_shows("Devices", "Workloads")
+
+
+def test_a_python_without_torch_is_said_on_the_screen(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho no torch here >&2\nexit 1\n")
+    python.chmod(0o755)
+    with Terminal(("/usr/bin/env", *_program("--python", str(python)))) as terminal:
+        terminal.until_shows("the runner ended: exit status 1")
+
+
+def _program(*arguments: str) -> tuple[str, ...]:
+    from tests.terminal.terminal import PROGRAM
+
+    return (*PROGRAM, *arguments)

@@ -1,0 +1,53 @@
+"""Where panes are: every pane can be had in full at every size."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.arrangement import LOWER, PANES, arrange, order
+
+SIZES = st.tuples(st.integers(20, 250), st.integers(8, 100))
+
+
+@pytest.mark.parametrize(
+    ("size", "mode", "away"),
+    [
+        ((80, 24), "stack", {"detail", "log"}),
+        ((80, 50), "stack", {"log"}),
+        ((120, 40), "grid", {"log"}),
+        ((200, 50), "grid", {"log"}),
+        ((60, 20), "fold", {"log"}),
+        ((120, 24), "stack", {"detail", "log"}),
+    ],
+)
+def test_mode_by_size(size: tuple[int, int], mode: str, away: set[str]) -> None:
+    placed = arrange(*size, "workloads", "detail", zoomed=False)
+    assert placed.mode == mode
+    assert {name for name, place in placed.places.items() if place == "away"} == away
+
+
+@given(SIZES, st.sampled_from(LOWER), st.booleans())
+def test_a_focused_pane_is_never_folded_or_away(
+    size: tuple[int, int], lower: str, zoomed: bool
+) -> None:
+    for pane in order(lower):
+        placed = arrange(*size, pane, lower, zoomed=zoomed)
+        assert placed.places[pane] in ("open", "natural")
+        assert set(placed.places) == {*PANES, *LOWER}
+
+
+@given(SIZES, st.sampled_from(LOWER), st.sampled_from(PANES))
+def test_a_zoomed_pane_is_the_only_one_open(
+    size: tuple[int, int], lower: str, focused: str
+) -> None:
+    placed = arrange(*size, focused, lower, zoomed=True)
+    assert [name for name, place in placed.places.items() if place == "open"] == [focused]
+
+
+@given(SIZES)
+def test_without_a_focus_the_table_counts(size: tuple[int, int]) -> None:
+    assert arrange(*size, None, "detail", zoomed=False) == arrange(
+        *size, "workloads", "detail", zoomed=False
+    )

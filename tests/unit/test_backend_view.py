@@ -1,0 +1,205 @@
+"""The backend pane's words: switches, verdicts, costs, and why there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
+from tests.screens.results import compare_queued, compared, comparison, progress
+from tui.backend_view import between, newest, switches, verdict, view
+from tui.lines import Tone, plain, width
+from tui.store import DeviceSelected, FlagSet, Store
+from workloads import protocol
+from workloads.protocol import Arm, FlagInfo, Verdict
+
+ONEDNN = (
+    FlagInfo("mkldnn.enabled", "enabled", "", ("cpu",), False, True, None),
+    FlagInfo("mkldnn.deterministic", "deterministic", "", ("cpu",), False, False, None),
+)
+CUDNN_LINE = "cuDNN [x] enabled  [ ] benchmark  [ ] deterministic  [x] allow TF32"
+ONEDNN_LINE = "oneDNN [x] enabled  [ ] deterministic"
+
+
+def shown(store: Store, cells: int = 200, cursor: str | None = None) -> list[str]:
+    return [plain(row) for row in view(store, cursor, cells).lines]
+
+
+def both(kind: str = "one gpu") -> Store:
+    gpus = (torch_gpu(),) if kind == "one gpu" else ()
+    why = None if gpus else "this torch has no cuDNN: it is a build without CUDA"
+    flags = tuple(replace(flag, unavailable=why) for flag in CUDNN_FLAGS)
+    ready = protocol.Ready(environment(*gpus, flags=(*flags, *ONEDNN)), 1.0)
+    return make_store("one gpu" if gpus else "no gpu", ready)
+
+
+# ---- switches ----------------------------------------------------------------------------------
+
+
+def test_the_selected_device_s_switches_come_first() -> None:
+    store = both()
+    assert shown(store) == [CUDNN_LINE, ONEDNN_LINE]
+    store.apply(DeviceSelected("cpu"))
+    assert shown(store) == [ONEDNN_LINE, CUDNN_LINE]
+
+
+def test_a_switch_shows_its_present_setting() -> None:
+    store = both()
+    store.apply(FlagSet("cudnn.benchmark", True))
+    assert "[x] benchmark" in shown(store)[0]
+
+
+def test_without_cudnn_its_flags_are_idle_with_one_reason_and_onednn_s_work() -> None:
+    assert shown(both("no gpu")) == [
+        ONEDNN_LINE,
+        "cuDNN flags are idle: this torch has no cuDNN: it is a build without CUDA",
+    ]
+
+
+def test_the_cursor_is_on_one_switch_and_only_where_keys_arrive() -> None:
+    store = both()
+    for focused in (True, False):
+        lines = view(store, "cudnn.benchmark", 200, focused=focused).lines
+        marked = [span.text for row in lines for span in row if span.tone is Tone.CURSOR]
+        assert marked == (["[ ] benchmark"] if focused else [])
+
+
+def test_before_torch_is_imported_there_are_no_switches() -> None:
+    assert shown(Store()) == ["the switches are known when torch is imported"]
+    unusable = protocol.Unusable("no module named torch", "install it")
+    store = Store()
+    store.apply(unusable)
+    assert shown(store) == ["no switches: the runner is not usable"]
+    assert switches(store) == ()
+
+
+# ---- verdicts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "ratio", "interval", "said"),
+    [
+        ("faster", 1.435, (1.40, 1.47), "1.44x faster (1.40–1.47, 5 of 5 pairs)"),
+        ("slower", 0.781, (0.73, 0.83), "1.28x slower (1.20–1.37, 5 of 5 pairs)"),
+        ("same", 1.002, (0.995, 1.009), "same: 1.00x (0.99–1.01, 5 of 5 pairs)"),
+        (
+            "unclear",
+            1.02,
+            (0.97, 1.08),
+            "unclear: 1.02x (0.97–1.08, 5 of 5 pairs, c runs more pairs)",
+        ),
+        ("unclear", 1.3, None, "unclear: 1.30x (5 of 5 pairs, c runs more pairs)"),
+        ("faster", 152.0, (140.0, 166.0), "150x faster (140–166, 5 of 5 pairs)"),
+    ],
+)
+def test_wording_of_a_verdict(
+    word: Verdict, ratio: float, interval: tuple[float, float] | None, said: str
+) -> None:
+    assert plain(verdict(comparison(verdict=word, ratio=ratio, ci95=interval))) == said
+
+
+@given(
+    st.sampled_from(["faster", "slower", "same", "unclear"]),
+    st.floats(0.01, 100),
+    st.floats(1, 2),
+)
+def test_a_slower_setting_is_never_said_to_be_less_than_once_slower(
+    word: Verdict, ratio: float, spread: float
+) -> None:
+    ratio = min(ratio, 1 / ratio) if word == "slower" else ratio
+    said = plain(
+        verdict(comparison(verdict=word, ratio=ratio, ci95=(ratio / spread, ratio * spread)))
+    )
+    assert word in said
+    if word == "slower":
+        assert float(said.split("x")[0].replace(" ", "")) >= 1
+
+
+@given(st.floats(0.01, 100), st.floats(0.01, 100))
+def test_the_ends_of_an_interval_stay_in_order(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    shown_low, shown_high = (float(part) for part in between(low, high).split("–"))
+    assert shown_low <= shown_high
+
+
+# ---- comparisons -------------------------------------------------------------------------------
+
+
+def test_a_finished_comparison_says_what_it_did_and_what_it_cost() -> None:
+    store = make_store("one gpu", *compared())
+    assert shown(store)[1] == (
+        "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)  off 412 µs, "
+        "on 287 µs  first call 12.1 ms, 392 ms  search costs 380 ms: pays after 3 040 calls"
+    )
+
+
+def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
+    store = make_store("one gpu", *compared())
+    assert shown(store, 79)[1:] == [
+        "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)",
+        "  off 412 µs, on 287 µs  first call 12.1 ms, 392 ms",
+        "  search costs 380 ms: pays after 3 040 calls",
+    ]
+
+
+def test_a_queued_comparison_says_so() -> None:
+    store = make_store("one gpu", compare_queued())
+    assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  queued"
+
+
+def test_a_comparison_that_goes_on_shows_the_verdict_so_far_and_its_phase() -> None:
+    store = make_store("one gpu", compare_queued())
+    store.apply(progress(id="cudnn.benchmark of conv2d", phase="warm-up"))
+    assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  warm-up"
+    so_far = comparison(
+        pairs=1, ratio=None, ci95=None, arms=(Arm(False, None, None), Arm(True, None, None))
+    )
+    store.apply(protocol.Compared(so_far, done=False))
+    assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  warm-up, 1 of 5 pairs"
+    store.apply(protocol.Compared(comparison(pairs=3), done=False))
+    assert shown(store)[1].startswith(
+        "conv2d cuda:0 benchmark off→on  so far 1.44x faster (1.40–1.47, 3 of 5 pairs)  warm-up"
+    )
+
+
+@pytest.mark.parametrize("status", ["failed", "skipped", "cancelled"])
+def test_what_was_measured_stays_when_a_comparison_did_not_end_well(status: str) -> None:
+    store = make_store("one gpu", *compared(status=status, reason=HOSTILE, pairs=3))
+    assert "1.44x faster (1.40–1.47, 3 of 5 pairs)" in shown(store)[1]
+    assert f"{status}: {HOSTILE}" in shown(store)[1]
+
+
+def test_without_a_pair_there_is_no_verdict_but_a_reason() -> None:
+    lost = compared(ratio=None, ci95=None, unavailable={"ratio": "no pair was measured"})
+    assert "no verdict: no pair was measured" in shown(make_store("one gpu", *lost))[1]
+
+
+def test_without_a_break_even_there_is_its_reason() -> None:
+    why = {"break_even_calls": "the second setting is not faster once warm, so it never pays"}
+    store = make_store("one gpu", *compared(break_even_calls=None, unavailable=why))
+    assert shown(store)[1].endswith(
+        "no break-even: the second setting is not faster once warm, so it never pays"
+    )
+
+
+def test_only_the_newest_of_a_flag_and_a_workload_is_shown() -> None:
+    store = make_store("one gpu", *compared(pairs=3), *compared("cudnn.allow_tf32"))
+    again = comparison(id="again")
+    request = replace(compare_queued().request, id="again")
+    feed(store, type(compare_queued())(request), protocol.Compared(again, done=True))
+    assert [state.request.id for state in newest(store)] == ["again", "cudnn.allow_tf32 of conv2d"]
+
+
+def test_the_flag_under_the_cursor_comes_first() -> None:
+    store = make_store("one gpu", *compared(), *compared("cudnn.allow_tf32"))
+    assert "allow TF32" in shown(store, cursor="cudnn.allow_tf32")[1]
+    assert "benchmark" in shown(store, cursor="cudnn.benchmark")[1]
+
+
+@given(st.integers(min_value=20, max_value=200), st.text(max_size=80))
+def test_no_line_is_wider_than_the_pane(cells: int, reason: str) -> None:
+    store = make_store("one gpu", *compared(status="failed", reason=reason))
+    assert all(width(row) <= cells for row in view(store, None, cells).lines)

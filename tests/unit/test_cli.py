@@ -1,0 +1,170 @@
+"""The command line: what is read from it, what is refused, and what it imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tui.cli import UsageError, flag_setting, parse, python_at
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tui", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cudnn.benchmark=off,on", ("cudnn.benchmark", (False, True))),
+        ("mkldnn.enabled=on,on", ("mkldnn.enabled", (True, True))),
+        ("mkldnn.enabled=True, false", ("mkldnn.enabled", (True, False))),
+    ],
+)
+def test_a_flag_is_a_name_and_two_settings(text: str, expected: object) -> None:
+    assert flag_setting(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "x=on", "x=on,off,on", "x=maybe,on", "=on,off"])
+def test_a_flag_of_another_form_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError, match="=off,on"):
+        flag_setting(text)
+
+
+def test_parameters_are_names_and_values() -> None:
+    arguments = parse(["run", "matmul", "--set", "n=64", "--set", "dtype=bfloat16", "--quick"])
+    assert arguments.settings == {"n": "64", "dtype": "bfloat16"}
+    assert arguments.budget == "quick"
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_python_stands_before_or_after_the_command(place: int, tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.touch(0o755)
+    argv = ["run", "matmul"]
+    argv[place:place] = ["--python", str(program)]
+    assert parse(argv).python == str(program)
+
+
+def test_the_folder_of_an_environment_stands_for_its_python(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "python"
+    program.parent.mkdir()
+    program.touch(0o755)
+    assert python_at(str(tmp_path)) == str(program)
+
+
+def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no program there"):
+        python_at(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["run"], "name workloads, or give --group or --all"),
+        (["run", "nonesuch"], "no workload nonesuch: one of matmul"),
+        (["run", "--group", "x"], "no group x: one of compute"),
+        (["run", "matmul", "--set", "n"], "give a name and a value"),
+        (["run", "matmul", "--set", "m=1"], "no such parameter; there are dtype, n"),
+        (["run", "matmul", "--set", "n=0"], "whole number, 1 to 65 536"),
+        (["compare", "conv2d", "--flag", "x=on,off"], "no flag x: one of cudnn.enabled"),
+        (["compare", "conv2d", "--flag", "x=on,off", "--pairs", "0"], "at least 1"),
+        ([], "needs a terminal"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], says: str) -> None:
+    done = run(*argv)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert says in line
+
+
+def test_a_device_that_torch_has_not_is_one_line_and_exit_code_1() -> None:
+    done = run("run", "matmul", "--device", "cuda:7")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "no device cuda:7: torch has" in line
+
+
+def test_list_prints_the_shape_of_the_catalogue() -> None:
+    found = json.loads(run("list", "--json").stdout)
+    assert found["schema"] == 1
+    names = [item["name"] for item in found["workloads"]]
+    assert names[:2] == ["matmul", "conv2d"]
+    assert found["workloads"][0]["parameters"]["dtype"]["choices"][0] == "float32"
+
+
+def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> None:
+    done = run("run", "matmul", "--device", "cpu", "--quick", "--set", "n=128", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    (result,) = found["results"]
+    assert found["schema"] == 1
+    assert found["environment"]["torch"]
+    assert result["status"] == "ok"
+    assert result["parameters"] == {"n": 128, "dtype": "float32"}
+    assert set(result) >= {"workload", "device", "flags", "reason", "time", "rates", "limit"}
+    assert set(result["time"]) >= {
+        "median_s", "q1_s", "q3_s", "min_s", "p95_s", "ci95_s", "blocks", "calls",
+        "first_call_s", "stopped_by",
+    }  # fmt: skip
+    assert result["limit"] is None
+    assert result["unavailable"]["limit"]
+    assert result["unavailable"]["conditions"]
+
+
+def test_compare_prints_the_shape_of_a_comparison() -> None:
+    arguments = ("--flag", "mkldnn.enabled=on,off", "--pairs", "3", "--device", "cpu", "--json")
+    done = run("compare", "conv2d", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert (found["schema"], found["pairs"]) == (1, 3)
+    assert [arm["setting"] for arm in found["arms"]] == [True, False]
+    assert found["break_even_calls"] is None
+    assert found["unavailable"]["break_even_calls"]
+
+
+def test_devices_prints_the_host_and_a_reason_where_there_is_no_driver() -> None:
+    found = json.loads(run("devices", "--json").stdout)
+    assert found["schema"] == 1
+    assert found["host"]["cpu"]["cores_usable"] >= 1
+    assert found["driver"]["version"] or found["driver"]["error"]
+    assert set(found["devices"][0] if found["devices"] else {"id"}) >= {"id"}
+
+
+def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
+    done = run("doctor", "--json")
+    checks = json.loads(done.stdout)["checks"]
+    assert {"python", "torch", "NVML", "malloc"} <= {check["name"] for check in checks}
+    failed = [check for check in checks if check["outcome"] == "failed"]
+    assert done.returncode == (1 if failed else 0)
+    assert all(check["advice"] for check in checks if check["outcome"] != "passed")
+
+
+@pytest.mark.parametrize(
+    ("code", "forbidden"),
+    [
+        ("import tui.__main__, tui.cli; tui.cli._parser()", "textual rich torch pynvml psutil"),
+        ("import tui.store, tui.session, tui.conditions", "textual rich torch pynvml psutil"),
+        ("import tui.headless.run, tui.headless.doctor", "textual torch pynvml psutil"),
+        ("import tui.devices.monitor", "textual rich torch"),
+        ("import tui.app", "torch pynvml psutil numpy"),
+        ("import workloads.protocol, workloads.catalog", "torch textual tui psutil"),
+    ],
+)
+def test_what_a_fresh_interpreter_has_imported(code: str, forbidden: str) -> None:
+    look = f"{code}; import sys; print([n for n in {forbidden.split()!r} if n in sys.modules])"
+    out = subprocess.check_output([sys.executable, "-c", look], text=True)
+    assert out.strip() == "[]"
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_and_version_print_and_end_with_0(argument: str) -> None:
+    done = run(argument)
+    assert done.returncode == 0
+    assert "gpu-workbench" in done.stdout

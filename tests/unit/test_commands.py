@@ -1,0 +1,133 @@
+"""The registry's laws: one key, one command; everything is listed everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.app_actions import AppActions, command_bindings
+from tui.commands import (
+    COMMANDS,
+    Situation,
+    in_footer,
+    key_table_markdown,
+    key_text,
+    keys_text,
+)
+from tui.footer import KEPT, chosen, command_at, footer_line
+from tui.header import TABS
+from tui.help_view import help_lines
+from tui.lines import plain, width
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+SITUATIONS = [
+    Situation(tab, pane, *flags)
+    for tab, pane in (("workbench", "workloads"), ("workbench", "backend"), ("memory", None))
+    for flags in product((True, False), repeat=len(fields(Situation)) - 2)
+]
+
+
+def test_no_key_has_two_commands() -> None:
+    keys = [key for command in COMMANDS for key in command.keys]
+    assert len(keys) == len(set(keys))
+
+
+def test_no_command_is_declared_twice_and_no_two_share_a_place_in_the_footer() -> None:
+    assert len({command.id for command in COMMANDS}) == len(COMMANDS)
+    for now in SITUATIONS:
+        places = [command.footer for command in in_footer(now)]
+        assert len(places) == len(set(places))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
+def test_a_command_has_an_action_and_a_help_of_one_sentence(command: object) -> None:
+    assert hasattr(AppActions, f"action_{command.action}")  # type: ignore[attr-defined]
+    help_text = command.help  # type: ignore[attr-defined]
+    assert help_text[0].isupper()
+    assert help_text.endswith(".")
+    assert help_text.count(". ") == 0
+
+
+def test_every_key_is_bound() -> None:
+    bound = {key for binding in command_bindings() for key in binding.key.split(",")}
+    assert bound == {key for command in COMMANDS for key in command.keys}
+
+
+def test_the_help_lists_every_command() -> None:
+    words = " ".join(plain(row).strip() for row in help_lines("", "", 500))
+    for command in COMMANDS:
+        assert command.help in words
+        assert keys_text(command) in words
+
+
+def test_the_help_leaves_out_what_readonly_does_not_offer() -> None:
+    words = " ".join(plain(row) for row in help_lines("", "", 500, readonly=True))
+    for command in COMMANDS:
+        assert (command.help in words) is not command.asks
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
+def test_every_command_is_valid_in_some_situation(command: object) -> None:
+    assert any(command.valid(now) for now in SITUATIONS)  # type: ignore[attr-defined]
+
+
+def test_readonly_offers_nothing_that_asks_the_runner() -> None:
+    for now in SITUATIONS:
+        for command in COMMANDS:
+            assert not (now.readonly and command.asks and command.offered(now))
+
+
+def test_the_tabs_open_with_the_keys_that_the_header_shows() -> None:
+    by_id = {command.id: command for command in COMMANDS}
+    assert {f"tab_{name}": key for name, key, _ in TABS} == {
+        command.id: command.keys[0] for command in by_id.values() if command.id.startswith("tab_")
+    }
+
+
+# ---- the footer --------------------------------------------------------------------------------
+
+
+@given(st.sampled_from(SITUATIONS), st.integers(min_value=16, max_value=200))
+def test_the_footer_fits_and_always_has_help_and_quit(now: Situation, cells: int) -> None:
+    commands = in_footer(now)
+    assert width(footer_line(commands, cells)) <= cells
+    assert {command.id for command in chosen(commands, cells)} >= set(KEPT)
+
+
+@given(st.sampled_from(SITUATIONS), st.integers(min_value=40, max_value=200))
+def test_a_click_on_a_key_finds_its_command(now: Situation, cells: int) -> None:
+    commands = in_footer(now)
+    text = plain(footer_line(commands, cells))
+    for command in chosen(commands, cells):
+        x = text.index(f" {key_text(command.keys[0])} {command.label} ")
+        assert command_at(x + 1, commands, cells) == command
+    assert command_at(len(text), commands, cells) is None
+
+
+def test_at_80_cells_the_footer_of_the_table() -> None:
+    line = plain(footer_line(in_footer(Situation(pane="workloads")), 80))
+    assert line == " r run  R all  b flags  x cancel  c compare  = edit  / filter  ? help  q quit "
+
+
+# ---- the README --------------------------------------------------------------------------------
+
+
+def test_the_key_table_has_a_row_for_every_command() -> None:
+    rows = key_table_markdown().splitlines()
+    assert rows[:3] == ["| Key | What it does |", "| --- | --- |", "| **Runs** | |"]
+    assert all(row.startswith("| ") and row.endswith(" |") for row in rows)
+    for command in COMMANDS:
+        assert sum(row.endswith(f"| {command.help} |") for row in rows) == 1
+    assert "| `?`, `F1` | Explain the focused pane and list all keys. |" in rows
+
+
+def test_the_readme_has_this_table() -> None:
+    text = README.read_text(encoding="utf-8") if README.exists() else ""
+    if "| Key | What it does |" not in text:
+        pytest.skip("the README has no key table yet")
+    assert key_table_markdown() in text

@@ -1,0 +1,48 @@
+"""The conditions of a run: the samples that fall into it, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.screens.helpers import gpu, sample
+from tui.conditions import TOO_SHORT, during
+from tui.devices.messages import Clocks, Device, Sample
+
+
+def _at(moment: float, device: Device) -> Sample:
+    return replace(sample(device), at=moment)
+
+
+def _device(clock: int, *throttle: str) -> Device:
+    return replace(gpu(0), clocks_mhz=Clocks(clock, 3201), throttle=throttle)
+
+
+def test_samples_before_and_after_the_run_do_not_count() -> None:
+    samples = [_at(0.0, _device(345)), _at(1.0, _device(1980)), _at(2.0, _device(345))]
+    found = during(samples, gpu(0).id, None, 0.5, 1.5)
+    assert (found.samples, found.sm_clock_mhz_min) == (1, 1980)
+
+
+def test_a_run_without_a_sample_says_why_it_knows_nothing() -> None:
+    found = during([_at(0.0, _device(345))], gpu(0).id, None, 0.5, 0.6)
+    assert found.sm_clock_mhz_min is None
+    assert found.unavailable["sm_clock_mhz_min"] == TOO_SHORT
+
+
+def test_heat_marks_the_run_and_a_power_cap_does_not() -> None:
+    capped = during([_at(1.0, _device(1500, "sw_power_cap"))], gpu(0).id, None, 0, 2)
+    assert capped.throttle == ("sw_power_cap",)
+    assert capped.warnings == ()
+    samples = [_at(1.0, _device(1500, "sw_power_cap")), _at(1.5, _device(900, "hw_slowdown"))]
+    hot = during(samples, gpu(0).id, None, 0, 2)
+    assert hot.throttle == ("hw_slowdown", "sw_power_cap")
+    assert hot.warnings == ("throttled: hw_slowdown",)
+
+
+def test_other_devices_do_not_count() -> None:
+    assert during([_at(1.0, gpu(1))], gpu(0).id, None, 0, 2).samples == 0
+
+
+def test_a_lost_device_has_no_conditions() -> None:
+    lost = replace(gpu(0), lost="GPU is lost")
+    assert during([_at(1.0, lost)], gpu(0).id, None, 0, 2).samples == 0

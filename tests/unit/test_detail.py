@@ -1,0 +1,161 @@
+"""The detail: nothing that a result holds is missing from it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import HOSTILE, hello, make_store, workload
+from tests.screens.results import busy, progress, queued, ran, result, timing
+from tui.conditions import TOO_SHORT, Conditions
+from tui.detail import copy_text, detail_lines
+from tui.lines import plain, width
+from tui.store import ConditionsSeen, FlagSet, ParametersSet, Store
+from workloads import protocol
+from workloads.protocol import Figure
+
+
+def shown(store: Store, name: str | None = "matmul", cells: int = 100) -> list[str]:
+    return [plain(row) for row in detail_lines(store, name, cells)]
+
+
+def said(store: Store, name: str = "matmul") -> str:
+    return " ".join(row.strip() for row in shown(store, name))
+
+
+def test_nothing_is_selected() -> None:
+    assert shown(make_store(), None) == ["no workload is selected"]
+
+
+def test_what_it_is_and_what_to_look_for_come_first() -> None:
+    assert shown(make_store())[:11] == [
+        "matmul: matrix product",
+        "Two square matrices multiplied.",
+        "",
+        "Look for: How near it comes to the device's limit.",
+        "",
+        "Parameters  = edits",
+        "  size = 4096: rows and columns (whole number, 16 to 65 536)",
+        "  dtype = float32: element type (float32, bfloat16, float16)",
+        "",
+        "What is timed",
+        "  c = a @ b",
+    ]
+
+
+def test_a_changed_parameter_names_its_default() -> None:
+    store = make_store("one gpu", ParametersSet("matmul", {"size": 64, "dtype": "float32"}))
+    assert "  size = 64: rows and columns (whole number, 16 to 65 536; default 4096)" in shown(
+        store
+    )
+
+
+def test_a_result_is_shown_in_full() -> None:
+    store = make_store("one gpu", *ran())
+    rows = shown(store)
+    assert rows[rows.index("── cuda:0 ") :] == [
+        "── cuda:0 ",
+        "ok",
+        "median 2.71 ms by the device clock   95% interval 2.70 ms to 2.72 ms (±0.4%)",
+        "quartiles 2.70 ms to 2.73 ms   min 2.68 ms   p95 2.85 ms   first call 380 ms   blocks 42   "
+        "calls 420",
+        "stopped by median known to ±0.50%   wall 2.74 ms   device 2.71 ms   enqueue 12.0 µs",
+        "page faults per call 0",
+        "rate 50.7 TFLOP/s",
+        "76% of float32: 67.0 TFLOP/s, published dense peak",
+        "allocated peak 201 MiB   reserved peak 256 MiB",
+        "check passed: error 1.2e-06 ≤ 0.0001 against 64 rows, in float64 on the CPU",
+        "too_fast 118x: right time over naive time",
+        "flags: cudnn.enabled on, cudnn.benchmark off, cudnn.deterministic off, cudnn.allow_tf32 on",
+    ]
+
+
+def test_what_is_missing_comes_with_its_reason() -> None:
+    few = timing(ci95_s=None, p95_s=None)
+    why = {
+        "time.ci95_s": "an interval needs six blocks",
+        "time.p95_s": "needs 20 calls timed one by one",
+        "figures.loss": "it was cancelled",
+        "limit": "no limit is known for this CPU",
+    }
+    figures = {"loss": Figure(None)}
+    words = said(
+        make_store(
+            "one gpu", *ran("matmul", "cpu", time=few, unavailable=why, figures=figures, limit=None)
+        )
+    )
+    for reason in why.values():
+        assert f"n/a: {reason}" in words
+
+
+def test_a_failure_shows_its_reason_and_its_traceback() -> None:
+    trace = "Traceback:\n  File 'x'\nRuntimeError: [cuda:0]"
+    store = make_store("one gpu", *ran(status="failed", time=None, reason=HOSTILE, trace=trace))
+    rows = shown(store)
+    assert f"failed: {HOSTILE}" in rows
+    assert rows[-4:] == ["Traceback", "  Traceback:", "    File 'x'", "  RuntimeError: [cuda:0]"]
+
+
+def test_a_wrong_result_is_called_wrong() -> None:
+    store = make_store("one gpu", *ran(check=protocol.Check(False, 0.5, 1e-4, "float64")))
+    assert "check FAILED: the result is wrong: error 0.5 > 0.0001 against float64" in said(store)
+
+
+def test_other_flags_are_named() -> None:
+    store = make_store("one gpu", *ran(), FlagSet("cudnn.benchmark", True))
+    assert "ran with other flags: cudnn.benchmark was off" in said(store)
+
+
+def test_the_device_during_the_run_is_shown() -> None:
+    store = make_store("one gpu", *ran())
+    seen = Conditions(5, 1200, 1980.0, 690.0, 81.0, ("sw_power_cap",), None, ("throttled: heat",))
+    store.apply(ConditionsSeen(result().id, seen))
+    assert "SM clock 1980 MHz (lowest 1200 MHz)" in said(store)
+    assert "throttle reasons sw_power_cap" in said(store)
+    assert "! throttled: heat" in said(store)
+
+
+def test_a_run_too_short_for_a_sample_says_so() -> None:
+    store = make_store("one gpu", *ran())
+    names = {"sm_clock_mhz_min": TOO_SHORT}
+    none = Conditions(0, None, None, None, None, (), None, unavailable=names)
+    store.apply(ConditionsSeen(result().id, none))
+    assert f"device during the run n/a: {TOO_SHORT}" in said(store)
+
+
+def test_states_without_a_result() -> None:
+    store = make_store("one gpu", hello(workload(devices=("cuda",))), queued())
+    assert "does not run here: it is made for cuda" in shown(store)
+    assert "queued" in shown(store)
+    store.apply(progress())
+    assert "block 7 ±1.1%, ≤3 s left, 213 µs so far" in shown(store)
+
+
+def test_figures_are_written_in_their_units() -> None:
+    figures = {
+        "a": Figure(0.0019, "s"),
+        "b": Figure(2**30, "byte"),
+        "c": Figure(26e9, "byte/s"),
+        "d": Figure("channels last"),
+        "e": Figure(0.6931, "", "loss"),
+    }
+    words = said(make_store("one gpu", *ran(figures=figures)))
+    for expected in ("a 1.90 ms", "b 1.0 GiB", "c 26.0 GB/s", "d channels last", "e 0.6931: loss"):
+        assert expected in words
+
+
+def test_the_copied_text_names_what_the_figures_depend_on() -> None:
+    store = make_store("one gpu", *ran())
+    copied = copy_text(store, "matmul")
+    assert "median 2.71 ms" in copied
+    assert "torch 2.13.0+cu130" in copied
+    assert "driver 580.159.03" in copied
+
+
+@given(st.integers(min_value=24, max_value=160), st.text(max_size=60))
+def test_no_line_is_wider_than_the_pane(cells: int, hostile: str) -> None:
+    store = make_store("one gpu", hello(workload(about=hostile, code=hostile, title=hostile)))
+    busy_store = make_store("one gpu", *ran(reason=hostile, warnings=(hostile,), trace=hostile))
+    busy(store)
+    for each in (store, busy_store):
+        assert all(width(row) <= cells for row in detail_lines(each, "matmul", cells))

@@ -1,0 +1,72 @@
+"""The header line: the runner's state and the tabs always, facts as far as there is room."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import HOSTILE, host, make_store, sample
+from tests.screens.results import compare_queued, progress, queued
+from tui.header import header_line, runner_words, tab_at
+from tui.lines import plain, width
+from tui.store import ChildStatus, RunnerStatus
+from workloads import protocol
+
+
+def test_at_120_cells_all_versions_are_there() -> None:
+    line = plain(header_line(make_store(), "workbench", 120))
+    assert line.split("  ")[:6] == [
+        " gpu-workbench", "gpu-box-3", "driver 580.159.03", "torch 2.13.0+cu130", "CUDA 13.0",
+        "cuDNN 9.20.0",
+    ]  # fmt: skip
+    assert line.endswith(" 1 Workbench  2 Memory ")
+
+
+def test_at_60_cells_host_and_state_remain() -> None:
+    line = plain(header_line(make_store(), "workbench", 60))
+    assert line == " gpu-workbench  gpu-box-3  ready      1 Workbench  2 Memory "
+
+
+@pytest.mark.parametrize("status", ["starting", "importing torch", "ready", "unusable", "ended"])
+def test_the_runner_s_state_is_a_word(status: ChildStatus) -> None:
+    store = make_store("one gpu", RunnerStatus(status))
+    assert runner_words(store).text == status
+
+
+def test_a_restart_says_why() -> None:
+    store = make_store("one gpu", RunnerStatus("restarting", "the runner ended: signal 9"))
+    assert runner_words(store).text == "restarting: the runner ended: signal 9"
+
+
+def test_what_is_measured_now_is_named() -> None:
+    store = make_store("one gpu", queued(), queued("mlp"))
+    assert runner_words(store).text == "2 queued"
+    store.apply(progress())
+    assert runner_words(store).text == "running matmul on cuda:0, 2 to do"
+
+
+def test_a_comparison_is_named_by_its_flag() -> None:
+    store = make_store("one gpu", compare_queued())
+    store.apply(progress(id="cudnn.benchmark of conv2d"))
+    assert runner_words(store).text == "running conv2d with cudnn.benchmark, 1 to do"
+
+
+def test_without_a_driver_and_cuda_it_says_so() -> None:
+    line = plain(header_line(make_store("no gpu"), "memory", 120))
+    assert "no driver" in line
+    assert "CUDA n/a" in line
+
+
+@given(st.integers(min_value=30, max_value=250), st.text(max_size=60))
+def test_it_is_exactly_as_wide_as_the_screen(cells: int, name: str) -> None:
+    store = make_store("one gpu", sample(host=host(name=name + HOSTILE)))
+    store.apply(protocol.Heartbeat(0.0, name))
+    assert width(header_line(store, "workbench", cells)) == cells
+
+
+def test_a_click_on_a_tab_finds_it() -> None:
+    line = plain(header_line(make_store(), "workbench", 80))
+    assert tab_at(line.index("1 Workbench"), 80) == "workbench"
+    assert tab_at(line.index("Memory"), 80) == "memory"
+    assert tab_at(3, 80) is None

@@ -1,0 +1,27 @@
+"""What a fresh interpreter loads: the screens neither torch nor NVML."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "numpy", "pynvml", "psutil", "pandas", "hypothesis")
+SCREENS = ("textual", "rich")
+
+
+def loaded(module: str) -> set[str]:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+@pytest.mark.parametrize("module", ["tui.app", "tui.screens.workbench", "tui.commands"])
+def test_the_screens_reach_neither_torch_nor_nvml(module: str) -> None:
+    assert not loaded(module) & set(HEAVY)
+
+
+@pytest.mark.parametrize("module", ["tui.commands", "tui.parameters", "tui.lifeline"])
+def test_what_needs_no_screen_reaches_no_textual(module: str) -> None:
+    assert not loaded(module) & set(SCREENS)

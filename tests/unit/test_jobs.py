@@ -1,0 +1,121 @@
+"""Comparisons as tasks: the order of the arms, what is kept, how they end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from workloads import comparison
+from workloads.comparison import ArmSample, Pair
+from workloads.jobs import ProcessesJob, RunJob
+from workloads.protocol import (
+    Compare,
+    Compared,
+    Finished,
+    Progress,
+    Run,
+    RunResult,
+    Status,
+    Timing,
+)
+
+REQUEST = Compare(
+    "c", "conv2d", "cuda:0", {}, "cudnn.benchmark", (False, True), {"cudnn.enabled": True}, 3
+)
+
+
+def _timing(median: float, first: float) -> Timing:
+    return Timing(
+        median, median, median, median, None, None, 6, 6, first, "", "device", median, median,
+        median / 10, 0.0, (median,),
+    )  # fmt: skip
+
+
+def _finished(median: float, first: float, status: Status = "ok") -> Finished:
+    result = RunResult("c", "conv2d", "cuda:0", {"size": 224}, {}, status)
+    return Finished(replace(result, time=_timing(median, first) if status == "ok" else None))
+
+
+def _setting(job: ProcessesJob) -> bool:
+    task = job.next_task()
+    assert task.fresh
+    assert isinstance(task.request, Run)
+    assert task.request.time_only
+    assert task.request.flags["cudnn.enabled"] is True
+    return task.request.flags["cudnn.benchmark"]
+
+
+def test_each_arm_of_each_pair_gets_a_fresh_process_in_the_order_abba() -> None:
+    job, settings = ProcessesJob(REQUEST), []
+    while not job.done:
+        setting = _setting(job)
+        settings.append(setting)
+        job.take(_finished(1e-3 if setting else 2e-3, 0.5 if setting else 0.1))
+    assert settings == [False, True, True, False, False, True]
+
+
+def test_the_ratio_is_old_over_new_and_the_search_is_priced() -> None:
+    job = ProcessesJob(REQUEST)
+    told = None
+    while not job.done:
+        setting = _setting(job)
+        told = job.take(_finished(1e-3 if setting else 2e-3, 0.501 if setting else 0.102))
+    assert isinstance(told, Compared)
+    assert told.done
+    found = told.comparison
+    assert found.ratio == pytest.approx(2.0)
+    assert found.verdict == "faster"
+    assert [arm.setting for arm in found.arms] == [False, True]
+    assert found.break_even_calls == pytest.approx((0.5 - 0.1) / 1e-3)
+    assert found.parameters == {"size": 224}
+
+
+def test_progress_counts_pairs_not_blocks() -> None:
+    job = ProcessesJob(REQUEST)
+    job.take(_finished(1e-3, 0.1))
+    job.take(_finished(1e-3, 0.1))
+    told = job.take(Progress("c", "measuring", 1.0, "cuda:0", blocks=9))
+    assert isinstance(told, Progress)
+    assert told.blocks == 1
+
+
+@pytest.mark.parametrize("status", ["failed", "skipped", "cancelled"])
+def test_an_arm_that_does_not_end_well_ends_the_comparison_and_keeps_the_pairs(
+    status: Status,
+) -> None:
+    job = ProcessesJob(REQUEST)
+    job.take(_finished(2e-3, 0.1))
+    job.take(_finished(1e-3, 0.1))
+    told = job.take(_finished(0, 0, status))
+    assert job.done
+    assert isinstance(told, Compared)
+    assert told.done
+    assert (told.comparison.status, told.comparison.pairs) == (status, 1)
+
+
+def test_a_run_that_had_to_be_ended_keeps_its_estimate() -> None:
+    job = RunJob(Run("r", "matmul", "cpu", {}, {}))
+    job.take(Progress("r", "measuring", 1.0, "cpu", 7, 0.0123))
+    told = job.end("cancelled", "cancelled")
+    assert isinstance(told, Finished)
+    assert told.result.figures["median_so_far"].value == 0.0123
+    assert "7 blocks" in told.result.figures["median_so_far"].about
+
+
+def test_without_a_pair_there_is_no_ratio_and_the_reason_is_given() -> None:
+    found = comparison.summarise(REQUEST, [], fresh_process=True, parameters={})
+    assert found.ratio is None
+    assert found.verdict == "unclear"
+    assert found.unavailable == {
+        "ratio": "no pair was measured",
+        "ci95": "no pair was measured",
+        "break_even_calls": "no pair was measured",
+    }
+
+
+def test_a_setting_that_is_not_faster_has_no_break_even_and_says_why() -> None:
+    pairs = [Pair(ArmSample(1e-3, 0.1), ArmSample(2e-3, 0.5))] * 3
+    found = comparison.summarise(REQUEST, pairs, fresh_process=True, parameters={})
+    assert found.break_even_calls is None
+    assert "never pays" in found.unavailable["break_even_calls"]

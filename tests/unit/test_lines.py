@@ -1,0 +1,77 @@
+"""Laws of lines: nothing is wider than its room, nothing harmful stays, nothing vanishes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tui import glyphs
+from tui.lines import Span, clean, fit, fit_line, flow, left, line, plain, right, width, wrap
+
+TEXTS = st.text(max_size=60)
+WIDTHS = st.integers(min_value=1, max_value=80)
+
+
+@given(TEXTS, WIDTHS)
+def test_fitted_text_is_never_wider_than_its_room(text: str, cells: int) -> None:
+    assert cell_len(fit(text, cells)) <= cells
+
+
+@given(TEXTS, WIDTHS)
+def test_a_cut_text_says_so(text: str, cells: int) -> None:
+    fitted = fit(text, cells)
+    assert fitted == clean(text) or fitted.endswith(glyphs.GLYPHS.ellipsis[:cells])
+
+
+@given(TEXTS, WIDTHS)
+def test_a_column_is_filled_exactly(text: str, cells: int) -> None:
+    assert cell_len(left(text, cells)) == cells
+    assert cell_len(right(text, cells)) == cells
+
+
+@given(st.lists(TEXTS, max_size=6), WIDTHS)
+def test_a_fitted_line_is_never_wider_than_its_room(texts: list[str], cells: int) -> None:
+    assert width(fit_line(line(*texts), cells)) <= cells
+
+
+@given(st.lists(TEXTS, max_size=6), WIDTHS)
+def test_a_line_that_fits_is_left_alone(texts: list[str], cells: int) -> None:
+    spans = line(*texts)
+    if width(spans) <= cells:
+        assert fit_line(spans, cells) == spans
+
+
+@given(st.text(max_size=200), st.integers(min_value=4, max_value=60))
+def test_wrapping_loses_no_word_and_stays_in_its_room(text: str, cells: int) -> None:
+    rows = wrap(text, cells)
+    assert all(cell_len(row) <= cells for row in rows)
+    assert "".join("".join(rows).split()) == "".join(clean(text).split())
+
+
+@given(st.lists(TEXTS, max_size=6), st.integers(min_value=1, max_value=60))
+def test_flowing_parts_stay_in_their_room(texts: list[str], cells: int) -> None:
+    rows = flow([line(text) for text in texts], cells, indent="  ")
+    # A wide character in a single cell is the one thing that cannot fit.
+    assert all(width(row) <= max(cells, 2) for row in rows)
+
+
+def test_parts_that_fit_share_a_line_and_others_start_a_new_one() -> None:
+    rows = flow([line("one"), line("two"), line("three")], 9, indent="  ")
+    assert [plain(row) for row in rows] == ["one  two", "  three"]
+
+
+@pytest.mark.parametrize(
+    ("text", "harmless"),
+    [
+        ("a\nb\tc", "a b c"),
+        ("\x1b[31mred", "?[31mred"),
+        ("\x00\x07", "??"),
+        ("right\u202eleft", "right?left"),
+        ("aten::conv[NHWC] [/x]", "aten::conv[NHWC] [/x]"),
+        ("größe ±1 µs", "größe ±1 µs"),
+    ],
+)
+def test_characters_that_move_the_cursor_are_replaced(text: str, harmless: str) -> None:
+    assert Span(text).text == harmless

@@ -1,0 +1,119 @@
+"""Bar, legend, figures and history as text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import GIB, MIB, NOW, gpu, make_store, sample, torch_memory
+from tui.accounting import Slice, account
+from tui.history import MemoryPoint
+from tui.lines import plain, width
+from tui.memory_view import bar_cells, bar_line, body, history_lines, legend, title
+from tui.reading import Value
+
+
+def parts(*sizes: int) -> list[Slice]:
+    return [Slice(str(at), str(at), Value(size)) for at, size in enumerate(sizes)]
+
+
+@given(st.lists(st.integers(0, 200 * GIB), min_size=1, max_size=8), st.integers(1, 250))
+def test_the_bar_is_full_and_hides_nothing_that_is_not_zero(sizes: list[int], cells: int) -> None:
+    total = sum(sizes)
+    if not total:
+        return
+    drawn = dict(bar_cells(parts(*sizes), total, cells))
+    assert sum(drawn.values()) == cells
+    present = {str(at) for at, size in enumerate(sizes) if size}
+    assert drawn.keys() <= present
+    if len(present) <= cells:
+        assert drawn.keys() == present
+
+
+@given(st.lists(st.integers(1, 200 * GIB), min_size=2, max_size=8), st.integers(20, 250))
+def test_each_slice_is_within_a_cell_of_its_share_unless_room_went_to_small_ones(
+    sizes: list[int], cells: int
+) -> None:
+    drawn = dict(bar_cells(parts(*sizes), sum(sizes), cells))
+    small = sum(1 for size in sizes if size * cells < sum(sizes))
+    for at, size in enumerate(sizes):
+        assert abs(drawn[str(at)] - size * cells / sum(sizes)) <= 1 + small
+
+
+def test_every_fill_of_the_bar_is_named_in_the_legend() -> None:
+    store = make_store()
+    gauge = account(store, store.selected_device, NOW)
+    bar = plain(bar_line(gauge, 120))
+    named = " ".join(plain(line) for line in legend(gauge, 120))
+    assert set(bar) == set("█▓▒░▞·")
+    assert all(f"{glyph} " in named for glyph in set(bar))
+
+
+@given(st.integers(40, 220))
+def test_the_pane_s_lines_fit(cells: int) -> None:
+    store = make_store("one gpu", torch_memory(reserved=18 * GIB, ooms=2))
+    view = store.selected_device
+    gauge = account(store, view, NOW)
+    assert all(width(line) <= cells for line in body(gauge, view, cells))
+    assert width(bar_line(gauge, cells)) == cells
+    assert len(title(gauge, view, cells)) <= cells
+
+
+def test_at_80_cells_the_slices_take_one_line() -> None:
+    store = make_store()
+    gauge = account(store, store.selected_device, NOW)
+    assert [plain(line) for line in legend(gauge, 79)] == [
+        "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows", "drawn"),
+    [
+        ((0, 1, 50, 100), 1, ["·▁▄█"]),
+        ((0, 1, 50, 100), 2, ["   █", "·▁██"]),
+        ((None, 200), 1, ["?█"]),
+    ],
+)
+def test_the_history_has_a_fixed_scale_and_tells_zero_from_unknown(
+    sizes: tuple[int | None, ...], rows: int, drawn: list[str]
+) -> None:
+    points = [MemoryPoint(NOW + at, used=size) for at, size in enumerate(sizes)]
+    label = f" used, last {max(1, len(sizes) - 1)} s"
+    cells = len(sizes) + len(" used, last 60 s")
+    lines = history_lines(points, "used", 100, cells, rows)
+    expected = [*drawn[:-1], drawn[-1] + label]
+    assert [plain(line) for line in lines] == expected
+
+
+def test_a_level_does_not_move_when_others_do() -> None:
+    small = [MemoryPoint(NOW, used=10 * MIB)]
+    grown = [*small, MemoryPoint(NOW + 1, used=100 * GIB)]
+    first = plain(history_lines(small, "used", 128 * GIB, 40, 1)[0])
+    second = plain(history_lines(grown, "used", 128 * GIB, 40, 1)[0])
+    assert "▁" in first
+    assert "▁" in second
+
+
+def test_the_history_is_empty_before_the_first_sample() -> None:
+    assert plain(history_lines([], "used", None, 20, 1)[0]).strip() == "no sample yet"
+
+
+def test_the_title_names_what_must_not_be_overlooked() -> None:
+    store = make_store("one gpu", torch_memory(ooms=1))
+    gauge = account(store, store.selected_device, NOW + 12)
+    words = title(gauge, store.selected_device, 100)
+    assert "118.5 of 139.8 GiB free" in words
+    assert "12 s old" in words
+    assert "! 1 warning" in words
+    short = title(gauge, store.selected_device, 30)
+    assert short.startswith("Memory   cuda:0   12 s old")
+
+
+def test_the_used_figure_of_the_idle_gpu_needs_no_torch() -> None:
+    store = make_store("one gpu", sample(gpu(1)))
+    view = store.devices[0]
+    text = "\n".join(plain(line) for line in body(account(store, view, NOW), view, 100))
+    assert "allocated, cached, context n/a: " in text
+    assert "device used 4.0M (NVML)" in text

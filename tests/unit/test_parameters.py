@@ -1,0 +1,86 @@
+"""Typed parameters: what is taken, what is refused and in which words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.parameters import Invalid, Valid, allowed, parse, short, text_of, validate
+from workloads.protocol import ParameterInfo, Setting, WorkloadInfo
+from workloads.workload import checked
+
+SIZE = ParameterInfo("size", 4096, "rows", minimum=16, maximum=65_536)
+DTYPE = ParameterInfo("dtype", "float32", "of the numbers", ("float32", "bfloat16"))
+PAIRS = ParameterInfo("pairs", 2, "how many", (1, 2, 4))
+PINNED = ParameterInfo("pinned", True, "page-locked", (True, False))
+INFO = WorkloadInfo("matmul", "compute", "", "", "", (SIZE, DTYPE, PAIRS, PINNED), ("cpu",), "")
+
+
+@given(st.integers())
+def test_a_whole_number_is_taken_exactly_where_the_runner_takes_it(value: int) -> None:
+    try:
+        taken = checked("matmul", SIZE, value)
+    except ValueError:
+        with pytest.raises(ValueError, match="whole number, 16 to 65 536"):
+            parse(SIZE, str(value))
+    else:
+        assert parse(SIZE, str(value)) == taken
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_taken_or_refused_in_one_line(text: str) -> None:
+    for info in INFO.parameters:
+        try:
+            value = parse(info, text)
+        except ValueError as refusal:
+            assert allowed(info) in str(refusal)
+        else:
+            assert checked("matmul", info, value) == value
+            assert type(value) is type(info.default)
+
+
+@given(st.sampled_from(INFO.parameters), st.data())
+def test_what_is_shown_can_be_typed_back(info: ParameterInfo, data: st.DataObject) -> None:
+    low, high = info.minimum or 0, info.maximum or 9
+    values = st.sampled_from(info.choices) if info.choices else st.integers(low, high)
+    value: Setting = data.draw(values)
+    assert parse(info, text_of(value)) == value
+
+
+@pytest.mark.parametrize("text", ["65 536", "65_536", " 65536 "])
+def test_groups_of_digits_are_taken_back(text: str) -> None:
+    assert parse(SIZE, text) == 65_536
+
+
+@pytest.mark.parametrize("text", ["", "1e3", "4096.0", "٤٠٩٦", "nan", "true"])
+def test_what_is_no_whole_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not allowed; whole number, 16 to 65 536"):
+        parse(SIZE, text)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "x"])
+def test_a_number_must_be_finite(text: str) -> None:
+    info = ParameterInfo("rate", 0.5, "share", minimum=0, maximum=1)
+    with pytest.raises(ValueError, match="number, 0 to 1"):
+        parse(info, text)
+
+
+def test_parameters_that_are_not_named_keep_their_value() -> None:
+    outcome = validate(INFO, {"dtype": "bfloat16"}, {"size": 64})
+    assert outcome == Valid({"size": 64, "dtype": "bfloat16", "pairs": 2, "pinned": True})
+
+
+def test_every_bad_parameter_gets_its_line() -> None:
+    outcome = validate(INFO, {"size": "7", "dtype": "int8", "colour": "red"})
+    assert outcome == Invalid(
+        {
+            "size": "size: 7 is not allowed; whole number, 16 to 65 536",
+            "dtype": "dtype: int8 is not allowed; float32, bfloat16",
+            "colour": "matmul has no parameter colour; it has size, dtype, pairs, pinned",
+        }
+    )
+
+
+def test_in_short_words_stand_alone_and_numbers_have_a_name() -> None:
+    assert short({"n": 2048, "dtype": "float32", "pinned": True}) == "n=2048 float32 pinned=true"

@@ -1,0 +1,81 @@
+"""Columns at every width: nothing too wide, dropped in the stated order, cuts marked."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import make_store
+from tests.screens.results import busy
+from tui.lines import plain, width
+from tui.store import Store
+from tui.table_layout import DROPPED_FIRST, columns, columns_for, entry_line, heading
+from tui.workload_table import entries
+
+
+def table(store: Store, cells: int) -> list[str]:
+    found = entries(store)
+    chosen = columns_for(store, found, cells)
+    lines = [heading(store, chosen)]
+    lines += [entry_line(entry, chosen, under_cursor=False) for entry in found]
+    return [plain(line).rstrip() for line in lines]
+
+
+@pytest.fixture
+def store() -> Store:
+    made = make_store()
+    busy(made)
+    return made
+
+
+def test_at_118_cells_every_column_is_there(store: Store) -> None:
+    assert table(store, 118) == [
+        "  name                           cpu    cuda:0  speed-up            rate      of limit"
+        "  peak memory  state",
+        "▾ compute",
+        "  matmul size=4096 float32    412 ms   2.71 ms      152x    50.7 TFLOP/s   76% float32"
+        "      201 MiB  ok ±0.4%",
+        "▾ training",
+        "  mlp size=4096 float32      19.1 ms    213 µs  cuda:0 block 7 ±1.1%, ≤3 s left",
+        "▾ convolution",
+        "  conv2d size=4096 float32   1.90 ms         –  cuda:0 failed: CUDA out of memory: asked "
+        "for 2.1 GiB, 0.4 GiB free",
+    ]
+
+
+def test_at_79_cells_rate_and_peak_are_left_out(store: Store) -> None:
+    assert table(store, 79)[:3] == [
+        "  name                        cpu    cuda:0  speed-up      of limit  state",
+        "▾ compute",
+        "  matmul size=4096 flo…    412 ms   2.71 ms      152x   76% float32  ok ±0.4%",
+    ]
+
+
+@given(st.integers(min_value=40, max_value=220), st.integers(min_value=0, max_value=80))
+def test_columns_are_dropped_in_the_stated_order(room: int, longest: int) -> None:
+    chosen = columns(("cpu", "cuda:0"), longest, room)
+    assert chosen.hidden == DROPPED_FIRST[: len(chosen.hidden)]
+    assert set(chosen.cells) | set(chosen.hidden) == {"cpu", "cuda:0", *DROPPED_FIRST}
+
+
+@given(st.integers(min_value=50, max_value=220))
+def test_no_line_is_wider_than_the_table(room: int) -> None:
+    made = make_store()
+    busy(made)
+    found = entries(made)
+    chosen = columns_for(made, found, room)
+    for entry in found:
+        assert width(entry_line(entry, chosen, under_cursor=True)) <= room
+
+
+@given(st.integers(min_value=50, max_value=200))
+def test_more_room_never_hides_a_column(room: int) -> None:
+    now, wider = (columns(("cpu", "cuda:0"), 30, cells) for cells in (room, room + 1))
+    assert set(wider.hidden) <= set(now.hidden)
+
+
+def test_without_a_gpu_there_is_no_column_for_one() -> None:
+    assert table(make_store("no gpu"), 79)[0].split() == [
+        "name", "cpu", "rate", "of", "limit", "state",
+    ]  # fmt: skip

@@ -1,0 +1,112 @@
+"""The codec: what goes out comes back, and what does not fit says where."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads import protocol, wire
+
+
+@dataclass(frozen=True)
+class Inner:
+    size: int
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str
+    kind: Literal["a", "b"]
+    inner: tuple[Inner, ...]
+    pair: tuple[float, float] | None
+    table: dict[str, int]
+
+
+KINDS: tuple[type[Any], ...] = (Inner, Outer)
+
+inners = st.builds(
+    Inner, st.integers(), st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
+)
+outers = st.builds(
+    Outer,
+    st.text(),
+    st.sampled_from(["a", "b"]),
+    st.lists(inners, max_size=3).map(tuple),
+    st.one_of(st.none(), st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9))),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=3),
+)
+
+
+@given(outers)
+def test_a_message_survives_the_wire(message: Outer) -> None:
+    assert wire.decode(wire.encode(message), KINDS) == message
+
+
+@given(outers)
+def test_a_message_is_one_line(message: Outer) -> None:
+    line = wire.encode(message)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_decode_or_are_refused_in_one_line(line: bytes) -> None:
+    try:
+        wire.decode(line, KINDS)
+    except wire.WireError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_float_that_is_not_finite_travels_as_null(value: float) -> None:
+    assert json.loads(wire.encode(Inner(1, value)))["share"] is None
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"{}", "unknown message type None"),
+        (b"[]", "expected an object, got list"),
+        (b'{"type":"other"}', "unknown message type 'other'"),
+        (b'{"type":"inner"}', "inner.size: missing"),
+        (b'{"type":"inner","size":"3"}', "inner.size: expected int, got str"),
+        (b'{"type":"inner","size":true}', "inner.size: expected int, got bool"),
+        (b'{"type":"inner","size":1,"share":"x"}', "inner.share: expected float, got str"),
+        (
+            b'{"type":"outer","name":"","kind":"c","inner":[],"pair":null,"table":{}}',
+            "outer.kind: 'c' is none of ('a', 'b')",
+        ),
+        (
+            b'{"type":"outer","name":"","kind":"a","inner":[{}],"pair":null,"table":{}}',
+            "outer.inner[0].size: missing",
+        ),
+        (
+            b'{"type":"outer","name":"","kind":"a","inner":[],"pair":[1],"table":{}}',
+            "outer.pair: expected 2 items, got 1",
+        ),
+    ],
+)
+def test_a_misfit_is_named_by_its_path(line: bytes, says: str) -> None:
+    with pytest.raises(wire.WireError) as caught:
+        wire.decode(line, KINDS)
+    assert str(caught.value) == says
+
+
+def test_unknown_keys_of_a_newer_peer_are_ignored() -> None:
+    assert wire.decode(b'{"type":"inner","size":1,"news":[]}', KINDS) == Inner(1)
+
+
+def test_deep_nesting_is_refused_and_does_not_end_the_reader() -> None:
+    with pytest.raises(wire.WireError):
+        wire.decode(b"[" * 100_000, KINDS)
+
+
+def test_the_names_of_all_messages_differ() -> None:
+    names = {cls.__name__ for cls in (*protocol.EVENTS, *protocol.REQUESTS)}
+    assert len(names) == len(protocol.EVENTS) + len(protocol.REQUESTS)

@@ -1,0 +1,125 @@
+"""How a workload is declared and how its parameters are checked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads import catalog
+from workloads.protocol import ParameterInfo, WorkloadInfo
+from workloads.workload import (
+    Case,
+    ParameterError,
+    complete,
+    one_of,
+    registered,
+    whole,
+    workload,
+)
+
+assert catalog
+
+
+def _info() -> WorkloadInfo:
+    return registered()["matmul"].info
+
+
+def test_the_parameters_are_the_arguments_with_their_rules() -> None:
+    n, dtype = _info().parameters
+    assert (n.name, n.default, n.minimum, n.maximum) == ("n", 2048, 1, 65_536)
+    assert dtype.choices == ("float32", "bfloat16", "float16", "float64")
+
+
+@pytest.mark.parametrize("name", list(registered()))
+def test_each_workload_explains_itself(name: str) -> None:
+    info = registered()[name].info
+    assert info.title
+    assert info.about.endswith(".")
+    assert info.look_for.endswith(".")
+    assert all(parameter.about for parameter in info.parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("matmul", "return a @ b"),
+        ("conv2d", "result = conv(image)"),
+        ("mlp_training", "loss.backward()"),
+        ("mlp_evaluation", "with torch.no_grad():"),
+        ("transfer", "there.copy_(host, non_blocking=True)"),
+    ],
+)
+def test_the_code_shown_is_the_code_that_is_timed(name: str, line: str) -> None:
+    code = registered()[name].info.code
+    assert line in code
+    assert not code.startswith(" ")
+
+
+@given(st.integers(min_value=1, max_value=65_536))
+def test_any_number_within_the_bounds_is_taken(n: int) -> None:
+    assert complete(_info(), {"n": n}) == {"n": n, "dtype": "float32"}
+
+
+@given(st.one_of(st.integers(max_value=0), st.integers(min_value=65_537)))
+def test_any_number_outside_the_bounds_is_refused_with_the_bounds(n: int) -> None:
+    with pytest.raises(ParameterError, match="from 1 to 65536"):
+        complete(_info(), {"n": n})
+
+
+@pytest.mark.parametrize("value", [True, 2.5, "2048"])
+def test_what_is_no_whole_number_is_refused(value: bool | float | str) -> None:
+    with pytest.raises(ParameterError, match="a whole number"):
+        complete(_info(), {"n": value})
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "says"),
+    [
+        (ParameterInfo("k", "a", "", ("a", "[/x]")), "b", "matmul: k=b: one of a, [/x]"),
+    ],
+)
+def test_a_choice_is_refused_with_the_choices(
+    parameter: ParameterInfo, value: str, says: str
+) -> None:
+    from workloads.workload import checked
+
+    with pytest.raises(ParameterError) as caught:
+        checked("matmul", parameter, value)
+    assert str(caught.value) == says
+
+
+def test_a_name_can_be_declared_once() -> None:
+    with pytest.raises(ValueError, match="workload matmul: the name is taken"):
+
+        @workload(group="g", title="t", about="a.", look_for="l.")
+        def matmul(_on: object) -> Case:
+            def timed() -> None:
+                return None
+
+            return Case(timed)
+
+
+def test_a_parameter_without_a_rule_is_refused() -> None:
+    with pytest.raises(ValueError, match="n needs a rule and a default"):
+
+        @workload(group="g", title="t", about="a.", look_for="l.")
+        def lacks_a_rule(_on: object, n: int = 3) -> Case:
+            def timed() -> int:
+                return n
+
+            return Case(timed)
+
+
+def test_a_workload_without_a_function_named_timed_is_refused() -> None:
+    with pytest.raises(ValueError, match="no nested function named timed"):
+
+        @workload(group="g", title="t", about="a.", look_for="l.")
+        def lacks_timed(
+            _on: object,
+            n: Annotated[int, whole(1, 2, "n")] = 1,
+            k: Annotated[str, one_of(("a",), "k")] = "a",
+        ) -> Case:
+            return Case(lambda: (n, k))

@@ -1,0 +1,185 @@
+"""Rows of the workload table: what each state of a run says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
+from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
+from tui.conditions import Conditions
+from tui.lines import plain
+from tui.store import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, Store
+from tui.workload_table import Group, Row, entries, row
+from workloads import protocol
+
+
+def the_row(store: Store, name: str = "matmul") -> Row:
+    return row(store, next(info for info in store.catalogue if info.name == name))
+
+
+def cells(store: Store, name: str = "matmul") -> dict[str, str]:
+    found = the_row(store, name)
+    return {key: cell.text for key, cell in found.cells.items()} | {"state": plain(found.state)}
+
+
+def test_a_workload_that_was_not_run_has_empty_cells() -> None:
+    found = cells(make_store())
+    assert found.pop("state") == "not run"
+    assert set(found.values()) == {""}
+
+
+def test_two_results_give_times_and_their_ratio() -> None:
+    store = make_store("one gpu", *ran("matmul", "cpu", median=0.412), *ran())
+    assert cells(store) == {
+        "cpu": "412 ms",
+        "cuda:0": "2.71 ms",
+        "speed-up": "152x",
+        "rate": "50.7 TFLOP/s",
+        "of limit": "76% float32",
+        "peak memory": "201 MiB",
+        "state": "ok ±0.4%",
+    }
+
+
+def test_no_digit_is_shown_that_the_interval_does_not_support() -> None:
+    wide = timing(2.71e-3, spread=0.08)
+    store = make_store("one gpu", *ran("matmul", "cpu", median=0.412), *ran(time=wide))
+    found = cells(store)
+    assert found["cuda:0"] == "2.7 ms"
+    assert found["speed-up"] == "150x"
+    assert found["state"] == "ok ±8.0%"
+
+
+def test_a_run_that_goes_on_shows_its_estimate_and_how_far_it_is() -> None:
+    store = make_store("one gpu", queued(), progress())
+    found = cells(store)
+    assert found["cuda:0"] == "213 µs"
+    assert found["state"] == "cuda:0 block 7 ±1.1%, ≤3 s left"
+
+
+@pytest.mark.parametrize("phase", ["preparing", "first call", "warm-up", "checking", "figures"])
+def test_a_phase_other_than_measuring_is_named(phase: str) -> None:
+    store = make_store("one gpu", queued(), progress(phase=phase, estimate_s=None))
+    assert cells(store)["state"] == f"cuda:0 {phase}"
+    assert cells(store)["cuda:0"] == "…"
+
+
+def test_what_goes_on_or_went_wrong_is_read_first_and_what_is_well_not_at_all() -> None:
+    store = make_store(
+        "one gpu", *ran("matmul", "cpu", status="skipped", time=None, reason="too large"), queued()
+    )
+    assert cells(store)["state"] == "cuda:0 queued; cpu skipped: too large"
+    feed(store, progress(), *ran("matmul", "cpu"))
+    assert cells(store)["state"] == "cuda:0 block 7 ±1.1%, ≤3 s left"
+
+
+def test_a_cancelled_run_keeps_what_was_measured() -> None:
+    store = make_store("one gpu", *ran(status="cancelled", reason="by the user"))
+    found = cells(store)
+    assert found["cuda:0"] == "2.71 ms"
+    assert found["state"] == "cuda:0 cancelled: by the user"
+
+
+def test_a_failed_run_says_why() -> None:
+    store = make_store("no gpu", *ran("matmul", "cpu", status="failed", time=None, reason=HOSTILE))
+    found = cells(store)
+    assert found["cpu"] == "–"
+    assert found["state"] == f"failed: {HOSTILE}"
+
+
+def test_a_wrong_result_is_not_called_ok() -> None:
+    check = protocol.Check(False, 0.5, 1e-4, "float64")
+    store = make_store("no gpu", *ran("matmul", "cpu", check=check))
+    assert cells(store)["state"] == "wrong result"
+
+
+def test_warnings_are_counted_with_those_of_the_device_during_the_run() -> None:
+    store = make_store("one gpu", *ran(warnings=("noisy",)))
+    assert cells(store)["state"] == "ok ±0.4% ! 1 warning"
+    seen = Conditions(5, 1200, 1980, 310.0, 80.0, ("hw_slowdown",), None, ("throttled",))
+    store.apply(ConditionsSeen(result().id, seen))
+    assert cells(store)["state"] == "ok ±0.4% ! 2 warnings"
+
+
+def test_a_run_under_other_flags_is_marked_until_they_are_set_back() -> None:
+    store = make_store("one gpu", *ran(), FlagSet("cudnn.benchmark", True))
+    assert cells(store)["state"] == "ok ±0.4% other flags"
+    store.apply(FlagSet("cudnn.benchmark", FLAGS["cudnn.benchmark"]))
+    assert cells(store)["state"] == "ok ±0.4%"
+
+
+def test_a_device_that_a_workload_is_not_made_for_is_na() -> None:
+    store = make_store("one gpu", hello(workload(devices=("cuda",))), *ran())
+    assert cells(store)["cpu"] == "n/a"
+    assert cells(store)["state"] == "ok ±0.4%"
+
+
+def test_other_parameters_have_runs_of_their_own() -> None:
+    store = make_store("one gpu", *ran())
+    store.apply(ParametersSet("matmul", {**DEFAULTS, "size": 64}))
+    assert cells(store)["state"] == "not run"
+    assert the_row(store).name.text == "matmul size=64 float32"
+
+
+def test_changed_parameters_are_named_first() -> None:
+    store = make_store("one gpu", ParametersSet("matmul", {**DEFAULTS, "dtype": "float16"}))
+    assert the_row(store).name.text == "matmul float16 size=4096"
+
+
+def test_the_column_is_the_selected_gpu_s() -> None:
+    store = make_store("two gpus", *ran(), *ran("matmul", "cuda:1", median=5e-3))
+    store.apply(DeviceSelected(store.devices[1].key))
+    assert cells(store)["cuda:1"] == "5.00 ms"
+
+
+def test_without_a_gpu_rate_and_limit_are_the_cpu_s() -> None:
+    store = make_store("no gpu", *ran("matmul", "cpu", median=0.412))
+    assert cells(store) == {
+        "cpu": "412 ms",
+        "speed-up": "",
+        "rate": "334 GFLOP/s",
+        "of limit": "n/a",
+        "peak memory": "n/a",
+        "state": "ok ±0.4%",
+    }
+
+
+def test_bytes_and_items_are_rates_too() -> None:
+    store = make_store("one gpu", *ran(rates=protocol.Rates(None, 26e9, 12.0)))
+    assert cells(store)["rate"] == "26.0 GB/s"
+    feed(store, *ran(rates=protocol.Rates(None, None, 1.2e6)))
+    assert cells(store)["rate"] == "1.20 M items/s"
+
+
+# ---- groups and filter -------------------------------------------------------------------------
+
+
+def names(store: Store, pattern: str = "", folded: frozenset[str] = frozenset()) -> list[str]:
+    return [
+        f"[{item.name}]" if isinstance(item, Group) else item.workload
+        for item in entries(store, pattern, folded)
+    ]
+
+
+def test_groups_come_in_the_order_of_their_first_workload() -> None:
+    store = make_store()
+    assert names(store) == ["[compute]", "matmul", "[training]", "mlp", "[convolution]", "conv2d"]
+
+
+def test_a_folded_group_hides_its_workloads_but_not_from_the_filter() -> None:
+    store, folded = make_store(), frozenset({"training"})
+    assert "mlp" not in names(store, folded=folded)
+    assert names(store, "mlp", folded) == ["[training]", "mlp"]
+
+
+@pytest.mark.parametrize("pattern", ["conv 2-d", "CONV", "volution"])
+def test_the_filter_looks_at_name_group_and_title(pattern: str) -> None:
+    assert names(make_store(), pattern) == ["[convolution]", "conv2d"]
+
+
+def test_two_groups_may_have_the_name_of_a_workload() -> None:
+    twin = replace(workload(), name="compute")
+    store = make_store("one gpu", hello(twin))
+    assert names(store) == ["[compute]", "compute"]

@@ -1,0 +1,191 @@
+"""The wiring: a session's store on screens, keys to actions, signals to an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path, PurePath
+from typing import ClassVar, Protocol
+
+from rich.text import Text
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.scrollbar import ScrollBar
+from textual.widgets import Input
+
+from tui import glyphs, reports
+from tui.actions import Actions
+from tui.app_actions import AppActions, command_bindings
+from tui.coalesce import TICK_S, Coalescer
+from tui.lifeline import Lifeline
+from tui.palette import WorkbenchCommands
+from tui.screens.memory_tab import MemoryTab
+from tui.screens.workbench import WorkbenchScreen
+from tui.store import Parts, Store
+from tui.widgets.ascii_scrollbar import AsciiScrollBar
+from tui.widgets.backend_switches import BackendSwitches
+from tui.widgets.header_bar import HeaderBar
+from tui.widgets.line_bar import LineBar
+from tui.widgets.pane import Pane
+from tui.widgets.workload_list import WorkloadList
+
+INTERRUPTED = 130
+STOP_S = 4.0
+"""A session that takes longer to stop is left to the death of its parent."""
+THEME = "ansi-dark"
+"""The terminal's own sixteen colours; the framework's variable TEXTUAL_THEME names another."""
+
+
+class SessionLike(Actions, Protocol):
+    """What the app needs of a session."""
+
+    @property
+    def store(self) -> Store:
+        """What is known now."""
+
+    async def start(self) -> None:
+        """Start the children."""
+
+    async def stop(self) -> None:
+        """End the children."""
+
+    def subscribe(self, listener: Callable[[Parts], None]) -> None:
+        """Have a function called with the parts that changed."""
+
+
+class WorkbenchApp(AppActions):
+    """The workbench on a terminal.
+
+    Args:
+        session: the children, the store and the actions; the app starts and stops it.
+        readonly: offer nothing that asks the runner for something.
+        clock: Unix time now, to tell how old a figure is.
+    """
+
+    TITLE = "gpu-workbench"
+    CSS_PATH: ClassVar[list[str | PurePath]] = sorted(Path(__file__).parent.rglob("*.tcss"))
+    ENABLE_COMMAND_PALETTE = True
+    COMMAND_PALETTE_BINDING = "colon"
+    COMMANDS: ClassVar = {WorkbenchCommands}
+    DEFAULT_MODE = "workbench"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *command_bindings(),
+        Binding("escape", "unzoom", show=False),
+        Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
+    ]
+
+    def __init__(
+        self,
+        session: SessionLike,
+        *,
+        readonly: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(session.store, session, readonly=readonly)
+        self._session = session
+        self._coalescer = Coalescer()
+        self._lifeline: Lifeline | None = None
+        self.add_mode(
+            "workbench", lambda: WorkbenchScreen(self.store, self.actions, self.situation, clock)
+        )
+        self.add_mode("memory", lambda: MemoryTab(self.store, self.situation, clock))
+        if "TEXTUAL_THEME" not in os.environ:
+            self.theme = THEME
+        if glyphs.GLYPHS.ascii:
+            self.add_class("-ascii")
+            ScrollBar.renderer = AsciiScrollBar
+
+    # ---- life ----
+
+    def on_mount(self) -> None:
+        """Start the session and keep drawing what it says."""
+        if not self.is_headless:
+            terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
+            self._lifeline = Lifeline(lambda code: self.exit(return_code=code), terminal)
+            self._lifeline.install()
+        self._session.subscribe(self._coalescer.add)
+        self.set_interval(TICK_S, self._tick)
+        self.run_worker(self._session.start(), name="session", group="session")
+
+    async def on_unmount(self) -> None:
+        """End the session; what does not end in time ends with this process."""
+        if self._lifeline is not None:
+            self._lifeline.remove()
+        try:
+            await asyncio.wait_for(self._session.stop(), STOP_S)
+        except asyncio.TimeoutError:
+            self.log.warning("the session did not stop in time")
+
+    # ---- drawing ----
+
+    def _tick(self) -> None:
+        self._draw(self._coalescer.due(time.monotonic()))
+
+    def draw_now(self) -> None:
+        """Show at once what a key has changed."""
+        self._draw(self._coalescer.all(time.monotonic()))
+
+    def _draw(self, parts: Parts) -> None:
+        if not parts:
+            return
+        screen = self.screen_stack[0]
+        if self.workbench:
+            self.workbench.fit_devices()
+        with self.batch_update():
+            for pane in screen.query(Pane):
+                if parts & pane.SHOWS and pane.display:
+                    pane.store_changed()
+            for bar in screen.query(LineBar):
+                bar.rebuild()
+
+    @on(BackendSwitches.Chosen)
+    def _switch_chosen(self) -> None:
+        self.call_later(self.run_action, "switch_flag")
+
+    @on(WorkloadList.Chosen)
+    def _workload_chosen(self) -> None:
+        on_group = self.workbench is not None and self.workbench.workloads.table.workload is None
+        if on_group and self.workbench is not None:
+            self.workbench.workloads.table.action_toggle_group()
+        else:
+            self.call_later(self.run_action, "edit_parameters")
+
+    @on(HeaderBar.TabPicked)
+    def _tab_picked(self, event: HeaderBar.TabPicked) -> None:
+        self.switch_mode(event.tab)
+
+    # ---- the end ----
+
+    def action_unzoom(self) -> None:
+        """Take the zoom back, or go back to the table."""
+        if self.workbench and self.workbench.zoomed:
+            self.workbench.toggle_zoom()
+        elif self.workbench:
+            self.workbench.focus_pane("workloads")
+
+    def action_interrupt(self) -> None:
+        """End as Ctrl-C ends a program; where text is selected, copy it."""
+        field = self.focused
+        selected = field.selected_text if isinstance(field, Input) else ""
+        selected = selected or self.screen.get_selected_text() or ""
+        if selected:
+            self.copy_to_clipboard(selected)
+            self.notify("sent to the terminal", markup=False)
+        else:
+            self.exit(return_code=INTERRUPTED)
+
+    def _fatal_error(self) -> None:
+        """An error of our own: one line and a report, without the values of local variables."""
+        error = self._exception or sys.exc_info()[1]
+        trace = traceback.format_exception(error) if error else ["no exception"]
+        try:
+            where = (
+                f"report: {reports.save('the workbench failed', (), ''.join(trace).splitlines())}"
+            )
+        except OSError as refusal:
+            where = f"the report was not saved: {refusal}"
+        self.panic(Text(f"gpu-workbench failed: {type(error).__name__}: {error}; {where}"))

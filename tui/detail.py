@@ -1,0 +1,118 @@
+"""Everything that is known of one workload: what it is, and each device's figures. Pure."""
+
+from __future__ import annotations
+
+from tui import format as text
+from tui import glyphs, parameters
+from tui.detail_result import condition_lines, result_lines
+from tui.lines import Line, Span, Tone, fit_line, line, paragraph, wrap
+from tui.store import RunState, Store
+from tui.workload_table import devices, other_flags, progress_words, warnings_of
+from workloads.protocol import WorkloadInfo
+
+
+def find(store: Store, workload: str | None) -> WorkloadInfo | None:
+    """The workload of that name."""
+    return next((info for info in store.catalogue if info.name == workload), None)
+
+
+def detail_lines(store: Store, workload: str | None, cells: int) -> list[Line]:
+    """All of it, for a pane ``cells`` wide."""
+    info = find(store, workload)
+    if info is None:
+        return [line(Span("no workload is selected", Tone.QUIET))]
+    rows = paragraph(f"{info.name}: {info.title}", cells, Tone.STRONG)
+    rows += [*paragraph(info.about, cells), ()]
+    rows += [*paragraph(info.look_for, cells, label="Look for: "), ()]
+    rows += [*parameter_lines(store, info, cells), *code_lines(info, cells)]
+    for device in devices(store):
+        rows += [(), *device_lines(store, info, device, cells)]
+    return rows
+
+
+def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+    """Each parameter with its value, what it is and what it may be set to."""
+    if not info.parameters:
+        return [line(Span("no parameters", Tone.QUIET)), ()]
+    present = store.parameters.get(info.name, {})
+    rows: list[Line] = [line(Span("Parameters", Tone.STRONG), Span("  = edits", Tone.QUIET))]
+    for parameter in info.parameters:
+        value = present.get(parameter.name, parameter.default)
+        changed = (
+            ""
+            if value == parameter.default
+            else (f"; default {parameters.text_of(parameter.default)}")
+        )
+        words = (
+            f"{parameter.name} = {parameters.text_of(value)}: {parameter.about} "
+            f"({parameters.allowed(parameter)}{changed})"
+        )
+        rows += [line("  ", *row) for row in paragraph(words, cells - 2, indent="    ")]
+    return [*rows, ()]
+
+
+def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
+    """The lines that are timed, as they stand in the source."""
+    sources = [Span(source.expandtabs(4), Tone.KEY) for source in info.code.splitlines()]
+    return [
+        line(Span("What is timed", Tone.STRONG)),
+        *(fit_line(line("  ", source), cells) for source in sources),
+    ]
+
+
+def device_lines(store: Store, info: WorkloadInfo, device: str, cells: int) -> list[Line]:
+    """The run on one device, whatever its state."""
+    run = store.latest_run(info.name, device)
+    title = line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", Tone.STRONG))
+    if device.partition(":")[0] not in info.devices:
+        kinds = ", ".join(info.devices)
+        return [title, *paragraph(f"does not run here: it is made for {kinds}", cells, Tone.QUIET)]
+    if run is None:
+        return [title, *paragraph("not run with these parameters", cells, Tone.QUIET)]
+    return [title, *_run_lines(store, run, cells)]
+
+
+def _run_lines(store: Store, run: RunState, cells: int) -> list[Line]:
+    if run.result is None:
+        if run.progress is None:
+            return [line(Span("queued", Tone.QUIET))]
+        words = progress_words(run.progress)
+        estimate = run.progress.estimate_s
+        if estimate is not None:
+            words += f", {text.seconds(estimate, run.progress.half_width or 0.1)} so far"
+        return paragraph(words, cells, Tone.KEY)
+    return [
+        *flag_lines(store, run, cells),
+        *result_lines(run.result, warnings_of(run), cells),
+        *condition_lines(run.conditions, cells),
+    ]
+
+
+def flag_lines(store: Store, run: RunState, cells: int) -> list[Line]:
+    """The flags it ran under, where they are not the present ones."""
+    changed = other_flags(store, run)
+    if not changed:
+        return []
+    words = ", ".join(
+        f"{name} was {'on' if run.request.flags[name] else 'off'}" for name in changed
+    )
+    return paragraph(f"ran with other flags: {words}", cells, Tone.NOTE, indent="  ")
+
+
+def copy_text(store: Store, workload: str | None, cells: int = 100) -> str:
+    """The detail as plain text for the clipboard, with what the figures depend on."""
+    rows = ["".join(span.text for span in row) for row in detail_lines(store, workload, cells)]
+    return "\n".join([*rows, "", *conditions(store, cells)]) + "\n"
+
+
+def conditions(store: Store, cells: int) -> list[str]:
+    """Host, driver, torch and threads in words."""
+    known: list[tuple[str, object]] = []
+    if store.sample:
+        known += [("host", store.sample.host.name), ("driver", store.sample.driver.version)]
+    if found := store.environment:
+        known += [("python", found.python), ("torch", found.torch), ("CUDA", found.cuda)]
+        known += [("cuDNN", found.cudnn), ("cpu", found.cpu), ("cpus usable", found.cpus_usable)]
+        known += [("threads", found.threads), ("malloc", found.malloc), *found.variables.items()]
+    words = [f"{name} {text.NA if value is None else value}" for name, value in known]
+    return wrap(", ".join(words), cells, indent="  ")

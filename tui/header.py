@@ -1,0 +1,89 @@
+"""The header line: host, versions, what the runner is doing, the tabs. Pure."""
+
+from __future__ import annotations
+
+from tui import format as text
+from tui.lines import Line, Span, Tone, fit_line, line, width
+from tui.store import RunnerStatus, Store
+
+TABS = (("workbench", "1", "Workbench"), ("memory", "2", "Memory"))
+"""Name, key and title of each tab."""
+TITLE = "gpu-workbench"
+
+
+def runner_words(store: Store) -> Span:
+    """What the runner is doing, in a few words; the reason of trouble stands in the panes."""
+    runner: RunnerStatus = store.runner
+    if runner.status == "ready":
+        waiting = len(store.pending())
+        what = going_on(store)
+        if what:
+            return Span(f"running {what}" + (f", {waiting} to do" if waiting else ""), Tone.KEY)
+        return Span(f"{waiting} queued" if waiting else "ready", Tone.GOOD)
+    tones = {"unusable": Tone.BAD, "ended": Tone.BAD, "restarting": Tone.NOTE}
+    reason = f": {runner.reason}" if runner.reason and runner.status != "importing torch" else ""
+    return Span(f"{runner.status}{reason}", tones.get(runner.status, Tone.QUIET))
+
+
+def going_on(store: Store) -> str | None:
+    """What is being measured, or what the runner last said it is busy with."""
+    for run in store.runs.values():
+        if run.progress and not run.ended:
+            return f"{run.request.workload} on {run.request.device}"
+    for state in store.comparisons.values():
+        if state.progress and not state.done:
+            return f"{state.request.workload} with {state.request.flag}"
+    return store.busy_with
+
+
+def facts(store: Store) -> list[Line]:
+    """What figures depend on, the most telling first."""
+    found: list[Line] = []
+    if store.sample:
+        found.append(line(store.sample.host.name))
+        driver = store.sample.driver
+        found.append(line(f"driver {driver.version}" if driver.version else "no driver"))
+    environment = store.environment
+    if environment:
+        for name, version in (
+            ("torch", environment.torch),
+            ("CUDA", environment.cuda),
+            ("cuDNN", environment.cudnn),
+        ):
+            found.append(line(f"{name} {version or text.NA}"))
+    return found
+
+
+def tabs_line(tab: str) -> Line:
+    """The tabs with the keys that open them; the open one is marked."""
+    spans: list[Span] = []
+    for name, key, title in TABS:
+        chosen = name == tab
+        spans.append(Span(f" {key} {title} ", Tone.CURSOR if chosen else Tone.QUIET))
+    return tuple(spans)
+
+
+def tab_at(x: int, cells: int) -> str | None:
+    """The tab under a column of a header ``cells`` wide."""
+    start = cells - width(tabs_line(""))
+    for name, key, title in TABS:
+        end = start + len(f" {key} {title} ")
+        if start <= x < end:
+            return name
+        start = end
+    return None
+
+
+def header_line(store: Store, tab: str, cells: int) -> Line:
+    """As many facts as there is room for, the runner's state and the tabs always."""
+    tabs = tabs_line(tab)
+    room = max(0, cells - width(tabs))
+    left: Line = (Span(f" {TITLE}", Tone.STRONG),)
+    runner: Line = (Span("  "), runner_words(store))
+    runner = fit_line(runner, max(0, room - width(left) - 1))
+    for fact in facts(store):
+        more = (Span("  "), *fact)
+        if width(left) + width(more) + width(runner) + 1 <= room:
+            left += more
+    left = fit_line((*left, *runner), room)
+    return (*left, Span(" " * (room - width(left))), *tabs)

@@ -1,0 +1,105 @@
+"""``gpu-workbench compare``: two settings of a backend flag, and whether it mattered."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tui import format as fmt
+from tui.backend_view import on_off, verdict
+from tui.cli import UsageError
+from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit
+from tui.headless.run import chosen, devices_to_use, set_parameters
+from tui.lines import plain
+from tui.session import Session
+from tui.store import CompareState
+from workloads import wire
+from workloads.protocol import Comparison
+
+if TYPE_CHECKING:
+    from tui.cli import Arguments
+
+
+def compare(arguments: Arguments) -> int:
+    """Compare two settings; returns the exit code, 1 if the comparison failed."""
+    return run_to_exit(_compare(arguments))
+
+
+async def _compare(arguments: Arguments) -> int:
+    session = Session(arguments.python, None)
+    watch, progress = Watch(session), ProgressLine()
+    await session.start()
+    try:
+        if await watch.ready(progress):
+            name = chosen(session.store.catalogue, arguments)[0]
+            set_parameters(session, [name], arguments.settings)
+            session.request_comparison(
+                name,
+                _device(session, arguments),
+                arguments.flag,
+                arguments.flag_values,
+                arguments.pairs,
+                arguments.budget,
+            )
+            store = session.store
+            done = await watch.until(
+                lambda: not store.pending(),
+                lambda: progress.show(_going_on(next(iter(store.comparisons.values())))),
+            )
+            if not done:
+                await watch.finish(progress)
+        progress.clear()
+    finally:
+        await session.stop()
+    found = [state.comparison for state in session.store.comparisons.values() if state.comparison]
+    for comparison in found:
+        if arguments.json:
+            print_json(_plain(comparison))
+        else:
+            sys.stdout.write(f"{_sentence(comparison)}\n")
+    failed = not found or found[0].status == "failed"
+    return watch.exit_code(1 if failed else 0)
+
+
+def _device(session: Session, arguments: Arguments) -> str:
+    if arguments.devices:
+        return devices_to_use(session, arguments.devices)[0]
+    environment = session.store.environment
+    flags = {flag.name: flag for flag in environment.flags} if environment else {}
+    if arguments.flag not in flags:
+        raise UsageError(f"no flag {arguments.flag}: one of {', '.join(flags)}")
+    device = session.device_for_flag(arguments.flag)
+    if device is None:
+        reason = flags[arguments.flag].unavailable or "there is no device that it acts on"
+        raise Failure(f"{arguments.flag} has no effect here: {reason}")
+    return device
+
+
+def _going_on(state: CompareState) -> str:
+    if state.comparison is not None and state.comparison.pairs:
+        return _sentence(state.comparison)
+    phase = state.progress.phase if state.progress else "waiting"
+    return f"{state.request.workload} on {state.request.device}  {phase}"
+
+
+def _plain(comparison: Comparison) -> dict[str, Any]:
+    plain: dict[str, Any] = wire.to_plain(comparison)
+    del plain["id"]
+    return plain
+
+
+def _sentence(comparison: Comparison) -> str:
+    a, b = comparison.arms
+    parts = [
+        f"{comparison.workload} on {comparison.device}",
+        f"{comparison.flag} {on_off(a.setting)} to {on_off(b.setting)}",
+    ]
+    if comparison.ratio is not None:
+        parts.append(plain(verdict(comparison, "--pairs for more")))
+        parts.append(f"{fmt.seconds(a.median_s)} and {fmt.seconds(b.median_s)} a call")
+    if comparison.break_even_calls is not None:
+        calls = fmt.count(round(comparison.break_even_calls), "call")
+        parts.append(f"the first call has paid for itself after {calls}")
+    if comparison.status != "ok":
+        parts.append(f"{comparison.status}: {comparison.reason}")
+    return "  ".join(parts)

@@ -1,0 +1,209 @@
+"""``gpu-workbench doctor``: what works here, what does not, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Literal
+
+from tui import reports
+from tui.children import Child
+from tui.devices.messages import Sample
+from tui.headless.devices import TORCH_S, look
+from tui.headless.output import Failure, print_json, run_to_exit
+from tui.keepers import VARIABLES, runner_command
+from tui.pairing import pair
+from workloads import protocol
+from workloads.protocol import Environment, Event
+
+if TYPE_CHECKING:
+    from tui.cli import Arguments
+
+Outcome = Literal["passed", "warning", "failed"]
+PACKAGES = ("textual", "nvidia-ml-py", "psutil")
+LOOK_S = 15.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: what was found and, where it is not well, what to do."""
+
+    name: str
+    outcome: Outcome
+    found: str
+    advice: str = ""
+
+
+def doctor(arguments: Arguments) -> int:
+    """Print the findings; returns the exit code, 1 if a check failed."""
+
+    async def work() -> int:
+        sample, environment = await asyncio.gather(_sample(), _environment(arguments.python))
+        findings = [
+            *_program(),
+            _terminal(),
+            _state_folder(),
+            *_driver(sample),
+            *_torch(arguments.python, environment),
+        ]
+        if isinstance(sample, Sample) and isinstance(environment, Environment):
+            findings += _pairing(sample, environment)
+        if arguments.json:
+            print_json({"checks": findings})
+        else:
+            sys.stdout.write(as_text(findings))
+        return 1 if any(finding.outcome == "failed" for finding in findings) else 0
+
+    return run_to_exit(work())
+
+
+def as_text(findings: list[Finding]) -> str:
+    """A line for each check, and one more where there is something to do."""
+    lines = []
+    for finding in findings:
+        lines.append(f"{finding.outcome:<8} {finding.name:<14} {finding.found}")
+        if finding.advice:
+            lines.append(f"{'':<23} → {finding.advice}")
+    return "\n".join(lines) + "\n"
+
+
+async def _sample() -> Sample | str:
+    try:
+        return await asyncio.wait_for(look(), LOOK_S)
+    except Failure as failure:
+        return str(failure)
+    except asyncio.TimeoutError:
+        return f"the monitor gave no sample within {LOOK_S:g} s"
+
+
+async def _environment(python: str) -> Environment | protocol.Unusable:
+    child: Child[Event] = Child(runner_command(python), protocol.EVENTS, VARIABLES)
+    advice = "give --python the path of a Python that has torch"
+
+    async def ask() -> Environment | protocol.Unusable:
+        await child.start()
+        async for event in child.events():
+            if isinstance(event, protocol.Ready):
+                return event.environment
+            if isinstance(event, protocol.Unusable):
+                return event
+        ended = await child.ended()
+        last = " ".join(child.stderr.last(1))
+        return protocol.Unusable(f"the runner ended: {ended} {last}".rstrip(), advice)
+
+    try:
+        return await asyncio.wait_for(ask(), TORCH_S)
+    except asyncio.TimeoutError:
+        return protocol.Unusable(f"torch gave no answer within {TORCH_S:g} s", advice)
+    except OSError as error:
+        return protocol.Unusable(f"{python}: {error.strerror}", advice)
+    finally:
+        await child.stop()
+
+
+def _program() -> list[Finding]:
+    findings = [Finding("python", "passed", f"{platform.python_version()} at {sys.executable}")]
+    for package in PACKAGES:
+        try:
+            findings.append(Finding(package, "passed", version(package)))
+        except PackageNotFoundError:
+            advice = f"pip install {package}"
+            findings.append(Finding(package, "failed", "not installed", advice))
+    return findings
+
+
+def _terminal() -> Finding:
+    term = os.environ.get("TERM", "")
+    found = f"TERM={term or 'not set'}, {sys.stdout.encoding}"
+    if not sys.stdout.isatty():
+        return Finding("terminal", "passed", f"standard output is no terminal ({found})")
+    if term in ("", "dumb", "unknown"):
+        advice = "set TERM to what your terminal is, such as xterm-256color"
+        return Finding("terminal", "warning", found, advice)
+    if "utf" not in sys.stdout.encoding.lower():
+        advice = "blocks are drawn in ASCII; set a UTF-8 locale for the finer ones"
+        return Finding("terminal", "warning", found, advice)
+    return Finding("terminal", "passed", found)
+
+
+def _state_folder() -> Finding:
+    place = reports.folder()
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        trial = place / f".doctor-{os.getpid()}"
+        trial.write_text("x")
+        trial.unlink()
+    except OSError as error:
+        advice = "reports of crashes are not saved; set GPU_WORKBENCH_STATE to a folder that can be"
+        return Finding("state folder", "warning", str(error), advice)
+    return Finding("state folder", "passed", str(place))
+
+
+def _driver(sample: Sample | str) -> list[Finding]:
+    if isinstance(sample, str):
+        return [Finding("monitor", "failed", sample, "start gpu-workbench and read its log (l)")]
+    driver = sample.driver
+    if driver.error:
+        advice = "everything else works on the CPU; where a GPU is expected, mend this first"
+        return [Finding("NVML", "warning", driver.error, advice)]
+    found = f"driver {driver.version}, CUDA {driver.cuda}, {len(sample.devices)} devices"
+    findings = [Finding("NVML", "passed", found)]
+    for device in sample.devices:
+        if device.lost is not None:
+            advice = "look at dmesg for its Xid; a lost GPU comes back with a reset or a reboot"
+            findings.append(Finding(device.name, "failed", f"lost: {device.lost}", advice))
+    return findings
+
+
+def _torch(python: str, environment: Environment | protocol.Unusable) -> list[Finding]:
+    if isinstance(environment, protocol.Unusable):
+        return [Finding("torch", "failed", environment.reason, environment.advice)]
+    found = f"{environment.torch} in Python {environment.python} at {python}"
+    findings = [Finding("torch", "passed", found)]
+    if environment.cuda is None:
+        advice = "for a GPU, install a CUDA build of torch, or choose one with --python"
+        findings.append(Finding("CUDA", "warning", environment.unavailable["cuda"], advice))
+    elif why := environment.unavailable.get("devices"):
+        findings.append(Finding("CUDA", "warning", why, "see NVML above, and torch's own message"))
+    else:
+        found = f"CUDA {environment.cuda}, cuDNN {environment.cudnn or 'n/a'}"
+        findings.append(Finding("CUDA", "passed", found))
+    if environment.variables.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+        advice = "unset it: every launch waits, and no GPU timing is taken"
+        findings.append(Finding("variables", "failed", "CUDA_LAUNCH_BLOCKING is set", advice))
+    for name, value in environment.variables.items():
+        if name not in ("CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING"):
+            findings.append(
+                Finding("variables", "passed", f"{name}={value} is part of each figure")
+            )
+    threads = f"{environment.threads} threads on {environment.cpus_usable} usable cores"
+    if environment.threads > environment.cpus_usable:
+        advice = "more threads than cores make CPU timings noisy; set OMP_NUM_THREADS"
+        findings.append(Finding("threads", "warning", threads, advice))
+    else:
+        findings.append(Finding("threads", "passed", threads))
+    malloc = environment.malloc
+    if "could not" in malloc or "not set" in malloc:
+        advice = "CPU timings may hold page faults; they are counted and marked"
+        findings.append(Finding("malloc", "warning", malloc, advice))
+    else:
+        findings.append(Finding("malloc", "passed", malloc))
+    return findings
+
+
+def _pairing(sample: Sample, environment: Environment) -> list[Finding]:
+    findings = []
+    for view in pair(sample.devices, environment.devices):
+        if view.nvml is not None and view.torch is not None:
+            findings.append(
+                Finding("device", "passed", f"{view.torch} is {view.name} ({view.key})")
+            )
+        elif view.unpaired is not None:
+            name = f"{view.label} {view.name}"
+            advice = "its timings, or its memory and clocks, are not to be had here"
+            findings.append(Finding("device", "warning", f"{name}: {view.unpaired}", advice))
+    return findings

@@ -1,0 +1,128 @@
+"""What all headless commands share: JSON, a progress line, and waiting for the session."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tui.format import fit
+from tui.session import Session
+from workloads import wire
+
+SCHEMA = 1
+END_S = 3.0
+
+
+class Failure(Exception):  # noqa: N818 (it ends a command with exit code 1)
+    """Something that keeps a command from doing its work: one line for stderr."""
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One object, with the schema's number first."""
+    text = json.dumps({"schema": SCHEMA, **wire.to_plain(value)}, allow_nan=False, indent=2)
+    sys.stdout.write(f"{text}\n")
+
+
+class ProgressLine:
+    """One line on stderr that is written over; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Put a text in the place of the one before."""
+        if self._shown:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r\x1b[K{fit(text, width)}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Leave nothing behind."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+class Watch:
+    """Waits for the store to become what a command needs, and hears Ctrl-C."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._changed = asyncio.Event()
+        self.signalled: signal.Signals | None = None
+        session.subscribe(lambda _parts: self._changed.set())
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._take_signal, number)
+
+    def _take_signal(self, number: signal.Signals) -> None:
+        self.signalled = number
+        self._changed.set()
+
+    async def until(self, holds: Callable[[], bool], tell: Callable[[], None]) -> bool:
+        """Wait until it holds, telling each change; ``False`` if a signal came first."""
+        while not holds():
+            if self.signalled is not None:
+                return False
+            self._changed.clear()
+            tell()
+            await self._changed.wait()
+        return True
+
+    async def ready(self, progress: ProgressLine) -> bool:
+        """Wait until torch is imported; ``False`` if a signal came first.
+
+        Raises:
+            Failure: it cannot be used.
+        """
+        store = self._session.store
+
+        def tell() -> None:
+            progress.show(f"runner: {store.runner.status} {store.runner.reason}")
+
+        def known() -> bool:
+            return store.environment is not None or store.runner.status in (
+                "unusable",
+                "restarting",
+            )
+
+        reached = await self.until(known, tell)
+        progress.clear()
+        if reached and store.environment is None:
+            runner = store.runner
+            report = f" (report: {runner.report})" if runner.report else ""
+            raise Failure(f"{runner.reason}; {runner.advice}{report}")
+        return reached
+
+    async def finish(self, progress: ProgressLine) -> None:
+        """After a signal: cancel what runs and wait a little for what was measured."""
+        self._session.cancel()
+        deadline = asyncio.get_running_loop().time() + END_S
+        while self._session.store.pending():
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), left)
+            except asyncio.TimeoutError:
+                break
+        progress.clear()
+
+    def exit_code(self, code: int) -> int:
+        """128 plus the signal that ended it, or the code given."""
+        return code if self.signalled is None else 128 + int(self.signalled)
+
+
+def run_to_exit(work: Coroutine[Any, Any, int]) -> int:
+    """Run a command; a failure is one line on stderr and exit code 1."""
+    try:
+        return asyncio.run(work)
+    except Failure as failure:
+        sys.stderr.write(f"gpu-workbench: {failure}\n")
+        return 1

@@ -1,0 +1,211 @@
+"""Keep the two children alive, and turn what they say and how they end into events."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from tui import reports
+from tui.children import Child, Garbage
+from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Sample, Watch
+from tui.store import AnyEvent, LogLine, MonitorStatus, RunnerStatus, Store
+from workloads import protocol
+from workloads.protocol import Event
+
+BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""Between the end of a child and its next start; the last one from then on."""
+SILENT_S = 5.0
+KEPT_SAMPLES = 600
+
+VARIABLES = {
+    "PYTHONFAULTHANDLER": "1",
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+}
+"""Of the runner: stacks of crashes on stderr, NVML's order of devices, no colours."""
+
+Apply = Callable[[AnyEvent], None]
+
+
+def runner_command(python: str) -> tuple[str, ...]:
+    """What starts the runner in a Python that has torch and need not have this package."""
+    return (python, str(Path(protocol.__file__).with_name("bootstrap.py")), "serve")
+
+
+def _back_off(attempt: int) -> float:
+    return BACK_OFF_S[min(attempt, len(BACK_OFF_S) - 1)]
+
+
+class MonitorKeeper:
+    """Keeps a monitor running, and its newest samples.
+
+    Args:
+        store: to see which worker is to be watched.
+        apply: takes each event.
+        interval: seconds between two samples.
+    """
+
+    def __init__(self, store: Store, apply: Apply, interval: float) -> None:
+        self.samples: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
+        self.child: Child[MonitorEvent] | None = None
+        self._store = store
+        self._apply = apply
+        self._interval = interval
+
+    async def keep(self) -> None:
+        """Start it, and start it again whenever it has ended; never returns."""
+        for attempt in itertools.count():
+            reason = await self._live()
+            self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
+            self._apply(LogLine("monitor", f"ended: {reason}", "error"))
+            await asyncio.sleep(_back_off(attempt))
+
+    async def _live(self) -> str:
+        command = (sys.executable, "-m", "tui.devices", "serve", "--interval", str(self._interval))
+        # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
+        child: Child[MonitorEvent] = Child(command, MONITOR_EVENTS, folder="/")
+        self.child = child
+        try:
+            await child.start()
+        except OSError as error:
+            return str(error)
+        async for event in child.events():
+            if isinstance(event, Garbage):
+                text = f"unreadable: {event.reason}: {event.line}"
+                self._apply(LogLine("monitor", text, "warning"))
+                continue
+            if isinstance(event, Sample):
+                self.samples.append(event)
+            self._apply(event)
+            self.watch_worker()
+        return await child.ended()
+
+    def watch_worker(self) -> None:
+        """Have it look at the memory of the worker that lives now."""
+        pid = self._store.worker_pid
+        wanted = () if pid is None else (pid,)
+        seen = tuple(item.pid for item in self.samples[-1].watched) if self.samples else ()
+        if self.child is not None and wanted != seen:
+            self.child.send(Watch(wanted))
+
+
+class RunnerKeeper:
+    """Keeps a runner running, as long as its Python can use torch.
+
+    Args:
+        store: to see what is pending.
+        apply: takes each event.
+        python: the Python that runs the workloads.
+    """
+
+    def __init__(self, store: Store, apply: Apply, python: str) -> None:
+        self.child: Child[Event] | None = None
+        self._store = store
+        self._apply = apply
+        self._python = python
+        self._wanted = asyncio.Event()
+        self._heard = 0.0
+
+    async def keep(self) -> None:
+        """Start it, and start it again whenever it has ended; never returns."""
+        failures = 0
+        while True:
+            self._heard = 0.0
+            reason = await self._live()
+            if self._store.runner.status == "unusable":
+                self._fail_pending(self._store.runner.reason)
+                self._wanted.clear()
+                await self._wanted.wait()
+            else:
+                failures = failures + 1 if self._store.environment is None else 0
+                self._report_end(reason)
+                await asyncio.sleep(_back_off(failures))
+            self._apply(RunnerStatus("starting"))
+
+    async def _live(self) -> str:
+        child: Child[Event] = Child(runner_command(self._python), protocol.EVENTS, VARIABLES)
+        self.child = child
+        try:
+            await child.start()
+        except OSError as error:
+            advice = "give --python the path of a Python that has torch"
+            self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
+            return str(error)
+        for request in self._store.pending_requests():
+            child.send(request)
+        async for event in child.events():
+            self._heard = time.monotonic()
+            if isinstance(event, Garbage):
+                text = f"unreadable: {event.reason}: {event.line}"
+                self._apply(LogLine("runner", text, "warning"))
+            else:
+                self._take(event)
+        return await child.ended()
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, protocol.Hello) and event.version != protocol.VERSION:
+            event = protocol.Unusable(
+                f"the runner speaks protocol {event.version}, this program {protocol.VERSION}",
+                "install the same version of gpu-workbench in both environments",
+            )
+        self._apply(event)
+        if isinstance(event, protocol.WorkerEnded) and not event.expected:
+            self._save_report(event.reason)
+
+    def send(self, message: object) -> bool:
+        """Send a request; ``False`` if no runner is there."""
+        return self.child is not None and self.child.send(message)
+
+    def want(self) -> None:
+        """Try again a Python whose torch could not be used."""
+        self._wanted.set()
+
+    def replace(self) -> None:
+        """End the runner, whatever it does; it starts anew."""
+        self._wanted.set()
+        if self.child is not None and self.child.running:
+            self.child.kill()
+
+    async def watch_silence(self) -> None:
+        """Say so when it has been silent, for it beats every second; never returns."""
+        while True:
+            await asyncio.sleep(1.0)
+            silent = time.monotonic() - self._heard
+            runner = self._store.runner
+            if runner.status == "ready" and self._heard:
+                reason = f"no word for {silent:.0f} s" if silent > SILENT_S else ""
+                if reason != runner.reason:
+                    self._apply(RunnerStatus("ready", reason))
+
+    def _report_end(self, reason: str) -> None:
+        text = f"the runner ended: {reason}"
+        path = self._save_report(text)
+        self._fail_pending(f"{text}; the next run gets a new one")
+        self._apply(RunnerStatus("restarting", text, "it starts anew by itself", path))
+
+    def _save_report(self, reason: str) -> str | None:
+        """Save what the runner wrote to stderr; the path, or ``None`` with a line in the log."""
+        environment = self._store.environment
+        facts = [
+            ("python", self._python),
+            ("torch", environment.torch if environment else "not known"),
+            ("busy with", self._store.busy_with or "nothing"),
+        ]
+        stderr = self.child.stderr.last() if self.child else []
+        try:
+            path = reports.save(reason, facts, stderr)
+        except OSError as error:
+            self._apply(LogLine("workbench", f"the report was not saved: {error}", "error"))
+            return None
+        self._apply(LogLine("workbench", f"{reason}; report: {path}", "error"))
+        return str(path)
+
+    def _fail_pending(self, reason: str) -> None:
+        for request in self._store.pending_requests():
+            self._apply(protocol.Rejected(request.id, reason))

@@ -1,0 +1,126 @@
+"""Parameters as people type them: text to checked values, or a line that says what is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tui.format import grouped
+from workloads.protocol import ParameterInfo, Setting, WorkloadInfo
+
+
+@dataclass(frozen=True)
+class Valid:
+    """All parameters of the workload, complete and checked."""
+
+    parameters: dict[str, Setting]
+
+
+@dataclass(frozen=True)
+class Invalid:
+    """One line per bad parameter, by its name; each says what is allowed."""
+
+    errors: dict[str, str]
+
+
+def text_of(value: Setting) -> str:
+    """A value as it is typed and shown: ``true`` and ``false`` for switches."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def allowed(info: ParameterInfo) -> str:
+    """What a parameter may be set to: ``16 to 65 536``, ``float32, bfloat16``."""
+    if info.choices:
+        return ", ".join(text_of(choice) for choice in info.choices)
+    if isinstance(info.default, bool):
+        return "true, false"
+    if isinstance(info.default, str):
+        return "any text"
+    kind = "whole number" if isinstance(info.default, int) else "number"
+    if info.minimum is not None and info.maximum is not None:
+        return f"{kind}, {grouped(info.minimum)} to {grouped(info.maximum)}"
+    if info.minimum is not None:
+        return f"{kind}, {grouped(info.minimum)} or more"
+    if info.maximum is not None:
+        return f"{kind}, {grouped(info.maximum)} or less"
+    return kind
+
+
+def parse(info: ParameterInfo, text: str) -> Setting:
+    """The value that the text stands for.
+
+    Raises:
+        ValueError: it is not allowed; the message names what is.
+    """
+    typed = text.strip()
+    refusal = ValueError(f"{info.name}: {typed or 'nothing'} is not allowed; {allowed(info)}")
+    if info.choices:
+        for choice in info.choices:
+            if text_of(choice) == typed:
+                return choice
+        raise refusal
+    if isinstance(info.default, str):
+        return typed
+    if isinstance(info.default, bool):
+        if typed.lower() in ("true", "false"):
+            return typed.lower() == "true"
+        raise refusal
+    try:
+        number = _number(typed, whole=isinstance(info.default, int))
+    except ValueError:
+        raise refusal from None
+    if info.minimum is not None and number < info.minimum:
+        raise refusal
+    if info.maximum is not None and number > info.maximum:
+        raise refusal
+    return number
+
+
+def _number(typed: str, *, whole: bool) -> int | float:
+    if not typed.isascii():
+        raise ValueError(typed)
+    # Groups of three as they are shown, 65 536 or 65_536, are taken back.
+    digits = typed.replace(" ", "").replace("_", "")
+    if whole:
+        return int(digits)
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(typed)
+    return number
+
+
+def validate(
+    info: WorkloadInfo,
+    texts: Mapping[str, str],
+    present: Mapping[str, Setting] | None = None,
+) -> Valid | Invalid:
+    """All parameters of a workload from typed text.
+
+    Args:
+        info: the workload.
+        texts: typed values by parameter name; those not named keep their value.
+        present: the values to keep; the defaults where it is ``None`` or lacks one.
+    """
+    values: dict[str, Setting] = {}
+    errors: dict[str, str] = {}
+    for parameter in info.parameters:
+        values[parameter.name] = (present or {}).get(parameter.name, parameter.default)
+        if parameter.name in texts:
+            try:
+                values[parameter.name] = parse(parameter, texts[parameter.name])
+            except ValueError as refusal:
+                errors[parameter.name] = str(refusal)
+    known = ", ".join(parameter.name for parameter in info.parameters)
+    for name in texts:
+        if name not in values:
+            errors[name] = f"{info.name} has no parameter {name}; it has {known or 'none'}"
+    return Invalid(errors) if errors else Valid(values)
+
+
+def short(parameters: Mapping[str, Setting]) -> str:
+    """The parameters in a few cells; words speak for themselves, numbers get their name."""
+    return " ".join(
+        value if isinstance(value, str) else f"{name}={text_of(value)}"
+        for name, value in parameters.items()
+    )

@@ -1,0 +1,34 @@
+"""What keeps the runner from running things, in words that say what to do. Pure."""
+
+from __future__ import annotations
+
+from tui.lines import Line, Tone, paragraph
+from tui.store import Store
+
+
+def runner_notes(store: Store, cells: int) -> list[Line]:
+    """Lines for the top of the workloads pane; none while all is well."""
+    runner = store.runner
+    rows: list[Line] = []
+    if runner.status == "unusable":
+        rows += paragraph(f"Nothing can be run: {runner.reason}", cells, Tone.BAD, "  ")
+    elif runner.status == "restarting":
+        rows += paragraph(
+            f"The runner ended: {runner.reason or 'no reason known'}. A new one is starting.",
+            cells,
+            Tone.NOTE,
+            "  ",
+        )
+    elif runner.status == "ended":
+        rows += paragraph(
+            f"The runner ended: {runner.reason or 'no reason known'}", cells, Tone.BAD, "  "
+        )
+    elif runner.reason:
+        rows += paragraph(runner.reason, cells, Tone.NOTE, "  ")
+    if runner.advice:
+        rows += paragraph(runner.advice, cells, Tone.PLAIN, "  ")
+    if runner.report:
+        rows += paragraph(f"Report: {runner.report}", cells, Tone.QUIET, "  ")
+    if not store.catalogue and not rows:
+        rows += paragraph("starting the runner, which knows the workloads", cells, Tone.QUIET)
+    return rows

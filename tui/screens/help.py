@@ -1,0 +1,55 @@
+"""The help: what the focused pane shows, and all keys."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from tui.help_view import help_lines
+from tui.lines import Line
+from tui.widgets.lines_view import LinesView
+from tui.widgets.pane import Pane
+
+TITLES = {
+    "devices": "Devices",
+    "memory": "Memory",
+    "workloads": "Workloads",
+    "backend": "Backends",
+    "detail": "Detail",
+    "log": "Log",
+}
+
+
+class HelpScreen(ModalScreen[None]):
+    """A scrolling text; any of the keys that lead in lead out."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,f1", "dismiss_help", show=False)
+    ]
+
+    def __init__(self, pane: Pane | None, readonly: bool) -> None:
+        super().__init__()
+        self._pane = pane
+        self._readonly = readonly
+
+    def compose(self) -> ComposeResult:
+        """A box around the text."""
+        box = Container(LinesView(self._help), classes="dialog")
+        box.border_title = Content("Help")
+        box.border_subtitle = Content("escape closes")
+        yield box
+
+    def _help(self, cells: int) -> list[Line]:
+        pane = self._pane
+        about = (pane.HELP or "") if pane else ""
+        title = TITLES.get(pane.id or "", "This pane") if pane else ""
+        return help_lines(title, about, cells, readonly=self._readonly)
+
+    def action_dismiss_help(self) -> None:
+        """Close."""
+        self.dismiss()

@@ -1,0 +1,130 @@
+"""The editor for the parameters of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from tui import format as text
+from tui.lines import Line, Span, Tone, clean, line, paragraph
+from tui.parameters import Invalid, allowed, text_of, validate
+from tui.widgets.choice_field import ChoiceField
+from tui.widgets.line_bar import LineBar
+from tui.widgets.lines_view import LinesView
+from workloads.protocol import ParameterInfo, Setting, WorkloadInfo
+
+Field = Input | ChoiceField
+
+
+class ParametersScreen(ModalScreen["dict[str, Setting] | None"]):
+    """One line per parameter; gives back all of them, checked, or ``None``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("enter", "apply", show=False),
+        Binding("down,tab", "app.focus_next", show=False),
+        Binding("up,shift+tab", "app.focus_previous", show=False),
+        Binding("f5", "defaults", show=False),
+    ]
+
+    def __init__(self, info: WorkloadInfo, present: Mapping[str, Setting]) -> None:
+        super().__init__()
+        self._info = info
+        self._present = dict(present)
+        self._fields = {
+            parameter.name: _field(parameter, self._present.get(parameter.name, parameter.default))
+            for parameter in info.parameters
+        }
+        self._errors: dict[str, str] = {}
+        self._message = LinesView(self._words, id="message")
+        self._message.can_focus = False
+
+    def compose(self) -> ComposeResult:
+        """A box of fields with what is allowed below them."""
+        rows = [
+            Container(_label(name), field, classes="field") for name, field in self._fields.items()
+        ]
+        box = Container(
+            VerticalScroll(*rows, id="fields", can_focus=False), self._message, classes="dialog"
+        )
+        box.border_title = Content(f"Parameters of {clean(self._info.name)}")
+        box.border_subtitle = Content("enter applies   F5 defaults   escape leaves")
+        yield box
+
+    def on_mount(self) -> None:
+        """Type into the first field."""
+        for field in self._fields.values():
+            field.focus()
+            break
+
+    def _words(self, cells: int) -> list[Line]:
+        """The errors, else what the focused parameter is and may be."""
+        rows: list[Line] = [()]
+        for error in self._errors.values():
+            rows += paragraph(error, cells, Tone.BAD, indent="  ")
+        info = next(
+            (item for item in self._info.parameters if self._fields[item.name].has_focus), None
+        )
+        if info is not None:
+            words = f"{info.name}: {info.about}; {allowed(info)}"
+            words += f"; default {text_of(info.default)}"
+            rows += paragraph(words, cells, Tone.QUIET, indent="  ")
+        elif not self._fields:
+            rows.append(line(Span(f"{text.count(0, 'parameter')} to edit", Tone.QUIET)))
+        return rows
+
+    def on_descendant_focus(self) -> None:
+        """Say what is allowed in the field that has the focus now."""
+        self._message.rebuild()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_apply()
+
+    def action_apply(self) -> None:
+        """Give the values back, or say what is wrong with them."""
+        texts = {name: field.value for name, field in self._fields.items()}
+        outcome = validate(self._info, texts, self._present)
+        if isinstance(outcome, Invalid):
+            self._errors = outcome.errors
+            self._message.rebuild()
+            self._fields[next(iter(outcome.errors))].focus()
+        else:
+            self.dismiss(outcome.parameters)
+
+    def action_defaults(self) -> None:
+        """Put the defaults into all fields."""
+        for parameter in self._info.parameters:
+            field = self._fields[parameter.name]
+            if isinstance(field, Input):
+                field.value = text_of(parameter.default)
+            else:
+                field.choose(text_of(parameter.default))
+
+    def action_cancel(self) -> None:
+        """Leave everything as it was."""
+        self.dismiss(None)
+
+
+def _field(parameter: ParameterInfo, value: Setting) -> Field:
+    choices = parameter.choices or ((True, False) if isinstance(parameter.default, bool) else ())
+    if choices:
+        return ChoiceField([text_of(choice) for choice in choices], text_of(value))
+    field = Input(text_of(value), select_on_focus=True)
+    field.cursor_blink = False
+    return field
+
+
+def _label(name: str) -> LineBar:
+    label = LineBar(lambda _cells: line(Span(name, Tone.STRONG)))
+    label.add_class("label")
+    return label

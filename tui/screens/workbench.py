@@ -1,0 +1,183 @@
+"""The workbench: devices, memory, workloads, backends, detail or log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tui import arrangement
+from tui.actions import Actions
+from tui.commands import Situation
+from tui.store import Store
+from tui.widgets.backend_pane import BackendPane
+from tui.widgets.detail_pane import DetailPane
+from tui.widgets.devices_pane import DevicesPane
+from tui.widgets.footer_bar import FooterBar
+from tui.widgets.header_bar import HeaderBar
+from tui.widgets.line_bar import LineBar
+from tui.widgets.log_pane import LogPane
+from tui.widgets.memory_pane import MemoryPane
+from tui.widgets.pane import Pane
+from tui.widgets.workload_list import WorkloadList
+from tui.widgets.workloads_pane import WorkloadsPane
+
+
+class WorkbenchScreen(Screen[None]):
+    """Lays the panes out for its size and for the pane that has the focus."""
+
+    AUTO_FOCUS = None
+    # The framework's own bindings of these would pass over panes that are away.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "app.next_pane", show=False),
+        Binding("shift+tab", "app.previous_pane", show=False),
+    ]
+    MODES = ("grid", "stack", "fold")
+
+    def __init__(
+        self,
+        store: Store,
+        actions: Actions,
+        situation: Callable[[], Situation],
+        clock: Callable[[], float],
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._situation = situation
+        self.devices = DevicesPane(store, actions, clock)
+        self.memory = MemoryPane(store, clock)
+        self.workloads = WorkloadsPane(store)
+        self.backend = BackendPane(store)
+        self.detail = DetailPane(store, lambda: self.workloads.table.workload)
+        self.log_pane = LogPane(store)
+        self.lower = "detail"
+        self.zoomed = False
+
+    def compose(self) -> ComposeResult:
+        """Two rows of two panes with the table between them."""
+        yield HeaderBar(self._store, "workbench")
+        with Container(id="top", classes="row"):
+            yield self.devices
+            yield self.memory
+        yield self.workloads
+        with Container(id="bottom", classes="row"):
+            yield self.backend
+            yield self.detail
+            yield self.log_pane
+        yield FooterBar(self._situation)
+
+    def on_mount(self) -> None:
+        """Keys go to the table first."""
+        self.place_panes()
+        self.workloads.table.focus()
+
+    # ---- which pane ----
+
+    @property
+    def panes(self) -> dict[str, Pane]:
+        """The panes by id."""
+        return {pane.id or "": pane for pane in self.query(Pane)}
+
+    @property
+    def focused_pane(self) -> str | None:
+        """The pane that keys go to."""
+        return pane_of(self.focused)
+
+    def focus_pane(self, name: str) -> None:
+        """Send keys to a pane, wherever it is now."""
+        if name in arrangement.LOWER:
+            self.lower = name
+        self.place_panes(name)
+        body = first_focusable(self.panes[name])
+        if body is not None:
+            body.focus()
+
+    def step_focus(self, by: int) -> None:
+        """Go to the next pane or to the one before."""
+        names = arrangement.order(self.lower)
+        current = self.focused_pane
+        place = names.index(current) if current in names else 0
+        self.focus_pane(names[(place + by) % len(names)])
+
+    def toggle_zoom(self) -> None:
+        """Give the focused pane all of the screen, or take it back."""
+        self.zoomed = not self.zoomed
+        self.place_panes()
+
+    # ---- the arrangement ----
+
+    def place_panes(self, focused: str | None = None) -> None:
+        """Place the panes for the present size and focus."""
+        focused = focused or self.focused_pane
+        size = self.app.size
+        placed = arrangement.arrange(
+            size.width, size.height, focused, self.lower, zoomed=self.zoomed
+        )
+        for mode in self.MODES:
+            self.set_class(placed.mode == mode, f"-{mode}")
+        for name, pane in self.panes.items():
+            place = placed.places[name]
+            shown = place != "away"
+            if shown and not pane.display:
+                pane.display = True
+                pane.call_after_refresh(pane.store_changed)
+            elif not shown:
+                pane.display = False
+            pane.set_class(place == "open", "-open")
+            pane.set_class(place == "folded", "-folded")
+        self.fit_devices()
+        for row in self.query(".row"):
+            row.set_class(any(pane.has_class("-open") for pane in row.query(Pane)), "-open")
+
+    def fit_devices(self) -> None:
+        """In a stack the devices get the rows that they need, as far as there are any."""
+        needed = 1 + len(self._store.devices) + self.devices.notice.display
+        fits = needed if self.has_class("-stack") else None
+        if fits is not None:
+            self.devices.styles.height = max(2, min(fits, self.app.size.height // 4))
+        else:
+            self.devices.styles.clear_rule("height")
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another size may want another arrangement."""
+        self.place_panes()
+
+    @on(events.ScreenResume)
+    def _resumed(self) -> None:
+        """Catch up with what changed while the other tab was open."""
+        for pane in self.query(Pane):
+            pane.store_changed()
+        for bar in self.query(LineBar):
+            bar.rebuild()
+
+    @on(events.DescendantFocus)
+    def _focus_moved(self) -> None:
+        self.place_panes()
+        self.query_one(FooterBar).rebuild()
+
+    @on(WorkloadList.Moved)
+    def _workload_moved(self) -> None:
+        self.detail.store_changed()
+        self.query_one(FooterBar).rebuild()
+
+
+def pane_of(widget: Widget | None) -> str | None:
+    """Id of the pane that a widget is or lies in."""
+    if widget is None:
+        return None
+    return next((node.id for node in widget.ancestors_with_self if isinstance(node, Pane)), None)
+
+
+def first_focusable(pane: Pane) -> Widget | None:
+    """Where keys go when a pane gets them."""
+    candidates: list[Widget] = [pane, *pane.query(Widget)]
+    for widget in candidates:
+        if widget.can_focus and widget.display:
+            return widget
+    return None

@@ -1,0 +1,267 @@
+"""One session of the workbench: both children, the store, and what a front end can ask for.
+
+The screens and the headless commands are thin over this; it knows neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from tui import conditions
+from tui.children import Child
+from tui.keepers import MonitorKeeper, RunnerKeeper
+from tui.pairing import CPU
+from tui.store import (
+    AnyEvent,
+    CompareQueued,
+    ConditionsSeen,
+    DeviceSelected,
+    FlagSet,
+    LogLine,
+    ParametersSet,
+    Parts,
+    RunQueued,
+    Store,
+)
+from workloads import protocol
+from workloads.protocol import Budget, Setting
+
+CANCEL_S = 1.5
+"""A runner that has not ended a cancelled run by then is replaced."""
+CONVOLUTION = "convolution"
+"""The group that a switched flag is tried on."""
+
+Listener = Callable[[Parts], None]
+
+
+class Session:
+    """The children and the store of one run of the program.
+
+    Args:
+        python: the Python that runs the workloads; it needs torch.
+        interval: seconds between two samples of the monitor; ``None`` for no monitor.
+    """
+
+    def __init__(self, python: str = sys.executable, interval: float | None = 1.0) -> None:
+        self.store = Store()
+        self._listeners: list[Listener] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = itertools.count(1)
+        self._runner = RunnerKeeper(self.store, self.apply, python)
+        self._monitor = None
+        if interval is not None:
+            self._monitor = MonitorKeeper(self.store, self.apply, interval)
+
+    # ---- life ----
+
+    def subscribe(self, listener: Listener) -> None:
+        """Have a function called with the parts of the store that each event changed."""
+        self._listeners.append(listener)
+
+    async def start(self) -> None:
+        """Start the children; what they say arrives in the store."""
+        if self._monitor is not None:
+            self._spawn(self._monitor.keep())
+        self._spawn(self._runner.keep())
+        self._spawn(self._runner.watch_silence())
+
+    async def stop(self) -> None:
+        """End the children and what they started, within two seconds or so."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(child.stop() for child in self._children()))
+
+    def kill(self) -> None:
+        """SIGKILL to both children: for an end that cannot wait."""
+        for child in self._children():
+            if child.running:
+                child.kill()
+
+    def _children(self) -> list[Child[Any]]:
+        keepers = (self._monitor, self._runner)
+        return [keeper.child for keeper in keepers if keeper and keeper.child]
+
+    def apply(self, event: AnyEvent) -> None:
+        """Take an event into the store and tell the listeners."""
+        worker_pid = self.store.worker_pid
+        parts = self.store.apply(event)
+        if isinstance(event, protocol.Finished):
+            self._add_conditions(event.result, worker_pid)
+        if self._monitor is not None and self.store.worker_pid != worker_pid:
+            self._monitor.watch_worker()
+        if parts:
+            for listener in self._listeners:
+                listener(parts)
+
+    def _add_conditions(self, result: protocol.RunResult, pid: int | None) -> None:
+        view = next((view for view in self.store.devices if view.torch == result.device), None)
+        if self._monitor is None or view is None or view.nvml is None:
+            return
+        if result.started_at and result.ended_at:
+            span = (result.started_at, result.ended_at)
+            seen = conditions.during(self._monitor.samples, view.key, pid, *span)
+            self.store.apply(ConditionsSeen(result.id, seen))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---- what a front end asks for ----
+
+    def select_device(self, key: str) -> None:
+        """See ``Actions``."""
+        self.apply(DeviceSelected(key))
+
+    def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
+        """See ``Actions``."""
+        self.apply(ParametersSet(workload, parameters))
+
+    def run(
+        self,
+        workloads: Sequence[str],
+        devices: Sequence[str] | None = None,
+        budget: Budget = "normal",
+    ) -> None:
+        """See ``Actions``."""
+        self._runner.want()
+        for name in workloads:
+            for device in devices if devices is not None else self.default_devices():
+                request = protocol.Run(
+                    id=f"run-{next(self._numbers)}",
+                    workload=name,
+                    device=device,
+                    parameters=dict(self.store.parameters.get(name, {})),
+                    flags=self.flags_for(device),
+                    budget=budget,
+                )
+                self.apply(RunQueued(request))
+                self._runner.send(request)
+
+    def default_devices(self) -> tuple[str, ...]:
+        """The CPU, and the GPU of the timing column where torch has one."""
+        column = self.store.gpu_column
+        return (CPU, column.torch) if column is not None and column.torch else (CPU,)
+
+    def flags_for(self, device: str) -> dict[str, bool]:
+        """The present settings of the flags that act on a device."""
+        environment = self.store.environment
+        kind = device.partition(":")[0]
+        return {
+            flag.name: self.store.flags.get(flag.name, flag.default)
+            for flag in (environment.flags if environment else ())
+            if flag.unavailable is None and kind in flag.device_types
+        }
+
+    def cancel(self, run_id: str = "") -> None:
+        """See ``Actions``."""
+        wanted = [item for item in self.store.pending() if run_id in ("", item)]
+        if not self._runner.send(protocol.Cancel(run_id)):
+            for item in wanted:
+                self.apply(protocol.Rejected(item, "cancelled: the runner was not there"))
+        elif wanted:
+            self._spawn(self._see_to_cancel(wanted))
+
+    async def _see_to_cancel(self, wanted: Sequence[str]) -> None:
+        await asyncio.sleep(CANCEL_S)
+        if set(wanted) & set(self.store.pending()):
+            self.apply(LogLine("workbench", "the runner did not answer a cancel", "warning"))
+            self.restart_runner()
+
+    def set_flag(self, name: str, value: bool) -> None:
+        """See ``Actions``."""
+        before = self.store.flags.get(name)
+        self.apply(FlagSet(name, value))
+        for info in self.store.catalogue:
+            if info.group == CONVOLUTION:
+                self._queue_comparison(
+                    info.name, name, (value if before is None else before, value)
+                )
+
+    def compare(self, workload: str, flag: str) -> None:
+        """See ``Actions``."""
+        value = self.store.flags.get(flag, False)
+        earlier = [
+            item.comparison.pairs_wanted
+            for item in self.store.comparisons.values()
+            if item.comparison and (item.request.workload, item.request.flag) == (workload, flag)
+        ]
+        pairs = 2 * earlier[-1] if earlier else None
+        self._queue_comparison(workload, flag, (not value, value), pairs)
+
+    def _queue_comparison(
+        self, workload: str, flag: str, settings: tuple[bool, bool], pairs: int | None = None
+    ) -> None:
+        device = self.device_for_flag(flag)
+        if device is None:
+            self.apply(LogLine("workbench", f"{flag}: no device that it acts on", "warning"))
+            return
+        self.request_comparison(workload, device, flag, settings, pairs)
+
+    def request_comparison(
+        self,
+        workload: str,
+        device: str,
+        flag: str,
+        settings: tuple[bool, bool],
+        pairs: int | None = None,
+        budget: Budget = "normal",
+    ) -> str:
+        """Queue a comparison; returns its id."""
+        self._runner.want()
+        others = {name: value for name, value in self.flags_for(device).items() if name != flag}
+        request = protocol.Compare(
+            id=f"compare-{next(self._numbers)}",
+            workload=workload,
+            device=device,
+            parameters=dict(self.store.parameters.get(workload, {})),
+            flag=flag,
+            settings=settings,
+            flags=others,
+            pairs=pairs,
+            budget=budget,
+        )
+        self.apply(CompareQueued(request))
+        self._runner.send(request)
+        return request.id
+
+    def device_for_flag(self, flag: str) -> str | None:
+        """The device that a flag is tried on: the GPU column's for cuDNN, the CPU for oneDNN."""
+        environment = self.store.environment
+        known = {info.name: info for info in environment.flags} if environment else {}
+        if flag not in known or known[flag].unavailable is not None:
+            return None
+        devices = self.default_devices()[::-1]
+        kinds = known[flag].device_types
+        return next((name for name in devices if name.partition(":")[0] in kinds), None)
+
+    def empty_cache(self, key: str) -> None:
+        """See ``Actions``."""
+        if name := self._torch_name(key):
+            self._ask(protocol.EmptyCache(name))
+
+    def reset_peaks(self, key: str) -> None:
+        """See ``Actions``."""
+        self.store.history.reset_peak(key)
+        if name := self._torch_name(key):
+            self._ask(protocol.ResetPeaks(name))
+
+    def restart_runner(self) -> None:
+        """See ``Actions``."""
+        self._runner.replace()
+
+    def _torch_name(self, key: str) -> str | None:
+        if key == CPU:
+            return CPU
+        view = next((view for view in self.store.devices if view.key == key), None)
+        return view.torch if view else None
+
+    def _ask(self, request: protocol.EmptyCache | protocol.ResetPeaks) -> None:
+        if not self._runner.send(request):
+            self.apply(
+                LogLine("workbench", f"{request.device}: the runner is not there", "warning")
+            )

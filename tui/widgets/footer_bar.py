@@ -1,0 +1,31 @@
+"""The footer: keys of the commands that are valid now; a click runs one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual import events
+
+from tui.commands import Situation, in_footer
+from tui.footer import TYPING, command_at, footer_line
+from tui.lines import Line
+from tui.widgets.line_bar import LineBar
+
+
+class FooterBar(LineBar):
+    """One line of keys."""
+
+    def __init__(self, situation: Callable[[], Situation]) -> None:
+        super().__init__(self._footer)
+        self._situation = situation
+
+    def _footer(self, cells: int) -> Line:
+        now = self._situation()
+        return TYPING if now.typing else footer_line(in_footer(now), cells)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Run the command under the mouse."""
+        commands = in_footer(self._situation())
+        command = command_at(event.x, commands, self.size.width)
+        if command is not None:
+            await self.app.run_action(command.action)

@@ -1,0 +1,36 @@
+"""The header: what is measured on, what the runner does, the tabs."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.message import Message
+
+from tui.header import header_line, tab_at
+from tui.lines import Line
+from tui.store import Store
+from tui.widgets.line_bar import LineBar
+
+
+class HeaderBar(LineBar):
+    """One line; a click on a tab opens it."""
+
+    class TabPicked(Message):
+        """A tab was clicked."""
+
+        def __init__(self, tab: str) -> None:
+            super().__init__()
+            self.tab = tab
+
+    def __init__(self, store: Store, tab: str) -> None:
+        super().__init__(self._header)
+        self._store = store
+        self._tab = tab
+
+    def _header(self, cells: int) -> Line:
+        return header_line(self._store, self._tab, cells)
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the tab under the mouse."""
+        tab = tab_at(event.x, self.size.width)
+        if tab is not None:
+            self.post_message(self.TabPicked(tab))

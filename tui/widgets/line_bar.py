@@ -1,0 +1,42 @@
+"""One line that a function makes for the present width: header, footer, headings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual import events
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.lines import Line
+from tui.widgets.tones import strip_of
+
+
+class LineBar(Widget):
+    """A row of text."""
+
+    def __init__(
+        self,
+        build: Callable[[int], Line],
+        *,
+        id: str | None = None,  # noqa: A002 (Textual's name)
+    ) -> None:
+        super().__init__(id=id)
+        self._build = build
+        self._line: Line = ()
+
+    def rebuild(self) -> None:
+        """Make the line anew; drawn only if it differs."""
+        new = self._build(self.size.width)
+        if new != self._line:
+            self._line = new
+            self.refresh(Region(0, 0, self.size.width, 1))
+
+    def render_line(self, y: int) -> Strip:
+        """Draw it."""
+        return strip_of(self._line if y == 0 else (), self.size.width, self.rich_style)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The line depends on the width."""
+        self.rebuild()

@@ -1,0 +1,103 @@
+"""A scrolling view of lines that a function makes for the present width.
+
+Only the lines that changed are drawn anew: a redraw costs the link what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.lines import Line
+from tui.widgets.tones import strip_of
+
+
+class LinesView(ScrollView, can_focus=True):
+    """Draws lines and scrolls them; how they come about is the owner's business."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "scroll_up", show=False),
+        Binding("j", "scroll_down", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+
+    def __init__(
+        self,
+        build: Callable[[int], list[Line]],
+        *,
+        id: str | None = None,  # noqa: A002 (Textual's name)
+        stick_to_end: bool = False,
+    ) -> None:
+        super().__init__(id=id)
+        self._build = build
+        self._stick_to_end = stick_to_end
+        self._lines: list[Line] = []
+        self._cells = 0
+
+    @property
+    def cells(self) -> int:
+        """Width of a line; the scroll bar's column is kept free."""
+        return self.scrollable_content_region.width
+
+    def rebuild(self) -> None:
+        """Make the lines anew and redraw those that differ."""
+        cells = self.cells
+        if cells <= 0:
+            return
+        at_end = self._stick_to_end and self.scroll_offset.y >= self.max_scroll_y
+        old, old_cells = self._lines, self._cells
+        self._lines, self._cells = self._build(cells), cells
+        if self.virtual_size != Size(cells, len(self._lines)):
+            self.virtual_size = Size(cells, len(self._lines))
+        if at_end:
+            self.scroll_end(animate=False)
+        if old_cells != cells:
+            self.refresh()
+            return
+        self.redraw(old, self._lines)
+
+    def redraw(self, old: list[Line], new: list[Line]) -> None:
+        """Draw what differs: here whole lines."""
+        for start, count in changed_runs(old, new):
+            self.refresh_lines(start, count)
+
+    def line_style(self, _index: int) -> Style | None:
+        """What is laid over a whole line."""
+        return None
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the viewport."""
+        index = y + self.scroll_offset.y
+        spans = self._lines[index] if index < len(self._lines) else ()
+        return strip_of(spans, self.size.width, self.rich_style, self.line_style(index))
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Lines depend on the width."""
+        self.rebuild()
+
+    def on_mount(self) -> None:
+        """The first lines, where the width is known already."""
+        self.rebuild()
+
+
+def changed_runs(old: list[Line], new: list[Line]) -> list[tuple[int, int]]:
+    """Runs of lines that differ, as pairs of the first index and the number of lines."""
+    runs: list[tuple[int, int]] = []
+    for index in range(max(len(old), len(new))):
+        before = old[index] if index < len(old) else ()
+        after = new[index] if index < len(new) else ()
+        if before == after:
+            continue
+        if runs and sum(runs[-1]) == index:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((index, 1))
+    return runs

@@ -1,0 +1,52 @@
+"""The last minute of one figure of memory, on a scale that never moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual import events
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.accounting import Gauge
+from tui.lines import Line
+from tui.memory_view import history_lines
+from tui.reading import value_of
+from tui.store import Store
+from tui.widgets.tones import strip_of
+
+
+class MemoryHistory(Widget):
+    """A column a second, from zero to the device's total."""
+
+    def __init__(self, store: Store, gauge: Callable[[], Gauge], figure: str = "used") -> None:
+        """Show one figure of the selected device.
+
+        Args:
+            store: holds the history.
+            gauge: the account as it is now, whose total is the scale.
+            figure: which of a :class:`~tui.history.MemoryPoint`.
+        """
+        super().__init__()
+        self._store = store
+        self._gauge = gauge
+        self._figure = figure
+        self._lines: list[Line] = []
+
+    def rebuild(self) -> None:
+        """Make the lines anew; drawn only if they differ."""
+        points = self._store.history.points(self._store.selected)
+        total = value_of(self._gauge().total)
+        new = history_lines(points, self._figure, total, self.size.width, self.size.height)
+        if new != self._lines:
+            self._lines = new
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row."""
+        spans = self._lines[y] if y < len(self._lines) else ()
+        return strip_of(spans, self.size.width, self.rich_style)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The columns depend on the size."""
+        self.rebuild()

@@ -1,0 +1,129 @@
+"""The workloads pane: notes on the runner, the table and its filter."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.widgets import Input
+
+from tui import format as text
+from tui.lines import Line
+from tui.runner_notes import runner_notes
+from tui.store import Part, Store
+from tui.widgets.line_bar import LineBar
+from tui.widgets.lines_view import LinesView
+from tui.widgets.pane import Pane
+from tui.widgets.workload_list import WorkloadList
+
+NOTE_ROWS = 6
+"""Beyond these the notes scroll."""
+
+
+class FilterInput(Input):
+    """Where the filter is typed: escape drops it, enter and the arrows go to the table."""
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="words of a name, group or title", id="filter")
+        self.cursor_blink = False
+
+    async def on_key(self, event: events.Key) -> None:
+        """Leave for the table."""
+        pane = next(node for node in self.ancestors if isinstance(node, WorkloadsPane))
+        if event.key == "escape":
+            pane.end_filter(keep=False)
+        elif event.key in ("down", "up", "enter"):
+            pane.end_filter(keep=True)
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+
+class WorkloadsPane(Pane):
+    """Every workload with its newest run on the CPU and on the GPU of the column."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
+    HELP = (
+        "One line per workload, with the newest run of its present parameters. cpu and the GPU's "
+        "name: median time of a call, with the digits that its 95 % interval supports. speed-up: "
+        "CPU time over GPU time. rate, of limit, peak memory: of the GPU where there is one; the "
+        "limit is named, where it comes from stands in the detail. state: ok with half of the "
+        "interval, or how far a run is, or why there is no figure. n/a: it does not run there. "
+        "'other flags': measured under backend flags that are not the present ones. '!': read the "
+        "warnings in the detail."
+    )
+
+    def __init__(self, store: Store, *, id: str | None = "workloads") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(store, id=id)
+        self.table = WorkloadList(store)
+        self.notes = LinesView(self._notes, id="notes")
+        self.notes.can_focus = False
+        self.filter = FilterInput()
+
+    def compose(self) -> ComposeResult:
+        """Notes, filter, heading, table."""
+        self.filter.display = False
+        yield self.notes
+        yield self.filter
+        yield LineBar(self.table.heading, id="heading")
+        yield self.table
+
+    def on_mount(self) -> None:
+        """The first lines."""
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        """Redraw what changed."""
+        self._place_notes()
+        self.table.rebuild()
+        self.query_one("#heading", LineBar).rebuild()
+        self._retitle()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Other columns may fit."""
+        self.call_after_refresh(self.store_changed)
+
+    def _notes(self, cells: int) -> list[Line]:
+        return runner_notes(self.store, cells)
+
+    def _place_notes(self) -> None:
+        # Asked here and not of the view, which has no width while it is not displayed.
+        rows = len(self._notes(max(1, self.size.width - 1)))
+        self.notes.display = rows > 0
+        self.notes.styles.height = min(rows, NOTE_ROWS)
+        self.notes.rebuild()
+
+    def _retitle(self) -> None:
+        words = ["Workloads"]
+        if self.table.pattern:
+            matching = f"{len(self.table.listed())} of {len(self.store.catalogue)}"
+            words.append(f"filter: {self.table.pattern} ({matching})")
+        waiting = len(self.store.pending())
+        if waiting:
+            words.append(f"{text.count(waiting)} to do")
+        hidden = self.table.hidden_columns() if self.store.catalogue else ()
+        if hidden:
+            words.append(f"in the detail: {', '.join(hidden)}")
+        self.retitle("   ".join(words))
+
+    # ---- the filter ----
+
+    def begin_filter(self) -> None:
+        """Show the filter and type into it."""
+        self.filter.display = True
+        self.filter.focus()
+
+    def end_filter(self, *, keep: bool) -> None:
+        """Go back to the table, with the filter or without."""
+        if not keep:
+            self.filter.value = ""
+        self.filter.display = bool(self.filter.value.strip())
+        self.table.focus()
+
+    @on(Input.Changed, "#filter")
+    def _filter_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.table.pattern = event.value
+        self.store_changed()
