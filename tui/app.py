@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.scrollbar import ScrollBar
 from textual.widgets import Input
 
@@ -95,6 +96,7 @@ class WorkbenchApp(AppActions):
         self.add_mode("memory", lambda: MemoryTab(self.store, self.situation, clock))
         if "TEXTUAL_THEME" not in os.environ:
             self.theme = THEME
+        self.animation_level = "none"
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
@@ -157,6 +159,10 @@ class WorkbenchApp(AppActions):
     @on(HeaderBar.TabPicked)
     def _tab_picked(self, event: HeaderBar.TabPicked) -> None:
         self.switch_mode(event.tab)
+
+    @on(CommandPalette.Opened)
+    def _palette_opened(self) -> None:
+        self.screen.query_one(Input).cursor_blink = False
 
     # ---- the end ----
 

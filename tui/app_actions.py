@@ -9,7 +9,8 @@ from textual.widgets import Input
 
 from tui.actions import Actions
 from tui.backend_view import newest
-from tui.commands import BY_ACTION, COMMANDS, Situation
+from tui.command import Situation
+from tui.commands import BY_ACTION, COMMANDS
 from tui.detail import copy_text, find
 from tui.screens.help import HelpScreen
 from tui.screens.parameters import ParametersScreen
@@ -64,6 +65,7 @@ class AppActions(App[None]):
             has_selection=selected is not None,
             pending=bool(store.pending()),
             has_switches=screen is not None and screen.backend.body.flag is not None,
+            has_worker=store.worker_pid is not None,
             readonly=self.readonly,
             typing=isinstance(self.screen_stack[0].focused, Input),
         )

@@ -1,79 +1,15 @@
 """The one registry of commands: keys, footer, palette, help and the README's table come from here.
 
-No Textual: a command names the action, the app has the method. Whether a command is valid is asked
-of a :class:`Situation`, which the app fills from what is on the screen.
+A command names the action, the app has the method.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
-
-Group = Literal["Runs", "Backend", "Devices and memory", "Screen", "Program"]
-
-
-@dataclass(frozen=True)
-class Situation:
-    """What decides which commands are valid now."""
-
-    tab: str = "workbench"
-    pane: str | None = None
-    """Id of the pane that has the focus."""
-    runner_usable: bool = True
-    has_workloads: bool = True
-    has_selection: bool = True
-    """A workload, not the heading of a group, is under the table's cursor."""
-    pending: bool = True
-    has_switches: bool = True
-    readonly: bool = False
-    typing: bool = False
-    """Letters go into a field, so that no plain key is a command."""
-
-
-Rule = Callable[[Situation], bool]
-
-
-def _always(_now: Situation) -> bool:
-    return True
+from tui.command import Command, Situation
 
 
 def _can_run(now: Situation) -> bool:
     return now.runner_usable and now.has_workloads
-
-
-@dataclass(frozen=True)
-class Command:
-    """One thing that can be asked for."""
-
-    id: str
-    keys: tuple[str, ...]
-    """Textual's names; the first is the one shown."""
-    label: str
-    """A word or two for the footer."""
-    help: str
-    """One sentence."""
-    group: Group
-    tabs: tuple[str, ...] = ("workbench", "memory")
-    asks: bool = False
-    """Asks the runner for something: not offered with ``--readonly``."""
-    now: Rule = field(default=_always, compare=False)
-    """Whether it is valid, where it is offered at all."""
-    footer: int | None = None
-    """Place in the footer; ``None`` for commands that are not shown there."""
-
-    @property
-    def action(self) -> str:
-        """Name of the app's action."""
-        return self.id
-
-    def offered(self, now: Situation) -> bool:
-        """It belongs to what is on the screen."""
-        return now.tab in self.tabs and not (self.asks and now.readonly)
-
-    def valid(self, now: Situation) -> bool:
-        """It would do something now."""
-        return self.offered(now) and self.now(now)
 
 
 _WORKBENCH = ("workbench",)
@@ -162,7 +98,7 @@ COMMANDS: tuple[Command, ...] = (
         "Go to the switches of cuDNN and oneDNN.",
         "Backend",
         _WORKBENCH,
-        now=lambda now: now.pane != "backend",
+        now=lambda now: now.pane != "backend" and now.has_switches,
         footer=3,
     ),
     Command(
@@ -203,7 +139,7 @@ COMMANDS: tuple[Command, ...] = (
         "Return what the selected device's allocator holds but does not use.",
         "Devices and memory",
         asks=True,
-        now=lambda now: now.runner_usable,
+        now=lambda now: now.has_worker,
         footer=8,
     ),
     Command(
@@ -213,7 +149,6 @@ COMMANDS: tuple[Command, ...] = (
         "Start the selected device's peaks anew, torch's and the sampled ones.",
         "Devices and memory",
         asks=True,
-        now=lambda now: now.runner_usable,
         footer=14,
     ),
     Command(

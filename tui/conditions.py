@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tui.devices.messages import Device, Sample
+from workloads.statistics import median
 
 HARMFUL = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
 """Clocks event reasons that mean a fault or heat; a software power cap is normal under load."""
@@ -50,7 +50,7 @@ def during(
     return Conditions(
         samples=len(seen),
         sm_clock_mhz_min=min(clocks, default=None),
-        sm_clock_mhz_median=statistics.median(clocks) if clocks else None,
+        sm_clock_mhz_median=median(clocks) if clocks else None,
         power_w_max=_highest([device.power_w for device in seen]),
         temperature_c_max=_highest([device.temperature_c for device in seen]),
         throttle=tuple(reasons),

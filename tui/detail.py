@@ -7,7 +7,8 @@ from tui import glyphs, parameters
 from tui.detail_result import condition_lines, result_lines
 from tui.lines import Line, Span, Tone, fit_line, line, paragraph, wrap
 from tui.store import RunState, Store
-from tui.workload_table import devices, other_flags, progress_words, warnings_of
+from tui.workload_state import other_flags, progress_words, warnings_of
+from tui.workload_table import devices
 from workloads.protocol import WorkloadInfo
 
 

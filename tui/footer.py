@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.commands import Command, key_text
+from tui.command import Command
+from tui.commands import key_text
 from tui.lines import Line, Span, Tone
 
 KEPT = ("show_help", "quit")

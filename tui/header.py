@@ -12,7 +12,7 @@ TITLE = "gpu-workbench"
 
 
 def runner_words(store: Store) -> Span:
-    """What the runner is doing, in a few words; the reason of trouble stands in the panes."""
+    """What the runner is doing, in a few words; the workloads pane has more of what is wrong."""
     runner: RunnerStatus = store.runner
     if runner.status == "ready":
         waiting = len(store.pending())
@@ -21,7 +21,7 @@ def runner_words(store: Store) -> Span:
             return Span(f"running {what}" + (f", {waiting} to do" if waiting else ""), Tone.KEY)
         return Span(f"{waiting} queued" if waiting else "ready", Tone.GOOD)
     tones = {"unusable": Tone.BAD, "ended": Tone.BAD, "restarting": Tone.NOTE}
-    reason = f": {runner.reason}" if runner.reason and runner.status != "importing torch" else ""
+    reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
     return Span(f"{runner.status}{reason}", tones.get(runner.status, Tone.QUIET))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tui.commands import COMMANDS, Command, keys_text
+from tui.command import Command
+from tui.commands import COMMANDS, keys_text
 from tui.lines import Line, Span, Tone, left, line, paragraph, wrap
 
 KEY_CELLS = 12

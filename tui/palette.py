@@ -8,7 +8,8 @@ from typing import Any
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from tui.commands import COMMANDS, Command, keys_text
+from tui.command import Command
+from tui.commands import COMMANDS, keys_text
 
 
 class WorkbenchCommands(Provider):

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tui.format import grouped
 from workloads.protocol import ParameterInfo, Setting, WorkloadInfo
 
 
@@ -30,7 +29,7 @@ def text_of(value: Setting) -> str:
 
 
 def allowed(info: ParameterInfo) -> str:
-    """What a parameter may be set to: ``16 to 65 536``, ``float32, bfloat16``."""
+    """What a parameter may be set to: ``whole number, 16 to 65536``, ``float32, bfloat16``."""
     if info.choices:
         return ", ".join(text_of(choice) for choice in info.choices)
     if isinstance(info.default, bool):
@@ -39,11 +38,11 @@ def allowed(info: ParameterInfo) -> str:
         return "any text"
     kind = "whole number" if isinstance(info.default, int) else "number"
     if info.minimum is not None and info.maximum is not None:
-        return f"{kind}, {grouped(info.minimum)} to {grouped(info.maximum)}"
+        return f"{kind}, {info.minimum} to {info.maximum}"
     if info.minimum is not None:
-        return f"{kind}, {grouped(info.minimum)} or more"
+        return f"{kind}, {info.minimum} or more"
     if info.maximum is not None:
-        return f"{kind}, {grouped(info.maximum)} or less"
+        return f"{kind}, {info.maximum} or less"
     return kind
 
 
@@ -54,7 +53,8 @@ def parse(info: ParameterInfo, text: str) -> Setting:
         ValueError: it is not allowed; the message names what is.
     """
     typed = text.strip()
-    refusal = ValueError(f"{info.name}: {typed or 'nothing'} is not allowed; {allowed(info)}")
+    shown = _visible(typed) or "nothing"
+    refusal = ValueError(f"{info.name}: {shown} is not allowed; {allowed(info)}")
     if info.choices:
         for choice in info.choices:
             if text_of(choice) == typed:
@@ -75,6 +75,11 @@ def parse(info: ParameterInfo, text: str) -> Setting:
     if info.maximum is not None and number > info.maximum:
         raise refusal
     return number
+
+
+def _visible(typed: str) -> str:
+    """What was typed on one line, its control characters escaped."""
+    return repr(typed)[1:-1]
 
 
 def _number(typed: str, *, whole: bool) -> int | float:
@@ -114,7 +119,9 @@ def validate(
     known = ", ".join(parameter.name for parameter in info.parameters)
     for name in texts:
         if name not in values:
-            errors[name] = f"{info.name} has no parameter {name}; it has {known or 'none'}"
+            errors[name] = (
+                f"{info.name} has no parameter {_visible(name)}; it has {known or 'none'}"
+            )
     return Invalid(errors) if errors else Valid(values)
 
 

@@ -43,7 +43,9 @@ class Driver:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._events.put(wire.decode(line, protocol.EVENTS))
+            event = wire.decode(line, protocol.EVENTS)
+            assert isinstance(event, protocol.EVENTS)
+            self._events.put(event)
         self._events.put(None)
 
     def _drain(self) -> None:
@@ -85,11 +87,13 @@ class Driver:
         """Wait until torch is imported."""
         return self.until(protocol.Ready).environment
 
-    def start_run(self, workload: str, run_id: str = "run", **parameters: Setting) -> None:
+    def start_run(self, workload: str, run_id: str = "run", /, **parameters: Setting) -> None:
         """Ask for a quick run on the CPU."""
         self.send(protocol.Run(run_id, workload, "cpu", dict(parameters), {}, "quick"))
 
-    def run(self, workload: str, run_id: str = "run", **parameters: Setting) -> protocol.RunResult:
+    def run(
+        self, workload: str, run_id: str = "run", /, **parameters: Setting
+    ) -> protocol.RunResult:
         """Run a workload on the CPU, quickly."""
         self.start_run(workload, run_id, **parameters)
         return self.until(protocol.Finished, lambda event: event.result.id == run_id).result

@@ -172,7 +172,7 @@ async def test_a_python_that_is_not_there_is_unusable_with_the_reason(tmp_path: 
 
 
 async def test_a_runner_that_ends_at_once_says_how_and_with_which_last_words(
-    tmp_path: Path, state: Path
+    tmp_path: Path,
 ) -> None:
     async with session_with(script(tmp_path, "echo broken loader >&2; exit 127")) as session:
         await until(session, lambda: session.store.runner.status == "restarting")

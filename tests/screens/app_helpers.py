@@ -33,6 +33,12 @@ class Running:
         return "\n".join(self.rows)
 
     @property
+    def pane(self) -> str | None:
+        """The pane that keys go to."""
+        assert self.app.workbench is not None
+        return self.app.workbench.focused_pane
+
+    @property
     def asked(self) -> list[tuple[object, ...]]:
         return self.session.asked
 

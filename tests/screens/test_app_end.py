@@ -45,10 +45,13 @@ async def test_an_error_of_its_own_is_one_line_with_a_report_and_no_locals(
         secret = "hunter2"
         raise RuntimeError(f"broken [/x] {len(secret)}")
 
-    with pytest.raises(RuntimeError, match="broken"):
+    async def run() -> None:
         async with app.run_test(size=(80, 24)) as pilot:
             app.call_later(fails)
             await pilot.pause()
+
+    with pytest.raises(RuntimeError, match="broken"):
+        await run()
     said = capsys.readouterr().err
     assert "hunter2" not in said
     report = next((tmp_path / "reports").glob("*.txt"))

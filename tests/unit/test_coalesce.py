@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,7 +50,4 @@ def test_nothing_is_lost_and_nothing_is_drawn_too_often(changes: list[tuple[Part
     assert {part for part, times in drawn.items() if times} == {part for part, _ in changes}
     for part, times in drawn.items():
         least = PERIOD_S.get(part, 0.0) - TICK_S / 5
-        assert all(
-            later - earlier >= least - 1e-9
-            for earlier, later in zip(times, times[1:], strict=False)
-        )
+        assert all(later - earlier >= least - 1e-9 for earlier, later in pairwise(times))

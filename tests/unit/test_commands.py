@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.app_actions import AppActions, command_bindings
+from tui.command import Command, Situation
 from tui.commands import (
     COMMANDS,
-    Situation,
     in_footer,
     key_table_markdown,
     key_text,
@@ -45,9 +45,9 @@ def test_no_command_is_declared_twice_and_no_two_share_a_place_in_the_footer() -
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
-def test_a_command_has_an_action_and_a_help_of_one_sentence(command: object) -> None:
-    assert hasattr(AppActions, f"action_{command.action}")  # type: ignore[attr-defined]
-    help_text = command.help  # type: ignore[attr-defined]
+def test_a_command_has_an_action_and_a_help_of_one_sentence(command: Command) -> None:
+    assert hasattr(AppActions, f"action_{command.action}")
+    help_text = command.help
     assert help_text[0].isupper()
     assert help_text.endswith(".")
     assert help_text.count(". ") == 0
@@ -72,8 +72,8 @@ def test_the_help_leaves_out_what_readonly_does_not_offer() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
-def test_every_command_is_valid_in_some_situation(command: object) -> None:
-    assert any(command.valid(now) for now in SITUATIONS)  # type: ignore[attr-defined]
+def test_every_command_is_valid_in_some_situation(command: Command) -> None:
+    assert any(command.valid(now) for now in SITUATIONS)
 
 
 def test_readonly_offers_nothing_that_asks_the_runner() -> None:

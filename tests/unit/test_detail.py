@@ -35,7 +35,7 @@ def test_what_it_is_and_what_to_look_for_come_first() -> None:
         "Look for: How near it comes to the device's limit.",
         "",
         "Parameters  = edits",
-        "  size = 4096: rows and columns (whole number, 16 to 65 536)",
+        "  size = 4096: rows and columns (whole number, 16 to 65536)",
         "  dtype = float32: element type (float32, bfloat16, float16)",
         "",
         "What is timed",
@@ -45,9 +45,7 @@ def test_what_it_is_and_what_to_look_for_come_first() -> None:
 
 def test_a_changed_parameter_names_its_default() -> None:
     store = make_store("one gpu", ParametersSet("matmul", {"size": 64, "dtype": "float32"}))
-    assert "  size = 64: rows and columns (whole number, 16 to 65 536; default 4096)" in shown(
-        store
-    )
+    assert "  size = 64: rows and columns (whole number, 16 to 65536; default 4096)" in shown(store)
 
 
 def test_a_result_is_shown_in_full() -> None:
@@ -57,8 +55,8 @@ def test_a_result_is_shown_in_full() -> None:
         "── cuda:0 ",
         "ok",
         "median 2.71 ms by the device clock   95% interval 2.70 ms to 2.72 ms (±0.4%)",
-        "quartiles 2.70 ms to 2.73 ms   min 2.68 ms   p95 2.85 ms   first call 380 ms   blocks 42   "
-        "calls 420",
+        "quartiles 2.70 ms to 2.73 ms   min 2.68 ms   p95 2.85 ms   first call 380 ms   "
+        "blocks 42   calls 420",
         "stopped by median known to ±0.50%   wall 2.74 ms   device 2.71 ms   enqueue 12.0 µs",
         "page faults per call 0",
         "rate 50.7 TFLOP/s",
@@ -66,7 +64,8 @@ def test_a_result_is_shown_in_full() -> None:
         "allocated peak 201 MiB   reserved peak 256 MiB",
         "check passed: error 1.2e-06 ≤ 0.0001 against 64 rows, in float64 on the CPU",
         "too_fast 118x: right time over naive time",
-        "flags: cudnn.enabled on, cudnn.benchmark off, cudnn.deterministic off, cudnn.allow_tf32 on",
+        "flags: cudnn.enabled on, cudnn.benchmark off, cudnn.deterministic off, "
+        "cudnn.allow_tf32 on",
     ]
 
 

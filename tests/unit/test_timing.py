@@ -102,14 +102,7 @@ class CancelAt(Control):
     def __init__(self, phase: Phase, blocks: int) -> None:
         self._phase, self._blocks = phase, blocks
 
-    def report(
-        self,
-        phase: Phase,
-        blocks: int = 0,
-        estimate_s: float | None = None,
-        half_width: float | None = None,
-        remaining_s: float | None = None,
-    ) -> None:
+    def report(self, phase: Phase, blocks: int = 0, *_so_far: float | None) -> None:
         if phase == self._phase and blocks >= self._blocks:
             raise Cancelled
 
@@ -138,8 +131,7 @@ def test_too_few_single_calls_give_no_95th_percentile() -> None:
     assert measured.p95_s is None
 
 
-@pytest.mark.parametrize("budget", ["quick", "normal", "careful"])
-def test_more_time_gives_a_narrower_target(budget: str) -> None:
+def test_more_time_gives_a_narrower_target() -> None:
     plans = [timing.PLANS[name] for name in timing.PLANS]
     assert [plan.target for plan in plans] == sorted((p.target for p in plans), reverse=True)
     assert [plan.max_s for plan in plans] == sorted(plan.max_s for plan in plans)

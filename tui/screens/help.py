@@ -18,6 +18,7 @@ from tui.widgets.pane import Pane
 TITLES = {
     "devices": "Devices",
     "memory": "Memory",
+    "memory-view": "Memory",
     "workloads": "Workloads",
     "backend": "Backends",
     "detail": "Detail",

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from tui import arrangement
 from tui.actions import Actions
-from tui.commands import Situation
+from tui.command import Situation
 from tui.store import Store
 from tui.widgets.backend_pane import BackendPane
 from tui.widgets.detail_pane import DetailPane
@@ -147,6 +147,13 @@ class WorkbenchScreen(Screen[None]):
     def on_resize(self, _event: events.Resize) -> None:
         """Another size may want another arrangement."""
         self.place_panes()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on the title of a folded pane opens it."""
+        widget, _region = self.get_widget_at(event.screen_x, event.screen_y)
+        name = pane_of(widget)
+        if name is not None and self.panes[name].has_class("-folded"):
+            self.focus_pane(name)
 
     @on(events.ScreenResume)
     def _resumed(self) -> None:

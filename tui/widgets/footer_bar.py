@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from textual import events
 
-from tui.commands import Situation, in_footer
+from tui.command import Situation
+from tui.commands import in_footer
 from tui.footer import TYPING, command_at, footer_line
 from tui.lines import Line
 from tui.widgets.line_bar import LineBar

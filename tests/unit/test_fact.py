@@ -1,0 +1,99 @@
+"""``fact`` makes what ``dataclass(frozen=True)`` makes."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import FrozenInstanceError, dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.fact import fact
+
+
+@fact
+class Fact:
+    name: str
+    size: int = 3
+    parts: tuple[float, ...] = ()
+    table: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plain:
+    name: str
+    size: int = 3
+    parts: tuple[float, ...] = ()
+    table: dict[str, int] = field(default_factory=dict)
+
+
+arguments = st.fixed_dictionaries(
+    {"name": st.text()},
+    optional={
+        "size": st.integers(),
+        "parts": st.lists(st.floats(allow_nan=False)).map(tuple),
+        "table": st.dictionaries(st.text(), st.integers()),
+    },
+)
+
+
+@given(arguments)
+def test_it_holds_and_shows_what_a_dataclass_holds_and_shows(values: dict[str, object]) -> None:
+    made, plain = Fact(**values), Plain(**values)  # type: ignore[arg-type]  # any of the fields
+    assert dataclasses.asdict(made) == dataclasses.asdict(plain)
+    assert repr(made) == repr(plain).replace("Plain", "Fact")
+
+
+@given(arguments, arguments)
+def test_it_is_equal_when_the_dataclass_is(one: dict[str, object], two: dict[str, object]) -> None:
+    facts = [Fact(**values) for values in (one, two)]  # type: ignore[arg-type]
+    plains = [Plain(**values) for values in (one, two)]  # type: ignore[arg-type]
+    assert (facts[0] == facts[1]) == (plains[0] == plains[1])
+
+
+def test_equal_ones_have_the_same_hash_and_an_unhashable_field_has_none() -> None:
+    @fact
+    class Point:
+        x: int
+
+    assert hash(Point(1)) == hash(Point(1))
+    assert len({Point(1), Point(1), Point(2)}) == 2
+    with pytest.raises(TypeError):
+        hash(Fact("a"))
+
+
+def test_another_class_with_the_same_fields_is_another() -> None:
+    other: object = Plain("a")
+    assert Fact("a") != other
+
+
+def test_nothing_can_be_set_or_deleted() -> None:
+    made = Fact("a")
+    with pytest.raises(FrozenInstanceError):
+        made.name = "b"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        del made.name
+
+
+def test_replace_makes_a_changed_copy() -> None:
+    made = Fact("a", 1)
+    changed = dataclasses.replace(made, size=2)
+    assert (made.size, changed.size, changed.name) == (1, 2, "a")
+
+
+@pytest.mark.parametrize("values", [(), ("a", 1, (), {}, "more")])
+def test_wrong_arguments_are_refused(values: tuple[object, ...]) -> None:
+    with pytest.raises(TypeError):
+        Fact(*values)  # type: ignore[arg-type]
+
+
+def test_a_method_of_its_own_is_kept() -> None:
+    @fact
+    class Loud:
+        name: str
+
+        def __repr__(self) -> str:
+            return self.name.upper()
+
+    assert repr(Loud("a")) == "A"

@@ -1,0 +1,70 @@
+"""What a command is, and the situation that decides whether it is valid. No Textual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+Group = Literal["Runs", "Backend", "Devices and memory", "Screen", "Program"]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What decides which commands are valid now."""
+
+    tab: str = "workbench"
+    pane: str | None = None
+    """Id of the pane that has the focus."""
+    runner_usable: bool = True
+    has_workloads: bool = True
+    has_selection: bool = True
+    """A workload, not the heading of a group, is under the table's cursor."""
+    pending: bool = True
+    has_switches: bool = True
+    has_worker: bool = True
+    """A process holds memory of workloads."""
+    readonly: bool = False
+    typing: bool = False
+    """Letters go into a field, so that no plain key is a command."""
+
+
+Rule = Callable[[Situation], bool]
+
+
+def always(_now: Situation) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Command:
+    """One thing that can be asked for."""
+
+    id: str
+    keys: tuple[str, ...]
+    """Textual's names; the first is the one shown."""
+    label: str
+    """A word or two for the footer."""
+    help: str
+    """One sentence."""
+    group: Group
+    tabs: tuple[str, ...] = ("workbench", "memory")
+    asks: bool = False
+    """Asks the runner for something: not offered with ``--readonly``."""
+    now: Rule = field(default=always, compare=False)
+    """Whether it is valid, where it is offered at all."""
+    footer: int | None = None
+    """Place in the footer; ``None`` for commands that are not shown there."""
+
+    @property
+    def action(self) -> str:
+        """Name of the app's action."""
+        return self.id
+
+    def offered(self, now: Situation) -> bool:
+        """It belongs to what is on the screen."""
+        return now.tab in self.tabs and not (self.asks and now.readonly)
+
+    def valid(self, now: Situation) -> bool:
+        """It would do something now."""
+        return self.offered(now) and self.now(now)

@@ -1,0 +1,116 @@
+"""How a run is: the words of the table's last column, and what keeps a result from being plain."""
+
+from __future__ import annotations
+
+from tui import format as text
+from tui import glyphs
+from tui.lines import Span, Tone
+from tui.store import RunState, Store
+from workloads.protocol import Progress, Timing
+
+TONES = {"failed": Tone.BAD, "skipped": Tone.QUIET, "cancelled": Tone.NOTE}
+
+
+def half_width(time: Timing) -> float | None:
+    """Half of the 95 % interval over the median."""
+    if time.ci95_s is None or not time.median_s:
+        return None
+    return (time.ci95_s[1] - time.ci95_s[0]) / 2 / time.median_s
+
+
+def median(time: Timing) -> str:
+    """The median with the digits that its interval supports."""
+    return text.seconds(time.median_s, half_width(time))
+
+
+def progress_words(progress: Progress) -> str:
+    """How far a run is: ``block 7 ±1.1%, ≤3 s left``."""
+    if progress.phase != "measuring":
+        return progress.phase
+    words = f"block {progress.blocks}"
+    if progress.half_width is not None:
+        words += f" {text.spread(progress.half_width)}"
+    if progress.remaining_s is not None:
+        words += f", {glyphs.GLYPHS.at_most}{text.duration(progress.remaining_s)} left"
+    return words
+
+
+def other_flags(store: Store, run: RunState) -> tuple[str, ...]:
+    """Flags of the run's device that were set otherwise than they are now."""
+    kind = run.request.device.partition(":")[0]
+    flags = store.environment.flags if store.environment else ()
+    return tuple(
+        flag.name
+        for flag in flags
+        if kind in flag.device_types
+        and flag.unavailable is None
+        and run.request.flags.get(flag.name) not in (None, store.flags.get(flag.name))
+    )
+
+
+def state_of(store: Store, runs: dict[str, RunState | None]) -> tuple[Span, ...]:
+    """One phrase per device; the device is named unless there is only one or all say the same."""
+    said = {device: _phrase(store, run) for device, run in runs.items() if run}
+    if not said:
+        return (Span("not run", Tone.QUIET),)
+    results = [run.result for run in runs.values() if run is not None and run.result]
+    if len(results) == len(said) and all(result.status == "ok" for result in results):
+        return _all_ok(store, [run for run in runs.values() if run is not None])
+    if len(runs) == 1:  # no GPU: the only column says whose state it is
+        return next(iter(said.values()))
+    spans: list[Span] = []
+    # A time stands in its column: that it is well says nothing more beside what is not.
+    said = {name: phrase for name, phrase in said.items() if phrase[0].tone is not Tone.GOOD}
+    # What goes on or went wrong is read first.
+    for device, phrase in sorted(said.items(), key=lambda item: _urgency(runs[item[0]])):
+        spans.extend((Span("; " if spans else ""), Span(f"{device} "), *phrase))
+    return tuple(spans)
+
+
+def _urgency(run: RunState | None) -> int:
+    if run is None:
+        return 5
+    if run.result is None:
+        return 0 if run.progress else 3
+    return {"failed": 1, "skipped": 4, "cancelled": 2, "ok": 4}[run.result.status]
+
+
+def _phrase(store: Store, run: RunState) -> tuple[Span, ...]:
+    if run.result is None:
+        if run.progress is None:
+            return (Span("queued", Tone.QUIET),)
+        return (Span(progress_words(run.progress), Tone.KEY),)
+    result = run.result
+    if result.status == "ok":
+        return _all_ok(store, [run])
+    words = f"{result.status}: {result.reason}" if result.reason else result.status
+    return (Span(words, TONES[result.status]), *_marks(store, [run]))
+
+
+def _all_ok(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
+    results = [run.result for run in runs if run.result]
+    checks = [result.check for result in results if result.check]
+    if any(not check.passed for check in checks):
+        return (Span("wrong result", Tone.BAD), *_marks(store, runs))
+    widths = [half_width(result.time) for result in results if result.time]
+    known = [width for width in widths if width is not None]
+    spread = f" {text.spread(max(known))}" if known else ""
+    return (Span("ok", Tone.GOOD), Span(spread), *_marks(store, runs))
+
+
+def warnings_of(run: RunState) -> tuple[str, ...]:
+    """The run's own warnings and those of the device while it ran."""
+    own = run.result.warnings if run.result else ()
+    return own + (run.conditions.warnings if run.conditions else ())
+
+
+def _marks(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
+    """What keeps a result from being taken as it stands."""
+    marks = []
+    warnings = sum(len(warnings_of(run)) for run in runs)
+    if warnings:
+        mark = glyphs.GLYPHS.warning
+        marks.append(Span(f" {mark} {text.count(warnings, 'warning')}", Tone.NOTE))
+    if any(other_flags(store, run) for run in runs):
+        marks.append(Span(" other flags", Tone.NOTE))
+    return tuple(marks)
