@@ -11,10 +11,10 @@ import os
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from workloads import wire
+from workloads.fact import fact
 from workloads.process import signal_in_words
 
 E = TypeVar("E")
@@ -25,7 +25,7 @@ DRAIN_S = 0.5
 TERM_S = 0.8
 
 
-@dataclass(frozen=True)
+@fact
 class Garbage:
     """A line on the protocol channel that is no message we know."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tui.devices.messages import Device, Sample
+from workloads.fact import fact
 from workloads.statistics import median
 
 HARMFUL = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
@@ -13,7 +14,7 @@ HARMFUL = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_powe
 TOO_SHORT = "the run was shorter than the time between two samples"
 
 
-@dataclass(frozen=True)
+@fact
 class Conditions:
     """What NVML said of the device during a run."""
 

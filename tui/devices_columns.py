@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tui import format as text
 from tui.pairing import CPU, DeviceView
+from workloads.fact import fact
 
 MARK = 2
 UTILISATION = 4
@@ -27,7 +27,7 @@ _NOISE = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@fact
 class Columns:
     """Widths in cells; zero for a column that is left out."""
 

@@ -6,13 +6,14 @@ import codecs
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from workloads.fact import fact
 
 VARIABLE = "GPU_WORKBENCH_ASCII"
 """Set to anything but nothing, 0, no or false, it asks for ASCII; ``--ascii`` sets it."""
 
 
-@dataclass(frozen=True)
+@fact
 class Glyphs:
     """One character set. Every single glyph is one cell wide."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tui.devices.messages import Sample
 from tui.pairing import CPU, DeviceView
+from workloads.fact import fact
 from workloads.protocol import TorchMemory
 
 SPAN_S = 60
 
 
-@dataclass(frozen=True)
+@fact
 class MemoryPoint:
     """Bytes at one moment; ``None`` where a figure was not known then."""
 

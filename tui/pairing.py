@@ -6,16 +6,15 @@ CUDA_VISIBLE_DEVICES hides and reorders them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tui.devices.messages import Device
+from workloads.fact import fact
 from workloads.protocol import TorchDevice
 
 CPU = "cpu"
 """The key of the host's processor among the devices."""
 
 
-@dataclass(frozen=True)
+@fact
 class DeviceView:
     """One device under both of its names."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar, Union
+
+from workloads.fact import fact
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -13,14 +14,14 @@ STALE_AFTER_S = 3.0
 """A sample older than this is no longer drawn as current; the monitor takes one a second."""
 
 
-@dataclass(frozen=True)
+@fact
 class Value(Generic[T]):
     """A value that is current."""
 
     value: T
 
 
-@dataclass(frozen=True)
+@fact
 class Stale(Generic[T]):
     """A value that was current once."""
 
@@ -30,7 +31,7 @@ class Stale(Generic[T]):
     reason: str
 
 
-@dataclass(frozen=True)
+@fact
 class Absent:
     """No value, and why: ``short`` stands in its place, ``reason`` is shown on focus."""
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import singledispatchmethod
-from typing import Literal, Union
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal, Union
 
 from tui.conditions import Conditions
 from tui.devices.messages import MonitorEvent, MonitorHello, Sample
 from tui.history import MemoryHistory
 from tui.pairing import CPU, DeviceView, pair
 from workloads import protocol
+from workloads.fact import fact
 
 LOG_LINES = 500
 
@@ -40,29 +40,29 @@ Parts = frozenset[Part]
 # ---- local events: what the front end itself did or saw ----------------------------------------
 
 
-@dataclass(frozen=True)
+@fact
 class DeviceSelected:
     key: str
 
 
-@dataclass(frozen=True)
+@fact
 class ParametersSet:
     workload: str
     parameters: dict[str, protocol.Setting]
 
 
-@dataclass(frozen=True)
+@fact
 class FlagSet:
     name: str
     value: bool
 
 
-@dataclass(frozen=True)
+@fact
 class RunQueued:
     request: protocol.Run
 
 
-@dataclass(frozen=True)
+@fact
 class CompareQueued:
     request: protocol.Compare
 
@@ -70,7 +70,7 @@ class CompareQueued:
 ChildStatus = Literal["starting", "importing torch", "ready", "unusable", "restarting", "ended"]
 
 
-@dataclass(frozen=True)
+@fact
 class RunnerStatus:
     """The runner as a process: what it is doing and, where it is not well, why and what to do."""
 
@@ -81,13 +81,13 @@ class RunnerStatus:
     """Path of the saved crash report."""
 
 
-@dataclass(frozen=True)
+@fact
 class MonitorStatus:
     status: ChildStatus
     reason: str = ""
 
 
-@dataclass(frozen=True)
+@fact
 class ConditionsSeen:
     """What the monitor saw of the device during a run."""
 
@@ -95,7 +95,7 @@ class ConditionsSeen:
     conditions: Conditions
 
 
-@dataclass(frozen=True)
+@fact
 class LogLine:
     """A line for the log pane."""
 
@@ -121,7 +121,7 @@ AnyEvent = Union[LocalEvent, protocol.Event, MonitorEvent]
 # ---- what is kept of runs ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@fact
 class RunState:
     """One requested run: queued, going on (``progress``) or ended (``result``)."""
 
@@ -136,7 +136,7 @@ class RunState:
         return self.result is not None
 
 
-@dataclass(frozen=True)
+@fact
 class CompareState:
     """One requested comparison with what it has found so far."""
 
@@ -185,63 +185,57 @@ def _same(parameters: Mapping[str, protocol.Setting]) -> tuple[tuple[str, protoc
     return tuple(sorted(parameters.items()))
 
 
-@dataclass
 class Store:
-    """Everything the screens show. ``clock`` times of events are the sender's Unix times."""
+    """Everything the screens show. Times of events are the sender's Unix times."""
 
-    sample: Sample | None = None
-    monitor: MonitorStatus = MonitorStatus("starting")
-    runner: RunnerStatus = RunnerStatus("starting")
-    hello: protocol.Hello | None = None
-    environment: protocol.Environment | None = None
-    worker_pid: int | None = None
-    busy_with: str | None = None
-    devices: tuple[DeviceView, ...] = ()
-    selected: str = CPU
-    selected_by_user: bool = False
-    catalogue: tuple[protocol.WorkloadInfo, ...] = ()
-    parameters: dict[str, dict[str, protocol.Setting]] = field(default_factory=dict)
-    flags: dict[str, bool] = field(default_factory=dict)
-    runs: dict[str, RunState] = field(default_factory=dict)
-    comparisons: dict[str, CompareState] = field(default_factory=dict)
-    torch_memory: dict[str, protocol.TorchMemory] = field(default_factory=dict)
-    """By torch's device name; of the worker that lives now."""
-    heap: protocol.HostHeap | None = None
-    history: MemoryHistory = field(default_factory=MemoryHistory)
-    log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+    def __init__(self) -> None:
+        self.sample: Sample | None = None
+        self.monitor = MonitorStatus("starting")
+        self.runner = RunnerStatus("starting")
+        self.hello: protocol.Hello | None = None
+        self.environment: protocol.Environment | None = None
+        self.worker_pid: int | None = None
+        self.busy_with: str | None = None
+        self.devices: tuple[DeviceView, ...] = ()
+        self.selected = CPU
+        self.selected_by_user = False
+        self.catalogue: tuple[protocol.WorkloadInfo, ...] = ()
+        self.parameters: dict[str, dict[str, protocol.Setting]] = {}
+        self.flags: dict[str, bool] = {}
+        self.runs: dict[str, RunState] = {}
+        self.comparisons: dict[str, CompareState] = {}
+        self.torch_memory: dict[str, protocol.TorchMemory] = {}
+        """By torch's device name; of the worker that lives now."""
+        self.heap: protocol.HostHeap | None = None
+        self.history = MemoryHistory()
+        self.log: deque[LogLine] = deque(maxlen=LOG_LINES)
 
     # ---- change ----
 
-    @singledispatchmethod
     def apply(self, event: AnyEvent) -> Parts:
         """Take one event in and say which parts of the store it changed."""
-        raise TypeError(f"the store takes no {type(event).__name__}")
+        return _HANDLERS[type(event)](self, event)
 
-    @apply.register
-    def _(self, _event: MonitorHello) -> Parts:
+    def _on_monitor_hello(self, _event: MonitorHello) -> Parts:
         return self.apply(MonitorStatus("ready"))
 
-    @apply.register
-    def _(self, event: Sample) -> Parts:
+    def _on_sample(self, event: Sample) -> Parts:
         self.sample = event
         self._pair()
         self.history.take_sample(event, self.devices, self.worker_pid)
         return frozenset({Part.DEVICES, Part.MEMORY})
 
-    @apply.register
-    def _(self, event: MonitorStatus) -> Parts:
+    def _on_monitor_status(self, event: MonitorStatus) -> Parts:
         self.monitor = event
         return frozenset({Part.DEVICES, Part.MEMORY})
 
-    @apply.register
-    def _(self, event: RunnerStatus) -> Parts:
+    def _on_runner_status(self, event: RunnerStatus) -> Parts:
         self.runner = event
         if event.status in ("restarting", "ended", "unusable"):
             self._forget_worker()
         return frozenset({Part.RUNNER, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
 
-    @apply.register
-    def _(self, event: protocol.Hello) -> Parts:
+    def _on_hello(self, event: protocol.Hello) -> Parts:
         self.hello = event
         self.catalogue = event.workloads
         for info in event.workloads:
@@ -251,8 +245,7 @@ class Store:
         self.runner = RunnerStatus("importing torch")
         return frozenset({Part.RUNNER, Part.WORKLOADS})
 
-    @apply.register
-    def _(self, event: protocol.Ready) -> Parts:
+    def _on_ready(self, event: protocol.Ready) -> Parts:
         self.environment = event.environment
         self.runner = RunnerStatus("ready")
         for flag in event.environment.flags:
@@ -262,26 +255,22 @@ class Store:
             {Part.RUNNER, Part.DEVICES, Part.MEMORY, Part.WORKLOADS, Part.BACKEND, Part.SELECTION}
         )
 
-    @apply.register
-    def _(self, event: protocol.Unusable) -> Parts:
+    def _on_unusable(self, event: protocol.Unusable) -> Parts:
         return self.apply(RunnerStatus("unusable", event.reason, event.advice))
 
-    @apply.register
-    def _(self, event: protocol.WorkerStarted) -> Parts:
+    def _on_worker_started(self, event: protocol.WorkerStarted) -> Parts:
         self._forget_worker()
         self.worker_pid = event.pid
         return frozenset({Part.RUNNER, Part.MEMORY})
 
-    @apply.register
-    def _(self, event: protocol.WorkerEnded) -> Parts:
+    def _on_worker_ended(self, event: protocol.WorkerEnded) -> Parts:
         if event.pid == self.worker_pid:
             self._forget_worker()
         if not event.expected:
             self.log.append(LogLine("runner", event.reason, "error"))
         return frozenset({Part.RUNNER, Part.MEMORY, Part.LOG})
 
-    @apply.register
-    def _(self, event: protocol.Progress) -> Parts:
+    def _on_progress(self, event: protocol.Progress) -> Parts:
         if event.id in self.runs:
             self.runs[event.id] = replace(self.runs[event.id], progress=event)
             return frozenset({Part.WORKLOADS})
@@ -290,8 +279,7 @@ class Store:
             return frozenset({Part.BACKEND})
         return frozenset()
 
-    @apply.register
-    def _(self, event: protocol.Finished) -> Parts:
+    def _on_finished(self, event: protocol.Finished) -> Parts:
         result = event.result
         if result.id not in self.runs:
             return frozenset()
@@ -301,8 +289,7 @@ class Store:
             self.log.append(LogLine("runner", text, "error"))
         return frozenset({Part.WORKLOADS, Part.LOG})
 
-    @apply.register
-    def _(self, event: protocol.Compared) -> Parts:
+    def _on_compared(self, event: protocol.Compared) -> Parts:
         comparison = event.comparison
         if comparison.id not in self.comparisons:
             return frozenset()
@@ -314,31 +301,26 @@ class Store:
             self.log.append(LogLine("runner", text, "error"))
         return frozenset({Part.BACKEND, Part.LOG})
 
-    @apply.register
-    def _(self, event: protocol.TorchMemory) -> Parts:
+    def _on_torch_memory(self, event: protocol.TorchMemory) -> Parts:
         self.torch_memory[event.device] = event
         self.history.take_torch(event, self.devices)
         return frozenset({Part.MEMORY})
 
-    @apply.register
-    def _(self, event: protocol.HostHeap) -> Parts:
+    def _on_host_heap(self, event: protocol.HostHeap) -> Parts:
         self.heap = event
         return frozenset({Part.MEMORY})
 
-    @apply.register
-    def _(self, event: protocol.Emptied) -> Parts:
+    def _on_emptied(self, event: protocol.Emptied) -> Parts:
         text = f"{event.device}: returned {event.freed} bytes"
         self.log.append(LogLine("runner", text))
         return frozenset({Part.MEMORY, Part.LOG})
 
-    @apply.register
-    def _(self, event: protocol.Heartbeat) -> Parts:
+    def _on_heartbeat(self, event: protocol.Heartbeat) -> Parts:
         changed = event.busy_with != self.busy_with
         self.busy_with = event.busy_with
         return frozenset({Part.RUNNER}) if changed else frozenset()
 
-    @apply.register
-    def _(self, event: protocol.Rejected) -> Parts:
+    def _on_rejected(self, event: protocol.Rejected) -> Parts:
         self.log.append(LogLine("runner", event.reason, "error"))
         if event.id in self.runs:
             run = self.runs[event.id]
@@ -349,41 +331,34 @@ class Store:
             self.comparisons[event.id] = replace(item, comparison=failed, done=True)
         return frozenset({Part.LOG, Part.WORKLOADS, Part.BACKEND})
 
-    @apply.register
-    def _(self, event: DeviceSelected) -> Parts:
+    def _on_device_selected(self, event: DeviceSelected) -> Parts:
         self.selected = event.key
         self.selected_by_user = True
         return frozenset({Part.SELECTION, Part.DEVICES, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
 
-    @apply.register
-    def _(self, event: ParametersSet) -> Parts:
+    def _on_parameters_set(self, event: ParametersSet) -> Parts:
         self.parameters[event.workload] = dict(event.parameters)
         return frozenset({Part.WORKLOADS})
 
-    @apply.register
-    def _(self, event: FlagSet) -> Parts:
+    def _on_flag_set(self, event: FlagSet) -> Parts:
         self.flags[event.name] = event.value
         return frozenset({Part.BACKEND, Part.WORKLOADS})
 
-    @apply.register
-    def _(self, event: RunQueued) -> Parts:
+    def _on_run_queued(self, event: RunQueued) -> Parts:
         self.runs[event.request.id] = RunState(event.request)
         return frozenset({Part.WORKLOADS})
 
-    @apply.register
-    def _(self, event: CompareQueued) -> Parts:
+    def _on_compare_queued(self, event: CompareQueued) -> Parts:
         self.comparisons[event.request.id] = CompareState(event.request)
         return frozenset({Part.BACKEND})
 
-    @apply.register
-    def _(self, event: ConditionsSeen) -> Parts:
+    def _on_conditions_seen(self, event: ConditionsSeen) -> Parts:
         if event.run_id in self.runs:
             run = self.runs[event.run_id]
             self.runs[event.run_id] = replace(run, conditions=event.conditions)
         return frozenset({Part.WORKLOADS})
 
-    @apply.register
-    def _(self, event: LogLine) -> Parts:
+    def _on_log_line(self, event: LogLine) -> Parts:
         self.log.append(event)
         return frozenset({Part.LOG})
 
@@ -438,3 +413,31 @@ class Store:
     def pending(self) -> tuple[str, ...]:
         """Their ids."""
         return tuple(request.id for request in self.pending_requests())
+
+
+_HANDLERS: dict[type, Callable[[Store, Any], Parts]] = {
+    MonitorHello: Store._on_monitor_hello,
+    Sample: Store._on_sample,
+    MonitorStatus: Store._on_monitor_status,
+    RunnerStatus: Store._on_runner_status,
+    protocol.Hello: Store._on_hello,
+    protocol.Ready: Store._on_ready,
+    protocol.Unusable: Store._on_unusable,
+    protocol.WorkerStarted: Store._on_worker_started,
+    protocol.WorkerEnded: Store._on_worker_ended,
+    protocol.Progress: Store._on_progress,
+    protocol.Finished: Store._on_finished,
+    protocol.Compared: Store._on_compared,
+    protocol.TorchMemory: Store._on_torch_memory,
+    protocol.HostHeap: Store._on_host_heap,
+    protocol.Emptied: Store._on_emptied,
+    protocol.Heartbeat: Store._on_heartbeat,
+    protocol.Rejected: Store._on_rejected,
+    DeviceSelected: Store._on_device_selected,
+    ParametersSet: Store._on_parameters_set,
+    FlagSet: Store._on_flag_set,
+    RunQueued: Store._on_run_queued,
+    CompareQueued: Store._on_compare_queued,
+    ConditionsSeen: Store._on_conditions_seen,
+    LogLine: Store._on_log_line,
+}

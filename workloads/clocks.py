@@ -11,14 +11,15 @@ import gc
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
 import torch
 
+from workloads.fact import fact
 
-@dataclass(frozen=True)
+
+@fact
 class Block:
     """Seconds that a block of calls took, all calls together."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from workloads import statistics
+from workloads.fact import fact
 from workloads.protocol import Arm, Budget, Compare, Comparison, Setting
 
 FRESH_PAIRS: dict[Budget, int] = {"quick": 3, "normal": 5, "careful": 10}
@@ -14,7 +14,7 @@ BLOCK_PAIRS: dict[Budget, int] = {"quick": 12, "normal": 24, "careful": 80}
 """Pairs of blocks in one process."""
 
 
-@dataclass(frozen=True)
+@fact
 class ArmSample:
     """One block or one process with one setting, seconds."""
 
@@ -22,7 +22,7 @@ class ArmSample:
     first_call_s: float
 
 
-@dataclass(frozen=True)
+@fact
 class Pair:
     """The two settings one after the other."""
 

@@ -8,12 +8,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
 from workloads import environment, flags, limits, memory, timing
 from workloads.clocks import Clock, clock_for
+from workloads.fact import fact
 from workloads.place import Place
 from workloads.protocol import Figure, Limit, Rates, Run, RunResult, Setting, Timing
 from workloads.timing import Cancelled, Control
@@ -28,7 +29,7 @@ ABOVE_LIMIT = 1.03
 """Beyond the error of the limit itself."""
 
 
-@dataclass(frozen=True)
+@fact
 class Prepared:
     """A workload ready to be timed."""
 

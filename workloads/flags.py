@@ -8,14 +8,14 @@ torch raises when an old name is read after a new one was written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 
+from workloads.fact import fact
 from workloads.protocol import FlagInfo
 
 
-@dataclass(frozen=True)
+@fact
 class Flag:
     """A boolean attribute of a torch backend module."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from workloads import comparison
 from workloads.comparison import ArmSample, Pair
+from workloads.fact import fact
 from workloads.protocol import (
     Compare,
     Compared,
@@ -21,7 +22,7 @@ from workloads.protocol import (
 )
 
 
-@dataclass(frozen=True)
+@fact
 class Task:
     """One request to a worker."""
 

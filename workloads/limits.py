@@ -10,14 +10,14 @@ architecture whitepaper, each compared with the derivation below; read 2026-11-2
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from workloads.fact import fact
 from workloads.protocol import Limit, TorchDevice
 
 READ = "read 2026-11-21"
 
 
-@dataclass(frozen=True)
+@fact
 class Peak:
     """One part: TFLOP/s by precision, GB/s of its memory and of its host link one way."""
 

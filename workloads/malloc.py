@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from dataclasses import dataclass
+
+from workloads.fact import fact
 
 # From malloc.h.
 _M_TRIM_THRESHOLD = -1
@@ -53,7 +54,7 @@ def keep_freed_memory() -> str:
     return f"glibc {version}, mmap threshold could not be set"
 
 
-@dataclass(frozen=True)
+@fact
 class Heap:
     """Bytes of the C library's heap."""
 

@@ -6,8 +6,10 @@ Sizes are bytes, times seconds, rates per second. A field that may be absent is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Union
+
+from workloads.fact import fact
 
 VERSION = 1
 """Raised when a message changes in a way that an older peer would misread."""
@@ -24,7 +26,7 @@ Phase = Literal["preparing", "first call", "warm-up", "measuring", "checking", "
 # ---- what there is -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@fact
 class ParameterInfo:
     """One parameter of a workload: its default and what it may be set to."""
 
@@ -36,7 +38,7 @@ class ParameterInfo:
     maximum: int | None = None
 
 
-@dataclass(frozen=True)
+@fact
 class WorkloadInfo:
     """What can be said of a workload without torch."""
 
@@ -52,7 +54,7 @@ class WorkloadInfo:
     """The lines that are timed, read from the source."""
 
 
-@dataclass(frozen=True)
+@fact
 class FlagInfo:
     """A switch of a torch backend."""
 
@@ -68,7 +70,7 @@ class FlagInfo:
     """Why it has no effect here; ``None`` where it has."""
 
 
-@dataclass(frozen=True)
+@fact
 class TorchDevice:
     """A device as torch numbers it."""
 
@@ -86,7 +88,7 @@ class TorchDevice:
     l2_bytes: int | None = None
 
 
-@dataclass(frozen=True)
+@fact
 class Environment:
     """What a figure depends on besides the device: the runner's Python, torch and threads."""
 
@@ -110,7 +112,7 @@ class Environment:
 # ---- results -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@fact
 class Timing:
     """Seconds per call; the statistics are taken over blocks of calls, never over single calls."""
 
@@ -136,14 +138,14 @@ class Timing:
     block_times_s: tuple[float, ...]
 
 
-@dataclass(frozen=True)
+@fact
 class Rates:
     flop_per_s: float | None
     byte_per_s: float | None
     item_per_s: float | None
 
 
-@dataclass(frozen=True)
+@fact
 class Limit:
     """What a rate is held against."""
 
@@ -154,7 +156,7 @@ class Limit:
     source: str
 
 
-@dataclass(frozen=True)
+@fact
 class PeakMemory:
     """Highest values during the run, bytes; the allocator's are exact."""
 
@@ -163,7 +165,7 @@ class PeakMemory:
     process_peak: int | None
 
 
-@dataclass(frozen=True)
+@fact
 class Figure:
     """A further number or fact of a workload."""
 
@@ -172,7 +174,7 @@ class Figure:
     about: str = ""
 
 
-@dataclass(frozen=True)
+@fact
 class Check:
     """The result held against a reference."""
 
@@ -182,7 +184,7 @@ class Check:
     against: str
 
 
-@dataclass(frozen=True)
+@fact
 class RunResult:
     """What one run of one workload on one device gave."""
 
@@ -207,7 +209,7 @@ class RunResult:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@fact
 class Arm:
     """One of the two settings that are compared; medians over the pairs so far."""
 
@@ -216,7 +218,7 @@ class Arm:
     first_call_s: float | None
 
 
-@dataclass(frozen=True)
+@fact
 class Comparison:
     """Two settings of a flag; ``ratio`` is time A / time B: above 1, B is faster."""
 
@@ -243,7 +245,7 @@ class Comparison:
 # ---- requests: front end to runner -------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@fact
 class Run:
     id: str
     workload: str
@@ -255,7 +257,7 @@ class Run:
     """Neither check the result nor read further figures."""
 
 
-@dataclass(frozen=True)
+@fact
 class Compare:
     id: str
     workload: str
@@ -269,24 +271,24 @@ class Compare:
     budget: Budget = "normal"
 
 
-@dataclass(frozen=True)
+@fact
 class Cancel:
     """End one run or comparison, or with an empty id all of them; what was measured is kept."""
 
     id: str = ""
 
 
-@dataclass(frozen=True)
+@fact
 class EmptyCache:
     device: str
 
 
-@dataclass(frozen=True)
+@fact
 class ResetPeaks:
     device: str
 
 
-@dataclass(frozen=True)
+@fact
 class Shutdown:
     pass
 
@@ -294,7 +296,7 @@ class Shutdown:
 # ---- events: runner to front end ---------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@fact
 class Hello:
     """The first line: sent before torch is imported, with the catalogue, which needs no torch."""
 
@@ -305,7 +307,7 @@ class Hello:
     workloads: tuple[WorkloadInfo, ...]
 
 
-@dataclass(frozen=True)
+@fact
 class Ready:
     """torch is imported and the devices are known."""
 
@@ -313,7 +315,7 @@ class Ready:
     import_s: float
 
 
-@dataclass(frozen=True)
+@fact
 class Unusable:
     """torch cannot be used in this Python; nothing can be run."""
 
@@ -322,21 +324,21 @@ class Unusable:
     detail: str = ""
 
 
-@dataclass(frozen=True)
+@fact
 class WorkerStarted:
     """A process that runs workloads and holds their memory."""
 
     pid: int
 
 
-@dataclass(frozen=True)
+@fact
 class WorkerEnded:
     pid: int
     reason: str
     expected: bool
 
 
-@dataclass(frozen=True)
+@fact
 class Progress:
     id: str
     phase: Phase
@@ -350,12 +352,12 @@ class Progress:
     """At most this long, by the budget."""
 
 
-@dataclass(frozen=True)
+@fact
 class Finished:
     result: RunResult
 
 
-@dataclass(frozen=True)
+@fact
 class Compared:
     """A comparison so far; ``done`` when no more pairs come."""
 
@@ -363,7 +365,7 @@ class Compared:
     done: bool
 
 
-@dataclass(frozen=True)
+@fact
 class TorchMemory:
     """One GPU's figures of the caching allocator, bytes, in the words of ``memory_stats``."""
 
@@ -383,7 +385,7 @@ class TorchMemory:
     device_total: int | None = None
 
 
-@dataclass(frozen=True)
+@fact
 class HostHeap:
     """The C library's heap in the worker, bytes: what CPU tensors are allocated from."""
 
@@ -395,7 +397,7 @@ class HostHeap:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@fact
 class Emptied:
     """The cache was returned: bytes that left the reserved (GPU) or resident (CPU) figure."""
 
@@ -403,13 +405,13 @@ class Emptied:
     freed: int
 
 
-@dataclass(frozen=True)
+@fact
 class Heartbeat:
     at: float
     busy_with: str | None
 
 
-@dataclass(frozen=True)
+@fact
 class Rejected:
     """A request that could not be taken, by its id."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from workloads.fact import fact
 from workloads.protocol import Verdict
 
 THRESHOLD = 0.01
@@ -97,7 +97,7 @@ def t_quantile(degrees: int) -> float:
     return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
-@dataclass(frozen=True)
+@fact
 class Ratio:
     """Time A over time B, from pairs; above 1, B is faster."""
 

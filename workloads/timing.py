@@ -17,6 +17,7 @@ from typing import Literal
 
 from workloads import statistics
 from workloads.clocks import Block, Clock
+from workloads.fact import fact
 from workloads.protocol import Budget, Phase, Timing
 
 BLOCK_S = 0.03
@@ -27,7 +28,7 @@ P95_CALLS = 20
 """Below this a 95th percentile is little else than the maximum."""
 
 
-@dataclass(frozen=True)
+@fact
 class Plan:
     """When to stop; times in seconds."""
 

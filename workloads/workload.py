@@ -22,9 +22,9 @@ import inspect
 import textwrap
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from workloads.fact import fact
 from workloads.protocol import Check, Figure, ParameterInfo, Setting, WorkloadInfo
 
 Measure = Callable[[Callable[[], object]], float]
@@ -35,7 +35,7 @@ class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
     """Raised by a workload that cannot run here; the text is the need that is not met."""
 
 
-@dataclass(frozen=True)
+@fact
 class Rule:
     """What one parameter may be set to."""
 
@@ -55,7 +55,7 @@ def one_of(choices: tuple[Setting, ...], about: str) -> Rule:
     return Rule(about, choices=choices)
 
 
-@dataclass(frozen=True)
+@fact
 class Case:
     """A workload prepared on a device: what to time and how to read the time."""
 
@@ -77,7 +77,7 @@ class Case:
     """Further figures, given a short timer and the median already measured."""
 
 
-@dataclass(frozen=True)
+@fact
 class Workload:
     """A declared workload."""
 

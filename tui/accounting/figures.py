@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from tui import format as text
 from tui.devices.messages import Device, GpuProcess, Sample
 from tui.pairing import DeviceView
 from tui.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading
+from workloads.fact import fact
 from workloads.protocol import TorchMemory
 
 NVML = "NVML"
@@ -17,7 +18,7 @@ HOST = "operating system"
 DERIVED = "derived"
 
 
-@dataclass(frozen=True)
+@fact
 class TorchFigures:
     """The caching allocator's, of the worker that lives now."""
 
@@ -29,7 +30,7 @@ class TorchFigures:
     reserved: Reading[int]
 
 
-@dataclass(frozen=True)
+@fact
 class GpuFigures:
     """Everything that is known of a GPU's memory before it is laid out as a bar."""
 

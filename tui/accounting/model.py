@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tui import format as text
 from tui.reading import Absent, Reading, Stale, Value, value_of
+from workloads.fact import fact
 
 
-@dataclass(frozen=True)
+@fact
 class Slice:
     """A part of the bar. The known slices of a gauge add up to its total."""
 
@@ -19,7 +19,7 @@ class Slice:
     bytes: Reading[int]
 
 
-@dataclass(frozen=True)
+@fact
 class Term:
     """A figure of the full account."""
 
@@ -31,7 +31,7 @@ class Term:
     about: str = ""
 
 
-@dataclass(frozen=True)
+@fact
 class Counter:
     """How often something happened since the worker started."""
 
@@ -40,7 +40,7 @@ class Counter:
     about: str
 
 
-@dataclass(frozen=True)
+@fact
 class Gauge:
     """The memory of one device, who holds it, and what does not fit together."""
 

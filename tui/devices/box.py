@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from tui.devices.driver import Session
@@ -12,9 +11,10 @@ from tui.devices.messages import Device
 from tui.devices.nvml import DeviceReader, Due
 from tui.devices.people import People
 from tui.devices.query import Absent, Asker, DeviceGoneError, call
+from workloads.fact import fact
 
 
-@dataclass(frozen=True)
+@fact
 class _Lost:
     reason: str
     at: float

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from workloads.fact import fact
 
 _UNLIMITED = 1 << 60
 """Version 1 writes no limit as a number near 2**63."""
 
 
-@dataclass(frozen=True)
+@fact
 class MemoryLimit:
     """The narrowest memory limit above this process."""
 

@@ -6,11 +6,11 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tui.devices.query import Absent, Code, DeviceGoneError, call
+from workloads.fact import fact
 
 _NEEDED = ("NVMLError", "nvmlInit", "nvmlDeviceGetHandleByIndex", "nvmlMemory_v2")
 """What nvidia-ml-py has; old versions of the abandoned package ``pynvml`` lack the last."""
@@ -96,7 +96,7 @@ def _no_library() -> str:
     )
 
 
-@dataclass(frozen=True)
+@fact
 class Session:
     """NVML as it answers between one initialisation and the moment when it breaks."""
 

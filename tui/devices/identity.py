@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from tui.devices.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
+from workloads.fact import fact
 
 
-@dataclass(frozen=True)
+@fact
 class Identity:
     """What stays the same of a device for as long as the driver is up."""
 

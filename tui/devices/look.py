@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tui.devices.box import Box
 from tui.devices.driver import NoDriverError, Session
@@ -12,12 +12,13 @@ from tui.devices.identity import identity_of, lost_device
 from tui.devices.messages import Device, Driver
 from tui.devices.nvml import Due
 from tui.devices.people import People
+from workloads.fact import fact
 
 LONGEST_WAIT = 10.0
 """Seconds between two attempts to start NVML, at most: a driver that comes later is seen."""
 
 
-@dataclass(frozen=True)
+@fact
 class NvmlState:
     """The newest that is known from NVML."""
 

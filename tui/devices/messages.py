@@ -6,13 +6,15 @@ holds the reason under the field's dotted path. Zero always means zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Union
+
+from workloads.fact import fact
 
 VERSION = 1
 
 
-@dataclass(frozen=True)
+@fact
 class DeviceMemory:
     total: int | None
     used: int | None
@@ -24,26 +26,26 @@ class DeviceMemory:
     """The device has no memory of its own: the host's memory is the bar to draw, never as VRAM."""
 
 
-@dataclass(frozen=True)
+@fact
 class Utilization:
     gpu: float | None
     memory: float | None
     """Share of time in which device memory was read or written, not how full it is."""
 
 
-@dataclass(frozen=True)
+@fact
 class Clocks:
     sm: int | None
     memory: int | None
 
 
-@dataclass(frozen=True)
+@fact
 class Pcie:
     generation: int | None
     width: int | None
 
 
-@dataclass(frozen=True)
+@fact
 class GpuProcess:
     """A process that NVML says uses the device; the pid is the host's."""
 
@@ -59,7 +61,7 @@ class GpuProcess:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@fact
 class Device:
     """One NVML device at one moment."""
 
@@ -95,7 +97,7 @@ class Device:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@fact
 class Cpu:
     model: str
     cores: int
@@ -107,7 +109,7 @@ class Cpu:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@fact
 class HostMemory:
     total: int
     """The cgroup's limit where that is lower than what the machine has."""
@@ -115,14 +117,14 @@ class HostMemory:
     available: int
 
 
-@dataclass(frozen=True)
+@fact
 class Host:
     name: str
     cpu: Cpu
     memory: HostMemory
 
 
-@dataclass(frozen=True)
+@fact
 class Driver:
     version: str | None
     cuda: str | None
@@ -131,7 +133,7 @@ class Driver:
     """Why there is no driver to ask, in one line that ends with what to do."""
 
 
-@dataclass(frozen=True)
+@fact
 class WatchedProcess:
     """Host memory of one of our own processes."""
 
@@ -142,7 +144,7 @@ class WatchedProcess:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@fact
 class Sample:
     """One look at everything."""
 
@@ -160,13 +162,13 @@ class Sample:
     """What went wrong in the monitor itself, one line each."""
 
 
-@dataclass(frozen=True)
+@fact
 class MonitorHello:
     version: int
     pid: int
 
 
-@dataclass(frozen=True)
+@fact
 class Watch:
     """Request: report the host memory of these processes with each sample from now on."""
 

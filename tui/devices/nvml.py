@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from tui.devices import memory, processes, throttle
@@ -12,6 +11,7 @@ from tui.devices.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie,
 from tui.devices.people import People
 from tui.devices.query import Absent, Asker
 from tui.devices.sheet import Sheet
+from workloads.fact import fact
 
 # nvml.h; an ABI, so no pynvml is needed to know them.
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2
@@ -21,7 +21,7 @@ _MEMORY_V2 = 0x02000028
 _PSTATE_UNKNOWN = 32
 
 
-@dataclass(frozen=True)
+@fact
 class Due:
     """Which of the figures that are kept between looks are to be asked anew."""
 

@@ -6,10 +6,12 @@ import os
 import platform
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import psutil
+
+from workloads.fact import fact
 
 LONGEST_COMMAND = 2000
 """Characters of a command line that are passed on; some launchers put a whole script there."""
@@ -23,7 +25,7 @@ _CLOCK_SLACK = 2.0
 _USES_A_GPU = ("/dev/nvidia", "libcuda", "libnvidia-")
 
 
-@dataclass(frozen=True)
+@fact
 class Person:
     """What this machine knows of one PID; ``unavailable`` says why it does not know the rest."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tui.devices.messages import GpuProcess
 from tui.devices.people import People, on_windows_driver
 from tui.devices.query import Absent, Asker
+from workloads.fact import fact
 
 _LISTS = {
     "compute": "nvmlDeviceGetComputeRunningProcesses",
@@ -18,7 +18,7 @@ _NOT_AVAILABLE = 2**64 - 1
 """NVML_VALUE_NOT_AVAILABLE where a binding passes it on as it is."""
 
 
-@dataclass(frozen=True)
+@fact
 class Listed:
     """One entry of one of NVML's lists."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+from workloads.fact import fact
 
 
 class Code(IntEnum):
@@ -92,7 +93,7 @@ Way = tuple[Any, ...]
 """The name of a pynvml function and the arguments that follow the handle."""
 
 
-@dataclass(frozen=True)
+@fact
 class Absent:
     """There is no value, and this is why."""
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import platform
 import sys
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +17,7 @@ from tui.headless.output import Failure, print_json, run_to_exit
 from tui.keepers import VARIABLES, runner_command
 from tui.pairing import pair
 from workloads import protocol
+from workloads.fact import fact
 from workloads.protocol import Environment, Event
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PACKAGES = ("textual", "nvidia-ml-py", "psutil")
 LOOK_S = 15.0
 
 
-@dataclass(frozen=True)
+@fact
 class Finding:
     """One check: what was found and, where it is not well, what to do."""
 
