@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import ClassVar, Protocol
@@ -14,18 +14,18 @@ from typing import ClassVar, Protocol
 from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
+from textual.command import CommandPalette, Provider
+from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.widgets import Input
 
-from tui import glyphs, reports
+from tui import glyphs
 from tui.actions import Actions
 from tui.app_actions import AppActions, command_bindings
 from tui.coalesce import TICK_S, Coalescer
 from tui.lifeline import Lifeline
-from tui.palette import WorkbenchCommands
-from tui.screens.memory_tab import MemoryTab
 from tui.screens.workbench import WorkbenchScreen
+from tui.start import THEME
 from tui.store import Parts, Store
 from tui.widgets.ascii_scrollbar import AsciiScrollBar
 from tui.widgets.backend_switches import BackendSwitches
@@ -37,8 +37,6 @@ from tui.widgets.workload_list import WorkloadList
 INTERRUPTED = 130
 STOP_S = 4.0
 """A session that takes longer to stop is left to the death of its parent."""
-THEME = "ansi-dark"
-"""The terminal's own sixteen colours; the framework's variable TEXTUAL_THEME names another."""
 
 
 class SessionLike(Actions, Protocol):
@@ -58,6 +56,13 @@ class SessionLike(Actions, Protocol):
         """Have a function called with the parts that changed."""
 
 
+def _palette() -> type[Provider]:
+    """Imported when the palette is opened."""
+    from tui.palette import WorkbenchCommands
+
+    return WorkbenchCommands
+
+
 class WorkbenchApp(AppActions):
     """The workbench on a terminal.
 
@@ -71,8 +76,7 @@ class WorkbenchApp(AppActions):
     CSS_PATH: ClassVar[list[str | PurePath]] = sorted(Path(__file__).parent.rglob("*.tcss"))
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "colon"
-    COMMANDS: ClassVar = {WorkbenchCommands}
-    DEFAULT_MODE = "workbench"
+    COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
         *command_bindings(),
         Binding("escape", "unzoom", show=False),
@@ -88,18 +92,26 @@ class WorkbenchApp(AppActions):
     ) -> None:
         super().__init__(session.store, session, readonly=readonly)
         self._session = session
+        self._clock = clock
         self._coalescer = Coalescer()
         self._lifeline: Lifeline | None = None
-        self.add_mode(
-            "workbench", lambda: WorkbenchScreen(self.store, self.actions, self.situation, clock)
-        )
-        self.add_mode("memory", lambda: MemoryTab(self.store, self.situation, clock))
-        if "TEXTUAL_THEME" not in os.environ:
+        self.add_mode("memory", self._memory_tab)
+        if self.theme != THEME and "TEXTUAL_THEME" not in os.environ:
             self.theme = THEME
         self.animation_level = "none"
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
+
+    def get_default_screen(self) -> Screen[None]:
+        """The workbench; a mode of its own would have the style sheets parsed once more."""
+        return WorkbenchScreen(self.store, self.actions, self.situation, self._clock)
+
+    def _memory_tab(self) -> Screen[None]:
+        """Imported when the tab is opened."""
+        from tui.screens.memory_tab import MemoryTab
+
+        return MemoryTab(self.store, self.situation, self._clock)
 
     # ---- life ----
 
@@ -111,6 +123,12 @@ class WorkbenchApp(AppActions):
             self._lifeline.install()
         self._session.subscribe(self._coalescer.add)
         self.set_interval(TICK_S, self._tick)
+        self.call_after_refresh(self._start_session)
+
+    def _start_session(self) -> None:
+        """Start the children once the screen is painted: they would fight with it for the cores."""
+        gc.freeze()
+        gc.enable()
         self.run_worker(self._session.start(), name="session", group="session")
 
     async def on_unmount(self) -> None:
@@ -158,7 +176,7 @@ class WorkbenchApp(AppActions):
 
     @on(HeaderBar.TabPicked)
     def _tab_picked(self, event: HeaderBar.TabPicked) -> None:
-        self.switch_mode(event.tab)
+        self.show_tab(event.tab)
 
     @on(CommandPalette.Opened)
     def _palette_opened(self) -> None:
@@ -186,6 +204,10 @@ class WorkbenchApp(AppActions):
 
     def _fatal_error(self) -> None:
         """An error of our own: one line and a report, without the values of local variables."""
+        import traceback
+
+        from tui import reports
+
         error = self._exception or sys.exc_info()[1]
         trace = traceback.format_exception(error) if error else ["no exception"]
         try:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workloads.protocol import Budget
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
 
 
 class UsageError(Exception):
@@ -73,17 +76,17 @@ def _doctor(arguments: Arguments) -> int:
     return doctor(arguments)
 
 
-class _Version(argparse.Action):
-    """Looks the version up only when it is asked for."""
+def _version(_arguments: Arguments) -> int:
+    from importlib.metadata import version
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"gpu-workbench {version('gpu-workbench')}\n")
-        parser.exit(0)
+    sys.stdout.write(f"gpu-workbench {version('gpu-workbench')}\n")
+    return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> ArgumentParser:
+    # Imported where there are arguments: a plain start is measured against an empty app.
+    import argparse
+
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--python",
@@ -106,11 +109,13 @@ def _parser() -> argparse.ArgumentParser:
         "Without a command it opens the workbench.",
         parents=[common, screen],
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     parser.set_defaults(command=_app)
+    parser.add_argument(
+        "--version", dest="command", action="store_const", const=_version, help="print the version"
+    )
     commands = parser.add_subparsers(metavar="COMMAND")
 
-    def add(name: str, command: Callable[[Arguments], int], text: str) -> argparse.ArgumentParser:
+    def add(name: str, command: Callable[[Arguments], int], text: str) -> ArgumentParser:
         child = commands.add_parser(name, help=text, description=text, parents=[common, as_json])
         child.set_defaults(command=command)
         return child
@@ -146,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
+def _add_settings(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--set",
         dest="settings",
@@ -157,7 +162,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_budget(parser: argparse.ArgumentParser) -> None:
+def _add_budget(parser: ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--quick", action="store_true", help="about 3 s each, to 2%%")
     group.add_argument("--careful", action="store_true", help="up to 60 s each, to 0.25%%")
@@ -170,6 +175,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         UsageError: a value that cannot be carried out.
         SystemExit: argparse's own end, for ``--help`` and words that it does not know.
     """
+    if not argv:
+        return Arguments(command=_app)
     found = vars(_parser().parse_args(argv))
     if found.get("ascii"):
         # Read where the glyphs are chosen, before anything is drawn.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from workloads.fact import fact
 
 Group = Literal["Runs", "Backend", "Devices and memory", "Screen", "Program"]
 
 
-@dataclass(frozen=True)
+@fact
 class Situation:
     """What decides which commands are valid now."""
 
@@ -36,7 +38,7 @@ def always(_now: Situation) -> bool:
     return True
 
 
-@dataclass(frozen=True)
+@fact
 class Command:
     """One thing that can be asked for."""
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from tui import reports
 from tui.children import Child, Garbage
 from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Sample, Watch
-from tui.store import AnyEvent, LogLine, MonitorStatus, RunnerStatus, Store
+from tui.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
+from tui.store import Store
 from workloads import protocol
 from workloads.protocol import Event
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from workloads.fact import fact
 from workloads.protocol import ParameterInfo, Setting, WorkloadInfo
 
 
-@dataclass(frozen=True)
+@fact
 class Valid:
     """All parameters of the workload, complete and checked."""
 
     parameters: dict[str, Setting]
 
 
-@dataclass(frozen=True)
+@fact
 class Invalid:
     """One line per bad parameter, by its name; each says what is allowed."""
 

@@ -9,26 +9,30 @@ import asyncio
 import itertools
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tui import conditions
-from tui.children import Child
-from tui.keepers import MonitorKeeper, RunnerKeeper
-from tui.pairing import CPU
-from tui.store import (
+from tui.events import (
     AnyEvent,
+    CatalogueRead,
     CompareQueued,
     ConditionsSeen,
     DeviceSelected,
     FlagSet,
     LogLine,
     ParametersSet,
-    Parts,
     RunQueued,
-    Store,
 )
-from workloads import protocol
+from tui.pairing import CPU
+from tui.store import Parts, Store
+from workloads import catalog, protocol
 from workloads.protocol import Budget, Setting
+from workloads.workload import infos
+
+if TYPE_CHECKING:
+    from tui.children import Child
+    from tui.keepers import MonitorKeeper, RunnerKeeper
+
+assert catalog  # importing it declares the workloads
 
 CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
@@ -48,13 +52,14 @@ class Session:
 
     def __init__(self, python: str = sys.executable, interval: float | None = 1.0) -> None:
         self.store = Store()
+        self.store.apply(CatalogueRead(infos()))
         self._listeners: list[Listener] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
-        self._runner = RunnerKeeper(self.store, self.apply, python)
-        self._monitor = None
-        if interval is not None:
-            self._monitor = MonitorKeeper(self.store, self.apply, interval)
+        self._python = python
+        self._interval = interval
+        self._runner: RunnerKeeper | None = None
+        self._monitor: MonitorKeeper | None = None
 
     # ---- life ----
 
@@ -63,9 +68,17 @@ class Session:
         self._listeners.append(listener)
 
     async def start(self) -> None:
-        """Start the children; what they say arrives in the store."""
-        if self._monitor is not None:
+        """Start the children; what they say arrives in the store.
+
+        What was asked for before is done once the runner is there.
+        """
+        # Imported after the first paint, like the children's start itself.
+        from tui.keepers import MonitorKeeper, RunnerKeeper
+
+        if self._interval is not None:
+            self._monitor = MonitorKeeper(self.store, self.apply, self._interval)
             self._spawn(self._monitor.keep())
+        self._runner = RunnerKeeper(self.store, self.apply, self._python)
         self._spawn(self._runner.keep())
         self._spawn(self._runner.watch_silence())
 
@@ -102,9 +115,14 @@ class Session:
         if self._monitor is None or view is None or view.nvml is None:
             return
         if result.started_at and result.ended_at:
+            from tui import conditions
+
             span = (result.started_at, result.ended_at)
             seen = conditions.during(self._monitor.samples, view.key, pid, *span)
             self.store.apply(ConditionsSeen(result.id, seen))
+
+    def _send(self, request: protocol.Request) -> bool:
+        return self._runner is not None and self._runner.send(request)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -128,7 +146,8 @@ class Session:
         budget: Budget = "normal",
     ) -> None:
         """See ``Actions``."""
-        self._runner.want()
+        if self._runner is not None:
+            self._runner.want()
         for name in workloads:
             for device in devices if devices is not None else self.default_devices():
                 request = protocol.Run(
@@ -140,7 +159,7 @@ class Session:
                     budget=budget,
                 )
                 self.apply(RunQueued(request))
-                self._runner.send(request)
+                self._send(request)
 
     def default_devices(self) -> tuple[str, ...]:
         """The CPU, and the GPU of the timing column where torch has one."""
@@ -160,7 +179,7 @@ class Session:
     def cancel(self, run_id: str = "") -> None:
         """See ``Actions``."""
         wanted = [item for item in self.store.pending() if run_id in ("", item)]
-        if not self._runner.send(protocol.Cancel(run_id)):
+        if not self._send(protocol.Cancel(run_id)):
             for item in wanted:
                 self.apply(protocol.Rejected(item, "cancelled: the runner was not there"))
         elif wanted:
@@ -212,7 +231,8 @@ class Session:
         budget: Budget = "normal",
     ) -> str:
         """Queue a comparison; returns its id."""
-        self._runner.want()
+        if self._runner is not None:
+            self._runner.want()
         others = {name: value for name, value in self.flags_for(device).items() if name != flag}
         request = protocol.Compare(
             id=f"compare-{next(self._numbers)}",
@@ -226,7 +246,7 @@ class Session:
             budget=budget,
         )
         self.apply(CompareQueued(request))
-        self._runner.send(request)
+        self._send(request)
         return request.id
 
     def device_for_flag(self, flag: str) -> str | None:
@@ -252,7 +272,8 @@ class Session:
 
     def restart_runner(self) -> None:
         """See ``Actions``."""
-        self._runner.replace()
+        if self._runner is not None:
+            self._runner.replace()
 
     def _torch_name(self, key: str) -> str | None:
         if key == CPU:
@@ -261,7 +282,7 @@ class Session:
         return view.torch if view else None
 
     def _ask(self, request: protocol.EmptyCache | protocol.ResetPeaks) -> None:
-        if not self._runner.send(request):
+        if not self._send(request):
             self.apply(
                 LogLine("workbench", f"{request.device}: the runner is not there", "warning")
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +12,10 @@ from tui.cli import UsageError
 if TYPE_CHECKING:
     from tui.cli import Arguments
 
-FPS, FPS_SSH = "30", "15"
+FPS_SSH = "15"
+"""Frames a second at most over a link, where each frame costs bytes."""
+THEME = "ansi-dark"
+"""The terminal's own sixteen colours; the variable TEXTUAL_THEME names another."""
 
 
 def run_app(arguments: Arguments) -> int:
@@ -25,8 +29,12 @@ def run_app(arguments: Arguments) -> int:
             "the workbench needs a terminal; without one use devices, list, run, compare or doctor"
         )
     # Textual reads these when it is imported.
-    os.environ.setdefault("TEXTUAL_FPS", FPS_SSH if "SSH_CONNECTION" in os.environ else FPS)
+    if "SSH_CONNECTION" in os.environ:
+        os.environ.setdefault("TEXTUAL_FPS", FPS_SSH)
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+    os.environ.setdefault("TEXTUAL_THEME", THEME)
+    # What is imported stays; the app collects again once it has painted.
+    gc.disable()
     from tui.app import WorkbenchApp
     from tui.session import Session
 

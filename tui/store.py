@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, Union
+from typing import Any, ClassVar
 
-from tui.conditions import Conditions
-from tui.devices.messages import MonitorEvent, MonitorHello, Sample
+from tui.devices.messages import MonitorHello, Sample
+from tui.events import (
+    AnyEvent,
+    CatalogueRead,
+    CompareQueued,
+    ConditionsSeen,
+    DeviceSelected,
+    FlagSet,
+    LogLine,
+    MonitorStatus,
+    ParametersSet,
+    RunnerStatus,
+    RunQueued,
+)
 from tui.history import MemoryHistory
 from tui.pairing import CPU, DeviceView, pair
+from tui.runs import CompareState, RunState, failed_comparison, failed_run, same_parameters
 from workloads import protocol
-from workloads.fact import fact
 
 LOG_LINES = 500
 
@@ -35,154 +47,6 @@ class Part(enum.Enum):
 
 
 Parts = frozenset[Part]
-
-
-# ---- local events: what the front end itself did or saw ----------------------------------------
-
-
-@fact
-class DeviceSelected:
-    key: str
-
-
-@fact
-class ParametersSet:
-    workload: str
-    parameters: dict[str, protocol.Setting]
-
-
-@fact
-class FlagSet:
-    name: str
-    value: bool
-
-
-@fact
-class RunQueued:
-    request: protocol.Run
-
-
-@fact
-class CompareQueued:
-    request: protocol.Compare
-
-
-ChildStatus = Literal["starting", "importing torch", "ready", "unusable", "restarting", "ended"]
-
-
-@fact
-class RunnerStatus:
-    """The runner as a process: what it is doing and, where it is not well, why and what to do."""
-
-    status: ChildStatus
-    reason: str = ""
-    advice: str = ""
-    report: str | None = None
-    """Path of the saved crash report."""
-
-
-@fact
-class MonitorStatus:
-    status: ChildStatus
-    reason: str = ""
-
-
-@fact
-class ConditionsSeen:
-    """What the monitor saw of the device during a run."""
-
-    run_id: str
-    conditions: Conditions
-
-
-@fact
-class LogLine:
-    """A line for the log pane."""
-
-    source: Literal["runner", "monitor", "workbench"]
-    text: str
-    level: Literal["info", "warning", "error"] = "info"
-
-
-LocalEvent = Union[
-    DeviceSelected,
-    ParametersSet,
-    FlagSet,
-    RunQueued,
-    CompareQueued,
-    RunnerStatus,
-    MonitorStatus,
-    ConditionsSeen,
-    LogLine,
-]
-AnyEvent = Union[LocalEvent, protocol.Event, MonitorEvent]
-
-
-# ---- what is kept of runs ----------------------------------------------------------------------
-
-
-@fact
-class RunState:
-    """One requested run: queued, going on (``progress``) or ended (``result``)."""
-
-    request: protocol.Run
-    progress: protocol.Progress | None = None
-    result: protocol.RunResult | None = None
-    conditions: Conditions | None = None
-    """Of a GPU, as the monitor saw it; ``None`` on the CPU or where there is no monitor."""
-
-    @property
-    def ended(self) -> bool:
-        return self.result is not None
-
-
-@fact
-class CompareState:
-    """One requested comparison with what it has found so far."""
-
-    request: protocol.Compare
-    progress: protocol.Progress | None = None
-    comparison: protocol.Comparison | None = None
-    done: bool = False
-
-
-def _failed_run(request: protocol.Run, reason: str) -> protocol.RunResult:
-    return protocol.RunResult(
-        id=request.id,
-        workload=request.workload,
-        device=request.device,
-        parameters=request.parameters,
-        flags=request.flags,
-        status="failed",
-        reason=reason,
-    )
-
-
-def _failed_comparison(state: CompareState, reason: str) -> protocol.Comparison:
-    request = state.request
-    so_far = state.comparison or protocol.Comparison(
-        id=request.id,
-        workload=request.workload,
-        device=request.device,
-        parameters=request.parameters,
-        flag=request.flag,
-        arms=(
-            protocol.Arm(request.settings[0], None, None),
-            protocol.Arm(request.settings[1], None, None),
-        ),
-        ratio=None,
-        ci95=None,
-        pairs=0,
-        pairs_wanted=request.pairs or 0,
-        verdict="unclear",
-        break_even_calls=None,
-        fresh_process=False,
-    )
-    return replace(so_far, status="failed", reason=reason)
-
-
-def _same(parameters: Mapping[str, protocol.Setting]) -> tuple[tuple[str, protocol.Setting], ...]:
-    return tuple(sorted(parameters.items()))
 
 
 class Store:
@@ -214,7 +78,7 @@ class Store:
 
     def apply(self, event: AnyEvent) -> Parts:
         """Take one event in and say which parts of the store it changed."""
-        return _HANDLERS[type(event)](self, event)
+        return self._HANDLERS[type(event)](self, event)
 
     def _on_monitor_hello(self, _event: MonitorHello) -> Parts:
         return self.apply(MonitorStatus("ready"))
@@ -237,13 +101,16 @@ class Store:
 
     def _on_hello(self, event: protocol.Hello) -> Parts:
         self.hello = event
+        self.runner = RunnerStatus("importing torch")
+        return self.apply(CatalogueRead(event.workloads)) | {Part.RUNNER}
+
+    def _on_catalogue_read(self, event: CatalogueRead) -> Parts:
         self.catalogue = event.workloads
         for info in event.workloads:
             defaults = {parameter.name: parameter.default for parameter in info.parameters}
             kept = self.parameters.get(info.name, {})
             self.parameters[info.name] = {name: kept.get(name, defaults[name]) for name in defaults}
-        self.runner = RunnerStatus("importing torch")
-        return frozenset({Part.RUNNER, Part.WORKLOADS})
+        return frozenset({Part.WORKLOADS})
 
     def _on_ready(self, event: protocol.Ready) -> Parts:
         self.environment = event.environment
@@ -324,10 +191,10 @@ class Store:
         self.log.append(LogLine("runner", event.reason, "error"))
         if event.id in self.runs:
             run = self.runs[event.id]
-            self.runs[event.id] = replace(run, result=_failed_run(run.request, event.reason))
+            self.runs[event.id] = replace(run, result=failed_run(run.request, event.reason))
         elif event.id in self.comparisons:
             item = self.comparisons[event.id]
-            failed = _failed_comparison(item, event.reason)
+            failed = failed_comparison(item, event.reason)
             self.comparisons[event.id] = replace(item, comparison=failed, done=True)
         return frozenset({Part.LOG, Part.WORKLOADS, Part.BACKEND})
 
@@ -362,6 +229,34 @@ class Store:
         self.log.append(event)
         return frozenset({Part.LOG})
 
+    _HANDLERS: ClassVar[dict[type, Callable[[Any, Any], Parts]]] = {
+        MonitorHello: _on_monitor_hello,
+        Sample: _on_sample,
+        MonitorStatus: _on_monitor_status,
+        RunnerStatus: _on_runner_status,
+        protocol.Hello: _on_hello,
+        protocol.Ready: _on_ready,
+        protocol.Unusable: _on_unusable,
+        protocol.WorkerStarted: _on_worker_started,
+        protocol.WorkerEnded: _on_worker_ended,
+        protocol.Progress: _on_progress,
+        protocol.Finished: _on_finished,
+        protocol.Compared: _on_compared,
+        protocol.TorchMemory: _on_torch_memory,
+        protocol.HostHeap: _on_host_heap,
+        protocol.Emptied: _on_emptied,
+        protocol.Heartbeat: _on_heartbeat,
+        protocol.Rejected: _on_rejected,
+        CatalogueRead: _on_catalogue_read,
+        DeviceSelected: _on_device_selected,
+        ParametersSet: _on_parameters_set,
+        FlagSet: _on_flag_set,
+        RunQueued: _on_run_queued,
+        CompareQueued: _on_compare_queued,
+        ConditionsSeen: _on_conditions_seen,
+        LogLine: _on_log_line,
+    }
+
     def _forget_worker(self) -> None:
         self.worker_pid = None
         self.torch_memory.clear()
@@ -393,13 +288,13 @@ class Store:
 
     def latest_run(self, workload: str, device: str) -> RunState | None:
         """The newest run of a workload with its present parameters on a torch device."""
-        wanted = _same(self.parameters.get(workload, {}))
+        wanted = same_parameters(self.parameters.get(workload, {}))
         for run in reversed(self.runs.values()):
             request = run.request
             if (
                 request.workload == workload
                 and request.device == device
-                and _same(request.parameters) == wanted
+                and same_parameters(request.parameters) == wanted
             ):
                 return run
         return None
@@ -413,31 +308,3 @@ class Store:
     def pending(self) -> tuple[str, ...]:
         """Their ids."""
         return tuple(request.id for request in self.pending_requests())
-
-
-_HANDLERS: dict[type, Callable[[Store, Any], Parts]] = {
-    MonitorHello: Store._on_monitor_hello,
-    Sample: Store._on_sample,
-    MonitorStatus: Store._on_monitor_status,
-    RunnerStatus: Store._on_runner_status,
-    protocol.Hello: Store._on_hello,
-    protocol.Ready: Store._on_ready,
-    protocol.Unusable: Store._on_unusable,
-    protocol.WorkerStarted: Store._on_worker_started,
-    protocol.WorkerEnded: Store._on_worker_ended,
-    protocol.Progress: Store._on_progress,
-    protocol.Finished: Store._on_finished,
-    protocol.Compared: Store._on_compared,
-    protocol.TorchMemory: Store._on_torch_memory,
-    protocol.HostHeap: Store._on_host_heap,
-    protocol.Emptied: Store._on_emptied,
-    protocol.Heartbeat: Store._on_heartbeat,
-    protocol.Rejected: Store._on_rejected,
-    DeviceSelected: Store._on_device_selected,
-    ParametersSet: Store._on_parameters_set,
-    FlagSet: Store._on_flag_set,
-    RunQueued: Store._on_run_queued,
-    CompareQueued: Store._on_compare_queued,
-    ConditionsSeen: Store._on_conditions_seen,
-    LogLine: Store._on_log_line,
-}

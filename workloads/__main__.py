@@ -46,7 +46,7 @@ def _list() -> int:
     from workloads import catalog, wire, workload
 
     assert catalog
-    infos = [wire.to_plain(item.info) for item in workload.registered().values()]
+    infos = wire.to_plain(workload.infos_with_code())
     print(json.dumps(infos))  # noqa: T201 (a command's own output)
     return 0
 

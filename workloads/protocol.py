@@ -50,8 +50,8 @@ class WorkloadInfo:
     parameters: tuple[ParameterInfo, ...]
     devices: tuple[str, ...]
     """Device types it runs on: cpu, cuda, mps."""
-    code: str
-    """The lines that are timed, read from the source."""
+    code: str = ""
+    """The lines that are timed, read from the source; empty before they are read."""
 
 
 @fact

@@ -22,7 +22,8 @@ import inspect
 import textwrap
 import typing
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeVar
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
 
 from workloads.fact import fact
 from workloads.protocol import Check, Figure, ParameterInfo, Setting, WorkloadInfo
@@ -87,7 +88,7 @@ class Workload:
 
 _registry: dict[str, Workload] = {}
 
-Prepare = TypeVar("Prepare", bound=Callable[..., Case])
+Prepare = TypeVar("Prepare", bound=Callable[..., Any])
 
 
 def workload(
@@ -117,8 +118,10 @@ def workload(
             look_for=look_for,
             parameters=_parameters(name, prepare),
             devices=devices,
-            code=_timed_source(name, prepare),
         )
+        constants = prepare.__code__.co_consts
+        if not any(getattr(item, "co_name", None) == "timed" for item in constants):
+            raise ValueError(f"workload {name}: no nested function named timed")
         _registry[name] = Workload(info, prepare)
         return prepare
 
@@ -148,18 +151,30 @@ def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo,
     return tuple(infos)
 
 
-def _timed_source(name: str, prepare: Callable[..., Case]) -> str:
+def _timed_source(prepare: Callable[..., Case]) -> str:
     source = textwrap.dedent(inspect.getsource(prepare))
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef) and node.name == "timed":
             first, last = node.body[0].lineno, node.end_lineno
             return textwrap.dedent("\n".join(source.splitlines()[first - 1 : last]))
-    raise ValueError(f"workload {name}: no nested function named timed")
+    raise ValueError(f"workload {prepare.__name__}: its source cannot be read")
 
 
 def registered() -> dict[str, Workload]:
     """The workloads by name, in the order of declaration."""
     return dict(_registry)
+
+
+def infos() -> tuple[WorkloadInfo, ...]:
+    """What can be said of each workload, but for its code: reading source files takes time."""
+    return tuple(item.info for item in _registry.values())
+
+
+def infos_with_code() -> tuple[WorkloadInfo, ...]:
+    """What can be said of each workload, the lines that are timed among it."""
+    return tuple(
+        replace(item.info, code=_timed_source(item.prepare)) for item in _registry.values()
+    )
 
 
 class ParameterError(ValueError):

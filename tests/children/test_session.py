@@ -16,8 +16,9 @@ import psutil
 import pytest
 
 from tests.children.driver import MISBEHAVING
+from tui.events import LogLine
+from tui.runs import RunState
 from tui.session import Session
-from tui.store import LogLine, RunState
 
 PATIENCE_S = 60.0
 

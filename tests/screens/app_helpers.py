@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
 from tui.app import WorkbenchApp
-from tui.store import AnyEvent
+from tui.events import AnyEvent
 
 ROUNDS = 200
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.screens.helpers import Recorder
-from tui.store import AnyEvent, DeviceSelected, FlagSet, ParametersSet, Parts, RunQueued, Store
+from tui.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued
+from tui.store import Parts, Store
 from workloads import protocol
 from workloads.protocol import Budget, Setting
 

@@ -27,7 +27,8 @@ from tui.devices.messages import (
     Utilization,
     WatchedProcess,
 )
-from tui.store import AnyEvent, Store
+from tui.events import AnyEvent
+from tui.store import Store
 from tui.widgets.pane import Pane
 from workloads import protocol
 from workloads.protocol import Budget, Setting

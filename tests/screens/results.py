@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tui.store import AnyEvent, CompareQueued, RunQueued, Store
+from tui.events import AnyEvent, CompareQueued, RunQueued
+from tui.store import Store
 from workloads import protocol
 from workloads.protocol import Arm, Comparison, Figure, Limit, PeakMemory, Rates, RunResult, Timing
 

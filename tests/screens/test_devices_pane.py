@@ -21,8 +21,9 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.devices.messages import Utilization
+from tui.events import DeviceSelected, MonitorStatus
 from tui.pairing import CPU
-from tui.store import DeviceSelected, MonitorStatus, Store
+from tui.store import Store
 from tui.widgets.device_list import changed_region
 from tui.widgets.devices_pane import DevicesPane
 

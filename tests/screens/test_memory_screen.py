@@ -19,12 +19,13 @@ from tests.screens.helpers import (
     stylesheets,
 )
 from tui.accounting import account
-from tui.device_detail import device_detail
-from tui.lines import plain, width
-from tui.memory_account import account_lines
+from tui.events import DeviceSelected
 from tui.pairing import CPU
 from tui.screens.memory import MemoryView
-from tui.store import DeviceSelected, Store
+from tui.store import Store
+from tui.views.device_detail import device_detail
+from tui.views.lines import plain, width
+from tui.views.memory_account import account_lines
 
 
 def lines_of(store: Store, cells: int) -> list[str]:

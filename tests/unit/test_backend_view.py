@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
 from tests.screens.results import compare_queued, compared, comparison, progress
-from tui.backend_view import between, newest, switches, verdict, view
-from tui.lines import Tone, plain, width
-from tui.store import DeviceSelected, FlagSet, Store
+from tui.events import DeviceSelected, FlagSet
+from tui.store import Store
+from tui.views.backend import between, newest, switches, verdict, view
+from tui.views.lines import Tone, plain, width
 from workloads import protocol
 from workloads.protocol import Arm, FlagInfo, Verdict
 

@@ -70,7 +70,7 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
         (["run", "--group", "x"], "no group x: one of compute"),
         (["run", "matmul", "--set", "n"], "give a name and a value"),
         (["run", "matmul", "--set", "m=1"], "no such parameter; there are dtype, n"),
-        (["run", "matmul", "--set", "n=0"], "whole number, 1 to 65 536"),
+        (["run", "matmul", "--set", "n=0"], "whole number, 1 to 65536"),
         (["compare", "conv2d", "--flag", "x=on,off"], "no flag x: one of cudnn.enabled"),
         (["compare", "conv2d", "--flag", "x=on,off", "--pairs", "0"], "at least 1"),
         ([], "needs a terminal"),

@@ -19,10 +19,10 @@ from tui.commands import (
     key_text,
     keys_text,
 )
-from tui.footer import KEPT, chosen, command_at, footer_line
-from tui.header import TABS
-from tui.help_view import help_lines
-from tui.lines import plain, width
+from tui.views.footer import KEPT, chosen, command_at, footer_line
+from tui.views.header import TABS
+from tui.views.help import help_lines
+from tui.views.lines import plain, width
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 SITUATIONS = [

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from tests.screens.helpers import HOSTILE, hello, make_store, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
 from tui.conditions import TOO_SHORT, Conditions
-from tui.detail import copy_text, detail_lines
-from tui.lines import plain, width
-from tui.store import ConditionsSeen, FlagSet, ParametersSet, Store
+from tui.events import ConditionsSeen, FlagSet, ParametersSet
+from tui.store import Store
+from tui.views.detail import copy_text, detail_lines
+from tui.views.lines import plain, width
 from workloads import protocol
 from workloads.protocol import Figure
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui import glyphs
-from tui.lines import Span, clean, fit, fit_line, flow, left, line, plain, right, width, wrap
+from tui.views.lines import Span, clean, fit, fit_line, flow, left, line, plain, right, width, wrap
 
 TEXTS = st.text(max_size=60)
 WIDTHS = st.integers(min_value=1, max_value=80)

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, make_store
-from tui.lines import plain, width
-from tui.log_view import log_lines
-from tui.runner_notes import runner_notes
-from tui.store import LogLine, RunnerStatus, Store
+from tui.events import LogLine, RunnerStatus
+from tui.store import Store
+from tui.views.lines import plain, width
+from tui.views.log import log_lines
+from tui.views.runner_notes import runner_notes
 from workloads import protocol
 
 

@@ -7,17 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.helpers import make_store
-from tui.store import (
+from tui.events import (
     ChildStatus,
     CompareQueued,
     DeviceSelected,
     LogLine,
     ParametersSet,
-    Part,
     RunnerStatus,
     RunQueued,
-    Store,
 )
+from tui.store import Part, Store
 from workloads import protocol
 
 MATMUL = protocol.WorkloadInfo(

@@ -102,7 +102,7 @@ class CancelAt(Control):
     def __init__(self, phase: Phase, blocks: int) -> None:
         self._phase, self._blocks = phase, blocks
 
-    def report(self, phase: Phase, blocks: int = 0, *_so_far: float | None) -> None:
+    def report(self, phase: Phase, blocks: int = 0, *_: object, **_so_far: object) -> None:
         if phase == self._phase and blocks >= self._blocks:
             raise Cancelled
 

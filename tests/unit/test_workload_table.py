@@ -9,9 +9,10 @@ import pytest
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
 from tui.conditions import Conditions
-from tui.lines import plain
-from tui.store import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, Store
-from tui.workload_table import Group, Row, entries, row
+from tui.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
+from tui.store import Store
+from tui.views.lines import plain
+from tui.views.workload_table import Group, Row, entries, row
 from workloads import protocol
 
 

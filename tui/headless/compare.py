@@ -6,13 +6,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
-from tui.backend_view import on_off, verdict
 from tui.cli import UsageError
 from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit
 from tui.headless.run import chosen, devices_to_use, set_parameters
-from tui.lines import plain
+from tui.runs import CompareState
 from tui.session import Session
-from tui.store import CompareState
+from tui.views.backend import on_off, verdict
+from tui.views.lines import plain
 from workloads import wire
 from workloads.protocol import Comparison
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
 from tui.cli import UsageError
+from tui.events import ParametersSet
 from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit
 from tui.parameters import Invalid, short, validate
+from tui.runs import RunState
 from tui.session import Session
-from tui.store import ParametersSet, RunState, Store
+from tui.store import Store
 from workloads import wire
 from workloads.protocol import Environment, RunResult, WorkloadInfo
 

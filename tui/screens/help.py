@@ -10,8 +10,8 @@ from textual.containers import Container
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from tui.help_view import help_lines
-from tui.lines import Line
+from tui.views.help import help_lines
+from tui.views.lines import Line
 from tui.widgets.lines_view import LinesView
 from tui.widgets.pane import Pane
 

@@ -11,12 +11,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from tui.accounting import Gauge, account
-from tui.device_detail import device_detail
-from tui.lines import Line
-from tui.memory_account import account_lines
-from tui.memory_view import title
 from tui.pairing import CPU
 from tui.store import Part, Store
+from tui.views.device_detail import device_detail
+from tui.views.lines import Line
+from tui.views.memory import title
+from tui.views.memory_account import account_lines
 from tui.widgets.aging_pane import ROOM, AgingPane
 from tui.widgets.lines_view import LinesView
 from tui.widgets.memory_bar import MemoryBar

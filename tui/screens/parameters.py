@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tui import format as text
-from tui.lines import Line, Span, Tone, clean, line, paragraph
 from tui.parameters import Invalid, allowed, text_of, validate
+from tui.views.lines import Line, Span, Tone, clean, line, paragraph
 from tui.widgets.choice_field import ChoiceField
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView

@@ -12,10 +12,10 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui import arrangement
 from tui.actions import Actions
 from tui.command import Situation
 from tui.store import Store
+from tui.views import arrangement
 from tui.widgets.backend_pane import BackendPane
 from tui.widgets.detail_pane import DetailPane
 from tui.widgets.devices_pane import DevicesPane

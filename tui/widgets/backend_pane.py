@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
-from tui.backend_view import backend, switches
 from tui.store import Part, Store
+from tui.views.backend import backend, switches
 from tui.widgets.backend_switches import BackendSwitches
 from tui.widgets.pane import Pane
 

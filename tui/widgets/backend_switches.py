@@ -7,9 +7,9 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.backend_view import switches, view
-from tui.lines import Line
 from tui.store import Store
+from tui.views.backend import switches, view
+from tui.views.lines import Line
 from tui.widgets.lines_view import LinesView
 
 

@@ -9,7 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from tui import glyphs
-from tui.lines import Line, Span, Tone, fit_line, width
+from tui.views.lines import Line, Span, Tone, fit_line, width
 from tui.widgets.line_bar import LineBar
 
 

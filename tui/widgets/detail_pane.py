@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
-from tui.detail import detail_lines
-from tui.lines import Line
 from tui.store import Part, Store
+from tui.views.detail import detail_lines
+from tui.views.lines import Line
 from tui.widgets.lines_view import LinesView
 from tui.widgets.pane import Pane
 

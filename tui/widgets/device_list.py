@@ -11,10 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region
 
 from tui.actions import Actions
-from tui.devices_columns import columns
-from tui.devices_view import row
-from tui.lines import Line, plain
 from tui.store import Store
+from tui.views.devices import row
+from tui.views.devices_columns import columns
+from tui.views.lines import Line, plain
 from tui.widgets.lines_view import LinesView
 
 

@@ -10,9 +10,9 @@ from textual import events
 from textual.app import ComposeResult
 
 from tui.actions import Actions
-from tui.devices_view import devices_title, notice_line
-from tui.lines import Line
 from tui.store import Part, Store
+from tui.views.devices import devices_title, notice_line
+from tui.views.lines import Line
 from tui.widgets.aging_pane import ROOM, AgingPane
 from tui.widgets.device_list import DeviceList
 from tui.widgets.line_bar import LineBar

@@ -8,8 +8,8 @@ from textual import events
 
 from tui.command import Situation
 from tui.commands import in_footer
-from tui.footer import TYPING, command_at, footer_line
-from tui.lines import Line
+from tui.views.footer import TYPING, command_at, footer_line
+from tui.views.lines import Line
 from tui.widgets.line_bar import LineBar
 
 

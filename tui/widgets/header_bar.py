@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
-from tui.header import header_line, tab_at
-from tui.lines import Line
 from tui.store import Store
+from tui.views.header import header_line, tab_at
+from tui.views.lines import Line
 from tui.widgets.line_bar import LineBar
 
 

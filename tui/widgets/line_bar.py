@@ -9,7 +9,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.lines import Line
+from tui.views.lines import Line
 from tui.widgets.tones import strip_of
 
 
@@ -35,6 +35,9 @@ class LineBar(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw it."""
+        if not self._line:
+            # The first frame is drawn before the event that tells of the width.
+            self._line = self._build(self.size.width)
         return strip_of(self._line if y == 0 else (), self.size.width, self.rich_style)
 
     def on_resize(self, _event: events.Resize) -> None:

@@ -15,7 +15,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.lines import Line
+from tui.views.lines import Line
 from tui.widgets.tones import strip_of
 
 
@@ -75,6 +75,10 @@ class LinesView(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw one row of the viewport."""
+        if self._cells != self.cells:
+            # The frame that follows a new width is drawn before the event that tells of it.
+            self._cells = self.cells
+            self._lines = self._build(self.cells)
         index = y + self.scroll_offset.y
         spans = self._lines[index] if index < len(self._lines) else ()
         return strip_of(spans, self.size.width, self.rich_style, self.line_style(index))

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
-from tui.lines import Line
-from tui.log_view import log_lines
 from tui.store import Part, Store
+from tui.views.lines import Line
+from tui.views.log import log_lines
 from tui.widgets.lines_view import LinesView
 from tui.widgets.pane import Pane
 

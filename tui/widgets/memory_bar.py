@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tui.accounting import Gauge
-from tui.lines import Line
-from tui.memory_view import bar_line
+from tui.views.lines import Line
+from tui.views.memory import bar_line
 from tui.widgets.line_bar import LineBar
 
 

@@ -9,10 +9,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.accounting import Gauge
-from tui.lines import Line
-from tui.memory_view import history_lines
 from tui.reading import value_of
 from tui.store import Store
+from tui.views.lines import Line
+from tui.views.memory import history_lines
 from tui.widgets.tones import strip_of
 
 

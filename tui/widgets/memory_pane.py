@@ -10,9 +10,9 @@ from textual import events
 from textual.app import ComposeResult
 
 from tui.accounting import Gauge, account
-from tui.lines import Line
-from tui.memory_view import body, title
 from tui.store import Part, Store
+from tui.views.lines import Line
+from tui.views.memory import body, title
 from tui.widgets.aging_pane import ROOM, AgingPane
 from tui.widgets.lines_view import LinesView
 from tui.widgets.memory_bar import MemoryBar

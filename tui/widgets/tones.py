@@ -6,7 +6,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.lines import Line, Span, Tone, fit_line, width
+from tui.views.lines import Line, Span, Tone, fit_line, width
 
 STYLES = {
     Tone.PLAIN: Style(),

@@ -9,11 +9,11 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.lines import Line
 from tui.store import Store
-from tui.table_layout import columns_for, entry_line, heading
+from tui.views.lines import Line
+from tui.views.table_layout import columns_for, entry_line, heading
+from tui.views.workload_table import Entry, Group, Row, entries, entry_key
 from tui.widgets.lines_view import LinesView
-from tui.workload_table import Entry, Group, Row, entries, entry_key
 
 
 class WorkloadList(LinesView):

@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.widgets import Input
 
 from tui import format as text
-from tui.lines import Line
-from tui.runner_notes import runner_notes
 from tui.store import Part, Store
+from tui.views.lines import Line
+from tui.views.runner_notes import runner_notes
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
 from tui.widgets.pane import Pane

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tui.command import Command
 from tui.commands import key_text
-from tui.lines import Line, Span, Tone
+from tui.views.lines import Line, Span, Tone
 
 KEPT = ("show_help", "quit")
 """Shown however narrow the screen: the help lists all the others."""

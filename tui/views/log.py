@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tui.lines import Line, Span, Tone, line, paragraph
-from tui.store import LogLine, Store
+from tui.events import LogLine
+from tui.store import Store
+from tui.views.lines import Line, Span, Tone, line, paragraph
 
 TONES = {"info": Tone.PLAIN, "warning": Tone.NOTE, "error": Tone.BAD}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tui import format as text
 from tui import glyphs
-from tui.lines import Span, Tone
-from tui.store import RunState, Store
+from tui.runs import RunState
+from tui.store import Store
+from tui.views.lines import Span, Tone
 from workloads.protocol import Progress, Timing
 
 TONES = {"failed": Tone.BAD, "skipped": Tone.QUIET, "cancelled": Tone.NOTE}

@@ -7,8 +7,8 @@ import math
 from tui import format as text
 from tui import glyphs
 from tui.conditions import Conditions
-from tui.lines import Line, Span, Tone, fit_line, flow, line, paragraph
-from tui.workload_state import half_width, median
+from tui.views.lines import Line, Span, Tone, fit_line, flow, line, paragraph
+from tui.views.workload_state import half_width, median
 from workloads.protocol import Figure, RunResult, Timing
 
 STATUS_TONES = {

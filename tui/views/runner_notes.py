@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tui.lines import Line, Tone, paragraph
 from tui.store import Store
+from tui.views.lines import Line, Tone, paragraph
 
 
 def runner_notes(store: Store, cells: int) -> list[Line]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tui import format as text
 from tui import glyphs, parameters
-from tui.lines import Span, Tone
 from tui.pairing import CPU
-from tui.store import RunState, Store
-from tui.workload_state import half_width, median, state_of
+from tui.runs import RunState
+from tui.store import Store
+from tui.views.lines import Span, Tone
+from tui.views.workload_state import half_width, median, state_of
+from workloads.fact import fact
 from workloads.protocol import RunResult, WorkloadInfo
 
 
-@dataclass(frozen=True)
+@fact
 class Row:
     """One workload; the cells are ready text, the state is everything that is no figure."""
 
@@ -23,7 +25,7 @@ class Row:
     state: tuple[Span, ...] = ()
 
 
-@dataclass(frozen=True)
+@fact
 class Group:
     """The heading of a group of workloads."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tui import format as text
 from tui import glyphs, parameters
-from tui.detail_result import condition_lines, result_lines
-from tui.lines import Line, Span, Tone, fit_line, line, paragraph, wrap
-from tui.store import RunState, Store
-from tui.workload_state import other_flags, progress_words, warnings_of
-from tui.workload_table import devices
+from tui.runs import RunState
+from tui.store import Store
+from tui.views.detail_result import condition_lines, result_lines
+from tui.views.lines import Line, Span, Tone, fit_line, line, paragraph, wrap
+from tui.views.workload_state import other_flags, progress_words, warnings_of
+from tui.views.workload_table import devices
 from workloads.protocol import WorkloadInfo
 
 

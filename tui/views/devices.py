@@ -7,7 +7,11 @@ from tui import glyphs
 from tui.accounting.figures import device_age
 from tui.conditions import HARMFUL
 from tui.devices.messages import Device, Sample
-from tui.devices_columns import (
+from tui.events import MonitorStatus
+from tui.pairing import CPU, DeviceView
+from tui.reading import STALE_AFTER_S
+from tui.store import Store
+from tui.views.devices_columns import (
     MARK,
     MEMORY,
     UTILISATION,
@@ -17,10 +21,7 @@ from tui.devices_columns import (
     cpu_model,
     short_name,
 )
-from tui.lines import Line, Span, Tone, fit, left, plain, right
-from tui.pairing import CPU, DeviceView
-from tui.reading import STALE_AFTER_S
-from tui.store import MonitorStatus, Store
+from tui.views.lines import Line, Span, Tone, fit, left, plain, right
 
 WAITING = "waiting for the monitor"
 _GRAVEST_FIRST = (*HARMFUL, "reliability", "board_limit", "sw_power_cap")

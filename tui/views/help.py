@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.command import Command
 from tui.commands import COMMANDS, keys_text
-from tui.lines import Line, Span, Tone, left, line, paragraph, wrap
+from tui.views.lines import Line, Span, Tone, left, line, paragraph, wrap
 
 KEY_CELLS = 12
 MOVES = (

@@ -9,11 +9,11 @@ from __future__ import annotations
 import enum
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
 from tui import glyphs
+from workloads.fact import fact
 
 
 class Tone(enum.Enum):
@@ -52,7 +52,7 @@ def _harmless(character: str) -> str:
     return character
 
 
-@dataclass(frozen=True)
+@fact
 class Span:
     """A piece of a line in one tone."""
 

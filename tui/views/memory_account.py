@@ -5,12 +5,12 @@ from __future__ import annotations
 from tui import format as text
 from tui import glyphs
 from tui.accounting import Gauge, Term
-from tui.device_detail import Fact
 from tui.devices.messages import GpuProcess
-from tui.lines import Line, Span, Tone, fit_line, left, paragraph, right, width, wrap
-from tui.memory_view import EMPTY_KEY, explanation, legend, warnings
 from tui.pairing import CPU, DeviceView
 from tui.reading import Absent, Stale, value_of
+from tui.views.device_detail import Fact
+from tui.views.lines import Line, Span, Tone, fit_line, left, paragraph, right, width, wrap
+from tui.views.memory import EMPTY_KEY, explanation, legend, warnings
 
 LABEL = 20
 SIZE = text.SIZE_WIDTH + 1

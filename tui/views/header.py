@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tui import format as text
-from tui.lines import Line, Span, Tone, fit_line, line, width
-from tui.store import RunnerStatus, Store
+from tui.events import RunnerStatus
+from tui.store import Store
+from tui.views.lines import Line, Span, Tone, fit_line, line, width
 
 TABS = (("workbench", "1", "Workbench"), ("memory", "2", "Memory"))
 """Name, key and title of each tab."""

@@ -9,9 +9,9 @@ from tui import glyphs
 from tui.accounting import Gauge, Slice
 from tui.commands import BY_ACTION, key_text
 from tui.history import SPAN_S, MemoryPoint
-from tui.lines import Line, Span, Tone, fit, flow, paragraph, width
 from tui.pairing import CPU, DeviceView
 from tui.reading import Absent, Stale, value_of
+from tui.views.lines import Line, Span, Tone, fit, flow, paragraph, width
 
 TONES = {
     "allocated": Tone.ALLOCATED,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tui import format as text
 from tui import glyphs
-from tui.lines import Line, Span, Tone, flow, line, paragraph
-from tui.store import CompareState, Store
+from tui.runs import CompareState
+from tui.store import Store
+from tui.views.lines import Line, Span, Tone, flow, line, paragraph
+from workloads.fact import fact
 from workloads.protocol import Comparison, FlagInfo, Verdict
 
 BACKENDS = {"cudnn": "cuDNN", "mkldnn": "oneDNN"}
@@ -49,7 +49,7 @@ def newest(store: Store) -> tuple[CompareState, ...]:
 # ---- the lines ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@fact
 class View:
     """The pane's lines, and which of them holds the switch under the cursor."""
 

@@ -7,14 +7,13 @@ the empty cells to its left.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tui import format as text
 from tui import glyphs
-from tui.lines import Line, Span, Tone, fit_line, left, right, width
 from tui.pairing import CPU
 from tui.store import Store
-from tui.workload_table import (
+from tui.views.lines import Line, Span, Tone, fit_line, left, right, width
+from tui.views.workload_table import (
     LIMIT,
     PEAK,
     RATE,
@@ -24,6 +23,7 @@ from tui.workload_table import (
     Row,
     devices,
 )
+from workloads.fact import fact
 
 LEAD = 2
 """Cells for the cursor and for the glyph of a group."""
@@ -36,7 +36,7 @@ DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 """Left out in this order where there is no room; the detail pane has all of them."""
 
 
-@dataclass(frozen=True)
+@fact
 class Columns:
     """The columns that fit, with their widths in cells."""
 

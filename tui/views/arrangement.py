@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from workloads.fact import fact
 
 PANES = ("devices", "memory", "workloads", "backend")
 LOWER = ("detail", "log")
@@ -20,7 +21,7 @@ LOWER_ROWS = 40
 """From here on the lower pane has its place in a stack too."""
 
 
-@dataclass(frozen=True)
+@fact
 class Arrangement:
     """The mode, and the place of each pane."""
 

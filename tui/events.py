@@ -1,0 +1,96 @@
+"""What the front end itself did or saw, as events for the store beside the children's."""
+
+from __future__ import annotations
+
+from typing import Literal, Union
+
+from tui.conditions import Conditions
+from tui.devices.messages import MonitorEvent
+from workloads import protocol
+from workloads.fact import fact
+
+
+@fact
+class CatalogueRead:
+    """The workloads as our own package declares them, before the runner says the same."""
+
+    workloads: tuple[protocol.WorkloadInfo, ...]
+
+
+@fact
+class DeviceSelected:
+    key: str
+
+
+@fact
+class ParametersSet:
+    workload: str
+    parameters: dict[str, protocol.Setting]
+
+
+@fact
+class FlagSet:
+    name: str
+    value: bool
+
+
+@fact
+class RunQueued:
+    request: protocol.Run
+
+
+@fact
+class CompareQueued:
+    request: protocol.Compare
+
+
+ChildStatus = Literal["starting", "importing torch", "ready", "unusable", "restarting", "ended"]
+
+
+@fact
+class RunnerStatus:
+    """The runner as a process: what it is doing and, where it is not well, why and what to do."""
+
+    status: ChildStatus
+    reason: str = ""
+    advice: str = ""
+    report: str | None = None
+    """Path of the saved crash report."""
+
+
+@fact
+class MonitorStatus:
+    status: ChildStatus
+    reason: str = ""
+
+
+@fact
+class ConditionsSeen:
+    """What the monitor saw of the device during a run."""
+
+    run_id: str
+    conditions: Conditions
+
+
+@fact
+class LogLine:
+    """A line for the log pane."""
+
+    source: Literal["runner", "monitor", "workbench"]
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+LocalEvent = Union[
+    CatalogueRead,
+    DeviceSelected,
+    ParametersSet,
+    FlagSet,
+    RunQueued,
+    CompareQueued,
+    RunnerStatus,
+    MonitorStatus,
+    ConditionsSeen,
+    LogLine,
+]
+AnyEvent = Union[LocalEvent, protocol.Event, MonitorEvent]

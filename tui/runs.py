@@ -1,0 +1,78 @@
+"""What is kept of a run and of a comparison that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tui.conditions import Conditions
+from workloads import protocol
+from workloads.fact import fact
+
+
+@fact
+class RunState:
+    """One requested run: queued, going on (``progress``) or ended (``result``)."""
+
+    request: protocol.Run
+    progress: protocol.Progress | None = None
+    result: protocol.RunResult | None = None
+    conditions: Conditions | None = None
+    """Of a GPU, as the monitor saw it; ``None`` on the CPU or where there is no monitor."""
+
+    @property
+    def ended(self) -> bool:
+        return self.result is not None
+
+
+@fact
+class CompareState:
+    """One requested comparison with what it has found so far."""
+
+    request: protocol.Compare
+    progress: protocol.Progress | None = None
+    comparison: protocol.Comparison | None = None
+    done: bool = False
+
+
+def failed_run(request: protocol.Run, reason: str) -> protocol.RunResult:
+    """A run that failed before it could say so itself."""
+    return protocol.RunResult(
+        id=request.id,
+        workload=request.workload,
+        device=request.device,
+        parameters=request.parameters,
+        flags=request.flags,
+        status="failed",
+        reason=reason,
+    )
+
+
+def failed_comparison(state: CompareState, reason: str) -> protocol.Comparison:
+    """A comparison that failed before it could say so itself; its pairs so far are kept."""
+    request = state.request
+    so_far = state.comparison or protocol.Comparison(
+        id=request.id,
+        workload=request.workload,
+        device=request.device,
+        parameters=request.parameters,
+        flag=request.flag,
+        arms=(
+            protocol.Arm(request.settings[0], None, None),
+            protocol.Arm(request.settings[1], None, None),
+        ),
+        ratio=None,
+        ci95=None,
+        pairs=0,
+        pairs_wanted=request.pairs or 0,
+        verdict="unclear",
+        break_even_calls=None,
+        fresh_process=False,
+    )
+    return replace(so_far, status="failed", reason=reason)
+
+
+def same_parameters(
+    parameters: Mapping[str, protocol.Setting],
+) -> tuple[tuple[str, protocol.Setting], ...]:
+    return tuple(sorted(parameters.items()))
