@@ -76,6 +76,7 @@ class WorkbenchApp(AppActions):
     CSS_PATH: ClassVar[list[str | PurePath]] = sorted(Path(__file__).parent.rglob("*.tcss"))
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "colon"
+    DEFAULT_MODE = "workbench"
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
         *command_bindings(),
@@ -95,6 +96,9 @@ class WorkbenchApp(AppActions):
         self._clock = clock
         self._coalescer = Coalescer()
         self._lifeline: Lifeline | None = None
+        self.add_mode(
+            "workbench", lambda: WorkbenchScreen(self.store, self.actions, self.situation, clock)
+        )
         self.add_mode("memory", self._memory_tab)
         if self.theme != THEME and "TEXTUAL_THEME" not in os.environ:
             self.theme = THEME
@@ -102,10 +106,6 @@ class WorkbenchApp(AppActions):
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
-
-    def get_default_screen(self) -> Screen[None]:
-        """The workbench; a mode of its own would have the style sheets parsed once more."""
-        return WorkbenchScreen(self.store, self.actions, self.situation, self._clock)
 
     def _memory_tab(self) -> Screen[None]:
         """Imported when the tab is opened."""
@@ -176,7 +176,7 @@ class WorkbenchApp(AppActions):
 
     @on(HeaderBar.TabPicked)
     def _tab_picked(self, event: HeaderBar.TabPicked) -> None:
-        self.show_tab(event.tab)
+        self.switch_mode(event.tab)
 
     @on(CommandPalette.Opened)
     def _palette_opened(self) -> None:

@@ -59,7 +59,7 @@ class AppActions(App[None]):
         screen, store = self.workbench, self.store
         selected = screen.workloads.table.workload if screen else None
         return Situation(
-            tab="memory" if self.current_mode == "memory" else "workbench",
+            tab=self.current_mode,
             pane=pane_of(self.screen_stack[0].focused),
             runner_usable=store.runner.status != "ended",
             has_workloads=bool(store.catalogue),
@@ -229,17 +229,13 @@ class AppActions(App[None]):
         else:
             self.screen.focus_previous()
 
-    def show_tab(self, name: str) -> None:
-        """Show a tab by its name in the registry."""
-        self.switch_mode(self.DEFAULT_MODE if name == "workbench" else name)
-
-    def action_tab_workbench(self) -> None:
+    async def action_tab_workbench(self) -> None:
         """Show the workbench."""
-        self.show_tab("workbench")
+        await self.switch_mode("workbench")
 
-    def action_tab_memory(self) -> None:
+    async def action_tab_memory(self) -> None:
         """Show the memory."""
-        self.show_tab("memory")
+        await self.switch_mode("memory")
 
     # ---- program ----
 

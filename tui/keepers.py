@@ -8,6 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tui import reports
@@ -123,11 +124,13 @@ class RunnerKeeper:
                 self._fail_pending(self._store.runner.reason)
                 self._wanted.clear()
                 await self._wanted.wait()
+                self._apply(RunnerStatus("starting"))
             else:
                 failures = failures + 1 if self._store.environment is None else 0
                 self._report_end(reason)
                 await asyncio.sleep(_back_off(failures))
-            self._apply(RunnerStatus("starting"))
+                # The reason stays on the screen until the new runner is ready.
+                self._apply(replace(self._store.runner, status="starting"))
 
     async def _live(self) -> str:
         child: Child[Event] = Child(runner_command(self._python), protocol.EVENTS, VARIABLES)

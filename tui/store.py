@@ -101,7 +101,7 @@ class Store:
 
     def _on_hello(self, event: protocol.Hello) -> Parts:
         self.hello = event
-        self.runner = RunnerStatus("importing torch")
+        self.runner = replace(self.runner, status="importing torch")
         return self.apply(CatalogueRead(event.workloads)) | {Part.RUNNER}
 
     def _on_catalogue_read(self, event: CatalogueRead) -> Parts:

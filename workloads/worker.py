@@ -86,6 +86,8 @@ class Worker:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._waiting: list[object] = []
+        self._used: set[str] = set()
+        """CUDA devices that this process has reserved memory on."""
 
     def work(self) -> None:
         """Serve requests, one after the other."""
@@ -150,7 +152,11 @@ class Worker:
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             for index in range(torch.cuda.device_count()):
                 figures = memory.torch_memory(torch.device("cuda", index))
-                if figures is not None and figures.reserved_peak > 0:
+                if figures is None:
+                    continue
+                if figures.reserved_peak > 0:
+                    self._used.add(figures.device)
+                if figures.device in self._used:
                     self.channel.send(figures)
 
 

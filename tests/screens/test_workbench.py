@@ -42,8 +42,12 @@ async def test_a_runner_that_cannot_be_used_says_so_with_advice() -> None:
 
 async def test_a_runner_that_died_is_a_line_until_the_next_is_ready() -> None:
     async with running() as on:
-        await on.tell(RunnerStatus("restarting", "signal 9", "it starts anew", "/state/9.txt"))
-        assert "The runner ended: signal 9. A new one is starting." in on.text
+        await on.tell(
+            RunnerStatus(
+                "restarting", "the runner ended: signal 9", "it starts anew", "/state/9.txt"
+            )
+        )
+        assert "the runner ended: signal 9" in on.text
         assert "Report: /state/9.txt" in on.text
         await on.tell(RunnerStatus("ready"))
         assert "signal 9" not in on.text

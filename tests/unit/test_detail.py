@@ -102,7 +102,8 @@ def test_a_wrong_result_is_called_wrong() -> None:
 
 
 def test_other_flags_are_named() -> None:
-    store = make_store("one gpu", *ran(), FlagSet("cudnn.benchmark", True))
+    convolution = hello(workload(group="convolution"))
+    store = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
     assert "ran with other flags: cudnn.benchmark was off" in said(store)
 
 

@@ -33,9 +33,11 @@ def test_a_python_without_torch_comes_with_advice() -> None:
 
 
 def test_a_runner_that_died_comes_with_its_report() -> None:
-    status = RunnerStatus("restarting", "signal 11", "it starts anew by itself", "/state/1.txt")
+    status = RunnerStatus(
+        "restarting", "the runner ended: signal 11", "it starts anew by itself", "/state/1.txt"
+    )
     assert notes(make_store("one gpu", status)) == [
-        "The runner ended: signal 11. A new one is starting.",
+        "the runner ended: signal 11",
         "it starts anew by itself",
         "Report: /state/1.txt",
     ]

@@ -105,9 +105,15 @@ def test_warnings_are_counted_with_those_of_the_device_during_the_run() -> None:
 
 
 def test_a_run_under_other_flags_is_marked_until_they_are_set_back() -> None:
-    store = make_store("one gpu", *ran(), FlagSet("cudnn.benchmark", True))
+    convolution = hello(workload(group="convolution"))
+    store = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
     assert cells(store)["state"] == "ok ±0.4% other flags"
     store.apply(FlagSet("cudnn.benchmark", FLAGS["cudnn.benchmark"]))
+    assert cells(store)["state"] == "ok ±0.4%"
+
+
+def test_a_cudnn_flag_does_not_mark_what_is_no_convolution() -> None:
+    store = make_store("one gpu", *ran(), FlagSet("cudnn.benchmark", True))
     assert cells(store)["state"] == "ok ±0.4%"
 
 
@@ -151,7 +157,7 @@ def test_bytes_and_items_are_rates_too() -> None:
     store = make_store("one gpu", *ran(rates=protocol.Rates(None, 26e9, 12.0)))
     assert cells(store)["rate"] == "26.0 GB/s"
     feed(store, *ran(rates=protocol.Rates(None, None, 1.2e6)))
-    assert cells(store)["rate"] == "1.20 M items/s"
+    assert cells(store)["rate"] == "1.20 M samples/s"
 
 
 # ---- groups and filter -------------------------------------------------------------------------

@@ -221,7 +221,8 @@ def _arms(comparison: Comparison) -> Line:
 def _cost(comparison: Comparison) -> list[Line]:
     """The first calls, and after how many calls a dearer one is paid."""
     first_a, first_b = (arm.first_call_s for arm in comparison.arms)
-    if first_a is None or first_b is None:
+    if not comparison.fresh_process or first_a is None or first_b is None:
+        # In one process the first arm's first call has loaded what the second's then finds.
         return []
     words = [line(f"first call {text.seconds(first_a)}, {text.seconds(first_b)}")]
     calls = comparison.break_even_calls

@@ -82,7 +82,7 @@ def rate_pairs(result: RunResult) -> list[tuple[str, str]]:
     rates = (
         (result.rates.flop_per_s, "FLOP/s"),
         (result.rates.byte_per_s, "B/s"),
-        (result.rates.item_per_s, "items/s"),
+        (result.rates.item_per_s, "samples/s"),
     )
     return [("rate", text.rate(value, unit, width)) for value, unit in rates if value is not None]
 

@@ -27,14 +27,14 @@ def runner_words(store: Store) -> Span:
 
 
 def going_on(store: Store) -> str | None:
-    """What is being measured, or what the runner last said it is busy with."""
+    """What is being measured."""
     for run in store.runs.values():
         if run.progress and not run.ended:
             return f"{run.request.workload} on {run.request.device}"
     for state in store.comparisons.values():
         if state.progress and not state.done:
             return f"{state.request.workload} with {state.request.flag}"
-    return store.busy_with
+    return None
 
 
 def facts(store: Store) -> list[Line]:

@@ -12,17 +12,6 @@ def runner_notes(store: Store, cells: int) -> list[Line]:
     rows: list[Line] = []
     if runner.status == "unusable":
         rows += paragraph(f"Nothing can be run: {runner.reason}", cells, Tone.BAD, "  ")
-    elif runner.status == "restarting":
-        rows += paragraph(
-            f"The runner ended: {runner.reason or 'no reason known'}. A new one is starting.",
-            cells,
-            Tone.NOTE,
-            "  ",
-        )
-    elif runner.status == "ended":
-        rows += paragraph(
-            f"The runner ended: {runner.reason or 'no reason known'}", cells, Tone.BAD, "  "
-        )
     elif runner.reason:
         rows += paragraph(runner.reason, cells, Tone.NOTE, "  ")
     if runner.advice:

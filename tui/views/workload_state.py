@@ -37,13 +37,19 @@ def progress_words(progress: Progress) -> str:
 
 
 def other_flags(store: Store, run: RunState) -> tuple[str, ...]:
-    """Flags of the run's device that were set otherwise than they are now."""
+    """Flags that may have changed the run's figures and are set otherwise now.
+
+    cuDNN is asked for convolutions alone; oneDNN does other operations too.
+    """
     kind = run.request.device.partition(":")[0]
+    groups = {info.name: info.group for info in store.catalogue}
+    convolution = groups.get(run.request.workload) == "convolution"
     flags = store.environment.flags if store.environment else ()
     return tuple(
         flag.name
         for flag in flags
         if kind in flag.device_types
+        and (convolution or not flag.name.startswith("cudnn."))
         and flag.unavailable is None
         and run.request.flags.get(flag.name) not in (None, store.flags.get(flag.name))
     )

@@ -158,7 +158,7 @@ def rate(result: RunResult | None) -> str:
     if rates.byte_per_s is not None:
         return text.rate(rates.byte_per_s, "B/s", width)
     if rates.item_per_s is not None:
-        return text.rate(rates.item_per_s, "items/s", width)
+        return text.rate(rates.item_per_s, "samples/s", width)
     return text.NA
 
 

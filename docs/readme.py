@@ -1,0 +1,48 @@
+"""Fill the parts of the README that come from the program: the key table and the picture.
+
+Run in the project's environment, on a quiet machine: ``python docs/readme.py``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.terminal.terminal import Terminal  # noqa: E402 (once the path is right)
+from tui.commands import key_table_markdown  # noqa: E402
+
+COLUMNS, ROWS = 110, 34
+
+
+def picture() -> str:
+    """The program's screen after all workloads were run and a flag was switched."""
+    with Terminal(columns=COLUMNS, rows=ROWS) as terminal:
+        terminal.until_shows("matmul", "ready")
+        terminal.keys("R")
+        terminal.until_shows("running")
+        terminal.until(lambda text: "running" not in text and "ready" in text, 300)
+        terminal.keys("b", " ")
+        terminal.until(lambda text: "pairs" in text and "so far" not in text)
+        return terminal.text()
+
+
+def filled(text: str, name: str, content: str) -> str:
+    """The text with what stands between a pair of markers replaced."""
+    pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
+    return re.sub(pattern, lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text, flags=re.S)
+
+
+def main() -> None:
+    """Fill both."""
+    readme = ROOT / "README.md"
+    text = filled(readme.read_text(), "keys", key_table_markdown().strip())
+    text = filled(text, "picture", f"```\n{picture()}\n```")
+    readme.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
