@@ -32,8 +32,8 @@ def picture() -> str:
 
 def filled(text: str, name: str, content: str) -> str:
     """The text with what stands between a pair of markers replaced."""
-    pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
-    return re.sub(pattern, lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text, flags=re.S)
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    return pattern.sub(lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text)
 
 
 def main() -> None:

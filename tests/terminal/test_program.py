@@ -10,7 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.terminal.terminal import Terminal
+from tests.nvml.fixtures import ScriptedNvml
+from tests.nvml.scenario import Code, busy_box
+from tests.terminal.terminal import PROGRAM, Terminal
 
 END_S = 2.0
 LEAVES_ALTERNATE_SCREEN = b"\x1b[?1049l"
@@ -32,6 +34,8 @@ def workbench() -> Iterator[Terminal]:
 def _start_a_long_run(terminal: Terminal) -> None:
     terminal.keys("R")
     terminal.until_shows("running")
+    # The program, the monitor, the runner and its worker.
+    terminal.until(lambda _text: len(terminal.family()) >= 4)
 
 
 def _runner(terminal: Terminal) -> psutil.Process:
@@ -70,7 +74,6 @@ def test_a_signal_ends_it_and_its_children_within_two_seconds(
 ) -> None:
     _start_a_long_run(workbench)
     family = workbench.family()
-    assert len(family) >= 4
     asked = time.monotonic()
     workbench.signal(number)
     assert workbench.exit_code() == code
@@ -113,7 +116,7 @@ def test_a_runner_that_dies_is_said_on_the_screen_and_the_next_run_works(
     workbench.until_shows("failed")
     workbench.keys("l")
     workbench.until_shows(number.name)
-    workbench.keys("l")
+    workbench.keys("\x1b")  # escape
     workbench.until_shows("matmul", "ready")
     workbench.keys("r")
     workbench.until(lambda text: any("matmul" in row and " ok" in row for row in text.split("\n")))
@@ -148,11 +151,27 @@ def test_a_python_without_torch_is_said_on_the_screen(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho no torch here >&2\nexit 1\n")
     python.chmod(0o755)
-    with Terminal(("/usr/bin/env", *_program("--python", str(python)))) as terminal:
-        terminal.until_shows("the runner ended: exit status 1")
+    with Terminal((*PROGRAM, "--python", str(python))) as terminal:
+        terminal.until_shows("the runner ended: exit status 1", "Report:")
 
 
-def _program(*arguments: str) -> tuple[str, ...]:
-    from tests.terminal.terminal import PROGRAM
+def test_nvml_devices_are_listed_beside_the_cpu_and_their_memory_is_drawn(
+    scripted_nvml: ScriptedNvml,
+) -> None:
+    variables = scripted_nvml.env(busy_box(2))
+    with Terminal(columns=120, rows=40, variables=variables) as terminal:
+        text = terminal.until_shows("NVIDIA H200", "nvml:0", "nvml:1", "ready", "driver 580")
+        assert text.count("/700 W") == 2
+        terminal.keys("d")
+        terminal.until_shows("Memory   nvml:0")
 
-    return (*PROGRAM, *arguments)
+
+def test_a_device_that_is_lost_keeps_its_row_and_the_others_live(
+    scripted_nvml: ScriptedNvml,
+) -> None:
+    scenario = busy_box(2)
+    with Terminal(columns=120, rows=40, variables=scripted_nvml.env(scenario)) as terminal:
+        terminal.until_shows("nvml:0", "nvml:1", "/700 W")
+        scripted_nvml.change(scenario.returns("*", device=1, code=Code.GPU_IS_LOST))
+        text = terminal.until_shows("lost")
+        assert "nvml:0" in text
