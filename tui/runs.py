@@ -35,21 +35,21 @@ class CompareState:
     done: bool = False
 
 
-def failed_run(request: protocol.Run, reason: str) -> protocol.RunResult:
-    """A run that failed before it could say so itself."""
+def ended_run(request: protocol.Run, ending: protocol.Rejected) -> protocol.RunResult:
+    """A run that ended before it could say so itself."""
     return protocol.RunResult(
         id=request.id,
         workload=request.workload,
         device=request.device,
         parameters=request.parameters,
         flags=request.flags,
-        status="failed",
-        reason=reason,
+        status=ending.status,
+        reason=ending.reason,
     )
 
 
-def failed_comparison(state: CompareState, reason: str) -> protocol.Comparison:
-    """A comparison that failed before it could say so itself; its pairs so far are kept."""
+def ended_comparison(state: CompareState, ending: protocol.Rejected) -> protocol.Comparison:
+    """A comparison that ended before it could say so itself; its pairs so far are kept."""
     request = state.request
     so_far = state.comparison or protocol.Comparison(
         id=request.id,
@@ -69,7 +69,7 @@ def failed_comparison(state: CompareState, reason: str) -> protocol.Comparison:
         break_even_calls=None,
         fresh_process=False,
     )
-    return replace(so_far, status="failed", reason=reason)
+    return replace(so_far, status=ending.status, reason=ending.reason)
 
 
 def same_parameters(

@@ -179,16 +179,22 @@ class Session:
     def cancel(self, run_id: str = "") -> None:
         """See ``Actions``."""
         wanted = [item for item in self.store.pending() if run_id in ("", item)]
-        if not self._send(protocol.Cancel(run_id)):
-            for item in wanted:
-                self.apply(protocol.Rejected(item, "cancelled: the runner was not there"))
+        heard = self._send(protocol.Cancel(run_id))
+        if not heard or self.store.runner.status != "ready":
+            # A runner that imports torch hears it later, and finds the same order of things.
+            self._give_up(wanted, "cancelled before it began")
         elif wanted:
             self._spawn(self._see_to_cancel(wanted))
 
+    def _give_up(self, run_ids: Sequence[str], reason: str) -> None:
+        for run_id in run_ids:
+            self.apply(protocol.Rejected(run_id, reason, "cancelled"))
+
     async def _see_to_cancel(self, wanted: Sequence[str]) -> None:
         await asyncio.sleep(CANCEL_S)
-        if set(wanted) & set(self.store.pending()):
-            self.apply(LogLine("workbench", "the runner did not answer a cancel", "warning"))
+        left = [item for item in wanted if item in self.store.pending()]
+        if left:
+            self._give_up(left, "cancelled; the runner did not answer and is replaced")
             self.restart_runner()
 
     def set_flag(self, name: str, value: bool) -> None:

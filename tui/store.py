@@ -10,7 +10,7 @@ import enum
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from tui.devices.messages import MonitorHello, Sample
 from tui.events import (
@@ -28,7 +28,7 @@ from tui.events import (
 )
 from tui.history import MemoryHistory
 from tui.pairing import CPU, DeviceView, pair
-from tui.runs import CompareState, RunState, failed_comparison, failed_run, same_parameters
+from tui.runs import CompareState, RunState, ended_comparison, ended_run, same_parameters
 from workloads import protocol
 
 LOG_LINES = 500
@@ -188,14 +188,15 @@ class Store:
         return frozenset({Part.RUNNER}) if changed else frozenset()
 
     def _on_rejected(self, event: protocol.Rejected) -> Parts:
-        self.log.append(LogLine("runner", event.reason, "error"))
+        level: Literal["info", "error"] = "error" if event.status == "failed" else "info"
+        self.log.append(LogLine("runner", event.reason, level))
         if event.id in self.runs:
             run = self.runs[event.id]
-            self.runs[event.id] = replace(run, result=failed_run(run.request, event.reason))
+            self.runs[event.id] = replace(run, result=ended_run(run.request, event))
         elif event.id in self.comparisons:
             item = self.comparisons[event.id]
-            failed = failed_comparison(item, event.reason)
-            self.comparisons[event.id] = replace(item, comparison=failed, done=True)
+            ended = ended_comparison(item, event)
+            self.comparisons[event.id] = replace(item, comparison=ended, done=True)
         return frozenset({Part.LOG, Part.WORKLOADS, Part.BACKEND})
 
     def _on_device_selected(self, event: DeviceSelected) -> Parts:

@@ -413,10 +413,11 @@ class Heartbeat:
 
 @fact
 class Rejected:
-    """A request that could not be taken, by its id."""
+    """A request that could not be taken or was given up, by its id."""
 
     id: str
     reason: str
+    status: Status = "failed"
 
 
 Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, Shutdown]

@@ -211,8 +211,24 @@ async def test_a_runner_that_hears_nothing_is_replaced_after_a_cancel() -> None:
         stopped.suspend()
         session.cancel()
         await until(session, lambda: session.store.runs["run-1"].ended)
+        result = session.store.runs["run-1"].result
+        assert result is not None
+        assert result.status == "cancelled"
         await until(session, lambda: not stopped.is_running())
         await ready(session)
+
+
+async def test_a_run_cancelled_while_torch_is_imported_never_begins() -> None:
+    async with session_with() as session:
+        await until(session, lambda: session.store.hello is not None)
+        session.run(["matmul"], ["cpu"])
+        session.cancel()
+        assert session.store.pending() == ()
+        state = await run(session)
+        assert state.result is not None
+        assert state.result.status == "ok"
+        assert session.store.runs["run-1"].result is not None
+        assert session.store.runs["run-1"].result.status == "cancelled"
 
 
 async def test_a_monitor_that_dies_starts_anew() -> None:

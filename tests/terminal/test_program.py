@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from tests.nvml.fixtures import ScriptedNvml
-from tests.nvml.scenario import Code, busy_box
+from tests.nvml.codes import Code
+from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
 
 END_S = 2.0
