@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-_PR_SET_PDEATHSIG = 1
 _LONGEST_REQUEST = 1 << 20
 """Bytes; what is longer is no request of ours."""
 
@@ -34,15 +33,9 @@ def end_by_signals_alone() -> None:
 
 def end_with_parent() -> None:
     """Have the kernel end this process when its parent ends, however that ends (Linux only)."""
-    if sys.platform != "linux":
-        return
-    import ctypes
+    from workloads.process import die_with_parent
 
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # It may have ended just before; then nobody would tell us.
-    if os.getppid() != parent:
-        quit_now()
+    die_with_parent(os.getppid(), signal.SIGKILL)
 
 
 def quit_now() -> NoReturn:
