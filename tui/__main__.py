@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from tui.cli import UsageError, parse
+from tui.arguments import UsageError
+from tui.cli import parse
 
 
 def main() -> int:

@@ -25,8 +25,8 @@ from tui.app_actions import AppActions, command_bindings
 from tui.coalesce import TICK_S, Coalescer
 from tui.lifeline import Lifeline
 from tui.screens.workbench import WorkbenchScreen
-from tui.start import THEME
 from tui.store import Parts, Store
+from tui.theme import THEME
 from tui.widgets.ascii_scrollbar import AsciiScrollBar
 from tui.widgets.backend_switches import BackendSwitches
 from tui.widgets.header_bar import HeaderBar

@@ -1,21 +1,16 @@
-"""Start the screens: what must be set before Textual is imported, and the end of the process."""
+"""Start the screens."""
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from typing import TYPE_CHECKING
 
-from tui.cli import UsageError
+from tui import theme
+from tui.arguments import UsageError
 
 if TYPE_CHECKING:
-    from tui.cli import Arguments
-
-FPS_SSH = "15"
-"""Frames a second at most over a link, where each frame costs bytes."""
-THEME = "ansi-dark"
-"""The terminal's own sixteen colours; the variable TEXTUAL_THEME names another."""
+    from tui.arguments import Arguments
 
 
 def run_app(arguments: Arguments) -> int:
@@ -28,11 +23,7 @@ def run_app(arguments: Arguments) -> int:
         raise UsageError(
             "the workbench needs a terminal; without one use devices, list, run, compare or doctor"
         )
-    # Textual reads these when it is imported.
-    if "SSH_CONNECTION" in os.environ:
-        os.environ.setdefault("TEXTUAL_FPS", FPS_SSH)
-    os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
-    os.environ.setdefault("TEXTUAL_THEME", THEME)
+    theme.prepare()
     # What is imported stays; the app collects again once it has painted.
     gc.disable()
     from tui.app import WorkbenchApp

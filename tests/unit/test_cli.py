@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.cli import UsageError, flag_setting, parse, python_at
+from tui.arguments import UsageError
+from tui.cli import flag_setting, parse, python_at
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
-from tui.cli import UsageError
+from tui.arguments import UsageError
 from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit
 from tui.headless.run import chosen, devices_to_use, set_parameters
 from tui.runs import CompareState
@@ -17,7 +17,7 @@ from workloads import wire
 from workloads.protocol import Comparison
 
 if TYPE_CHECKING:
-    from tui.cli import Arguments
+    from tui.arguments import Arguments
 
 
 def compare(arguments: Arguments) -> int:

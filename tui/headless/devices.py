@@ -17,7 +17,7 @@ from workloads import protocol, wire
 from workloads.protocol import Event, TorchDevice
 
 if TYPE_CHECKING:
-    from tui.cli import Arguments
+    from tui.arguments import Arguments
 
 TORCH_S = 90.0
 

@@ -21,7 +21,7 @@ from workloads.fact import fact
 from workloads.protocol import Environment, Event
 
 if TYPE_CHECKING:
-    from tui.cli import Arguments
+    from tui.arguments import Arguments
 
 Outcome = Literal["passed", "warning", "failed"]
 PACKAGES = ("textual", "nvidia-ml-py", "psutil")

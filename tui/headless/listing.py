@@ -13,7 +13,7 @@ from workloads import protocol
 from workloads.protocol import Event, WorkloadInfo
 
 if TYPE_CHECKING:
-    from tui.cli import Arguments
+    from tui.arguments import Arguments
 
 
 def listing(arguments: Arguments) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
-from tui.cli import UsageError
+from tui.arguments import UsageError
 from tui.events import ParametersSet
 from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit
 from tui.parameters import Invalid, short, validate
@@ -19,7 +19,7 @@ from workloads import wire
 from workloads.protocol import Environment, RunResult, WorkloadInfo
 
 if TYPE_CHECKING:
-    from tui.cli import Arguments
+    from tui.arguments import Arguments
 
 INTERVAL_S = 0.5
 
