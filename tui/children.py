@@ -23,6 +23,7 @@ LINE_LIMIT = 4 * 2**20
 STDERR_BYTES = 256 * 1024
 DRAIN_S = 0.5
 TERM_S = 0.8
+NEVER_STARTED = "was never started"
 
 
 @fact
@@ -142,7 +143,7 @@ class Child(Generic[E]):
         Never waits unbounded: a process in an uninterruptible system call is left to the kernel.
         """
         if self._process is None:
-            return "was never started"
+            return NEVER_STARTED
         if self._process.stdin is not None:
             self._process.stdin.close()
         for number, patience in ((None, DRAIN_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, 1.0)):
@@ -157,6 +158,8 @@ class Child(Generic[E]):
 
     async def ended(self) -> str:
         """How it ended, after its channel was closed; ends it if it goes on living."""
+        if self._process is None:
+            return NEVER_STARTED
         if await self._ended_within(DRAIN_S):
             await self._finish_draining()
             return self.exit_in_words()
@@ -164,7 +167,8 @@ class Child(Generic[E]):
 
     def kill(self) -> None:
         """SIGKILL to its group, at once."""
-        self._signal_group(signal.SIGKILL)
+        if self._process is not None:
+            self._signal_group(signal.SIGKILL)
 
     def exit_in_words(self) -> str:
         """How it ended."""

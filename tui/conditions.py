@@ -11,7 +11,8 @@ from workloads.statistics import median
 
 HARMFUL = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
 """Clocks event reasons that mean a fault or heat; a software power cap is normal under load."""
-TOO_SHORT = "the run was shorter than the time between two samples"
+TOO_SHORT = "it was measured for less than the time between two samples"
+NOT_GIVEN = "NVML did not give it"
 
 
 @fact
@@ -31,32 +32,55 @@ class Conditions:
 
 
 def during(
-    samples: Iterable[Sample], device_id: str, worker_pid: int | None, began: float, ended: float
+    samples: Iterable[Sample],
+    device_id: str,
+    worker_pid: int | None,
+    run: tuple[float, float],
+    measured: tuple[float, float],
 ) -> Conditions:
-    """The conditions from ``began`` to ``ended``, Unix times."""
-    seen = [
+    """The conditions of a run.
+
+    Args:
+        samples: of the monitor.
+        device_id: the device's UUID.
+        worker_pid: the process that ran it.
+        run: from its beginning to its end, Unix times: for the memory of the process.
+        measured: from the first timed block to the last: for clocks, power and heat, which are
+            those of an idle device while data is prepared and results are checked.
+    """
+    looks = [
         device
         for sample in samples
-        if began <= sample.at <= ended
         for device in sample.devices
         if device.id == device_id and device.lost is None
     ]
-    if not seen:
-        names = ("sm_clock_mhz_min", "sm_clock_mhz_median", "power_w_max", "temperature_c_max")
-        absent = dict.fromkeys((*names, "process_peak"), TOO_SHORT)
-        return Conditions(0, None, None, None, None, (), None, unavailable=absent)
-    reasons = sorted({name for device in seen for name in device.throttle or ()})
-    harmful = [name for name in reasons if name in HARMFUL]
+    seen = [device for device in looks if measured[0] <= device.read_at <= measured[1]]
+    whole = [device for device in looks if run[0] <= device.read_at <= run[1]]
     clocks = [device.clocks_mhz.sm for device in seen if device.clocks_mhz.sm is not None]
+    throttles = [device.throttle for device in seen if device.throttle is not None]
+    reasons = sorted({name for names in throttles for name in names})
+    harmful = [name for name in reasons if name in HARMFUL]
+    found: dict[str, float | int | None] = {
+        "sm_clock_mhz_min": min(clocks, default=None),
+        "sm_clock_mhz_median": median(clocks) if clocks else None,
+        "power_w_max": _highest([device.power_w for device in seen]),
+        "temperature_c_max": _highest([device.temperature_c for device in seen]),
+        "process_peak": _process_peak(whole, worker_pid),
+    }
+    absent = {name: NOT_GIVEN if seen else TOO_SHORT for name in found if found[name] is None}
+    if not throttles:
+        absent["throttle"] = NOT_GIVEN if seen else TOO_SHORT
+    peak = found["process_peak"]
     return Conditions(
         samples=len(seen),
         sm_clock_mhz_min=min(clocks, default=None),
-        sm_clock_mhz_median=median(clocks) if clocks else None,
-        power_w_max=_highest([device.power_w for device in seen]),
-        temperature_c_max=_highest([device.temperature_c for device in seen]),
+        sm_clock_mhz_median=found["sm_clock_mhz_median"],
+        power_w_max=found["power_w_max"],
+        temperature_c_max=found["temperature_c_max"],
         throttle=tuple(reasons),
-        process_peak=_process_peak(seen, worker_pid),
+        process_peak=None if peak is None else int(peak),
         warnings=(f"throttled: {', '.join(harmful)}",) if harmful else (),
+        unavailable=absent,
     )
 
 
@@ -69,6 +93,6 @@ def _process_peak(seen: Sequence[Device], pid: int | None) -> int | None:
         process.memory
         for device in seen
         for process in device.processes or ()
-        if process.pid == pid and process.memory is not None
+        if process.pid == pid and process.started_at is not None and process.memory is not None
     ]
     return max(sizes, default=None)

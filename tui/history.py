@@ -66,11 +66,12 @@ class MemoryHistory:
         if view.key == CPU:
             ours = [item.resident for item in sample.watched if item.pid == worker_pid]
             process = next(iter(ours), None)
-            return MemoryPoint(sample.at, used=sample.host.memory.used, process=process)
+            host = sample.host.memory
+            return MemoryPoint(sample.at, used=host.total - host.available, process=process)
         point = MemoryPoint(sample.at)
         if view.nvml:
             processes = view.nvml.processes or ()
-            ours = [item.memory for item in processes if item.pid == worker_pid]
+            ours = [item.memory for item in processes if item.pid == worker_pid and item.started_at]
             memory = view.nvml.memory
             # Where the device shares the host's memory, that is what its bar shows.
             used = sample.host.memory.used if memory.unified else memory.used

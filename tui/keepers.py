@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sys
 import time
 from collections import deque
@@ -62,11 +61,15 @@ class MonitorKeeper:
 
     async def keep(self) -> None:
         """Start it, and start it again whenever it has ended; never returns."""
-        for attempt in itertools.count():
+        failures = 0
+        while True:
+            before = self.samples[-1] if self.samples else None
             reason = await self._live()
+            seen = self.samples[-1] if self.samples else None
+            failures = 0 if seen is not before else failures + 1
             self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
             self._apply(LogLine("monitor", f"ended: {reason}", "error"))
-            await asyncio.sleep(_back_off(attempt))
+            await asyncio.sleep(_back_off(failures))
 
     async def _live(self) -> str:
         command = (sys.executable, "-m", "tui.devices", "serve", "--interval", str(self._interval))
@@ -113,12 +116,13 @@ class RunnerKeeper:
         self._python = python
         self._wanted = asyncio.Event()
         self._heard = 0.0
+        self._got_ready = False
 
     async def keep(self) -> None:
         """Start it, and start it again whenever it has ended; never returns."""
         failures = 0
         while True:
-            self._heard = 0.0
+            self._heard, self._got_ready = 0.0, False
             reason = await self._live()
             if self._store.runner.status == "unusable":
                 self._fail_pending(self._store.runner.reason)
@@ -126,7 +130,7 @@ class RunnerKeeper:
                 await self._wanted.wait()
                 self._apply(RunnerStatus("starting"))
             else:
-                failures = failures + 1 if self._store.environment is None else 0
+                failures = 0 if self._got_ready else failures + 1
                 self._report_end(reason)
                 await asyncio.sleep(_back_off(failures))
                 # The reason stays on the screen until the new runner is ready.
@@ -145,6 +149,8 @@ class RunnerKeeper:
             child.send(request)
         async for event in child.events():
             self._heard = time.monotonic()
+            if self._store.runner.status == "unusable":
+                continue
             if isinstance(event, Garbage):
                 text = f"unreadable: {event.reason}: {event.line}"
                 self._apply(LogLine("runner", text, "warning"))
@@ -158,6 +164,10 @@ class RunnerKeeper:
                 f"the runner speaks protocol {event.version}, this program {protocol.VERSION}",
                 "install the same version of gpu-workbench in both environments",
             )
+            # Nothing else that it says is to be believed.
+            self.replace()
+        if isinstance(event, protocol.Ready):
+            self._got_ready = True
         self._apply(event)
         if isinstance(event, protocol.WorkerEnded) and not event.expected:
             self._save_report(event.reason)

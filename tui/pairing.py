@@ -44,7 +44,8 @@ class DeviceView:
 
 
 def _uuid(text: str) -> str:
-    return text.lower().removeprefix("gpu-")
+    """Without the prefix: torch knows a MIG instance by the bare number too."""
+    return text.lower().removeprefix("gpu-").removeprefix("mig-")
 
 
 def _bus(text: str) -> str:

@@ -56,6 +56,8 @@ class Session:
         self._listeners: list[Listener] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
+        self._early: list[tuple[tuple[str, ...], Budget]] = []
+        """Runs asked for before the GPUs were known: their CPU half is queued, the rest follows."""
         self._python = python
         self._interval = interval
         self._runner: RunnerKeeper | None = None
@@ -104,21 +106,30 @@ class Session:
         parts = self.store.apply(event)
         if isinstance(event, protocol.Finished):
             self._add_conditions(event.result, worker_pid)
+        elif isinstance(event, protocol.Ready):
+            self._run_early()
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
         if parts:
             for listener in self._listeners:
                 listener(parts)
 
+    def _run_early(self) -> None:
+        early, self._early = self._early, []
+        gpus = [device for device in self.default_devices() if device != CPU]
+        for names, budget in early if gpus else ():
+            self.run(names, gpus, budget)
+
     def _add_conditions(self, result: protocol.RunResult, pid: int | None) -> None:
         view = next((view for view in self.store.devices if view.torch == result.device), None)
         if self._monitor is None or view is None or view.nvml is None:
             return
-        if result.started_at and result.ended_at:
+        if result.started_at and result.ended_at and result.time:
             from tui import conditions
 
-            span = (result.started_at, result.ended_at)
-            seen = conditions.during(self._monitor.samples, view.key, pid, *span)
+            run = (result.started_at, result.ended_at)
+            measured = (result.time.measured_from, result.time.measured_to)
+            seen = conditions.during(self._monitor.samples, view.key, pid, run, measured)
             self.store.apply(ConditionsSeen(result.id, seen))
 
     def _send(self, request: protocol.Request) -> bool:
@@ -148,6 +159,8 @@ class Session:
         """See ``Actions``."""
         if self._runner is not None:
             self._runner.want()
+        if devices is None and self.store.environment is None:
+            self._early.append((tuple(workloads), budget))
         for name in workloads:
             for device in devices if devices is not None else self.default_devices():
                 request = protocol.Run(
@@ -182,6 +195,7 @@ class Session:
         heard = self._send(protocol.Cancel(run_id))
         if not heard or self.store.runner.status != "ready":
             # A runner that imports torch hears it later, and finds the same order of things.
+            self._early.clear()
             self._give_up(wanted, "cancelled before it began")
         elif wanted:
             self._spawn(self._see_to_cancel(wanted))

@@ -8,7 +8,10 @@ entry goes first.
 
 import sys
 
-_folder = sys.path.pop(0)
+# By string: a module of this folder could stand in for any that would be imported to do it better.
+_folder = __file__.rpartition("/")[0] or "."
+if sys.path and sys.path[0] == _folder:
+    del sys.path[0]
 
 import importlib.util  # noqa: E402 (only once the path is right)
 

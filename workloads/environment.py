@@ -19,6 +19,7 @@ VARIABLES = (
     "CUDA_MODULE_LOADING",
     "CUBLAS_WORKSPACE_CONFIG",
     "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
     "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT",
@@ -42,11 +43,12 @@ def describe(malloc: str) -> Environment:
     unavailable: dict[str, str] = {}
     devices = (*_cuda_devices(unavailable), *_mps_devices(), _cpu())
     has_cuda = any(device.id.startswith("cuda") for device in devices)
-    cudnn = torch.backends.cudnn.version() if has_cuda else None
+    cudnn = _cudnn_version(unavailable) if has_cuda else None
     if torch.version.cuda is None:
         unavailable["cuda"] = "this torch is a build without CUDA"
     if cudnn is None:
-        unavailable["cudnn"] = "no CUDA device to load it for" if torch.version.cuda else "no CUDA"
+        reason = "no CUDA device to load it for" if torch.version.cuda else "no CUDA"
+        unavailable.setdefault("cudnn", reason)
     return Environment(
         python=platform.python_version(),
         executable=sys.executable,
@@ -60,9 +62,19 @@ def describe(malloc: str) -> Environment:
         malloc=malloc,
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
         devices=devices,
-        flags=flags.describe(has_cuda),
+        flags=flags.describe(unavailable.get("cudnn")),
         unavailable=unavailable,
     )
+
+
+def _cudnn_version(unavailable: dict[str, str]) -> int | None:
+    """CuDNN's version; it refuses all devices where one is too old for it, and says which."""
+    try:
+        version = torch.backends.cudnn.version()
+    except RuntimeError as error:
+        unavailable["cudnn"] = f"cuDNN does not start: {str(error).splitlines()[0]}"
+        return None
+    return None if version is None else int(version)
 
 
 def _cudnn_text(version: int | None) -> str | None:
@@ -96,18 +108,24 @@ def _cuda_devices(unavailable: dict[str, str]) -> list[TorchDevice]:
 
 def _cuda_device(index: int) -> TorchDevice:
     properties = torch.cuda.get_device_properties(index)
-    uuid = str(properties.uuid)
+    uuid = str(getattr(properties, "uuid", ""))
     return TorchDevice(
         id=f"cuda:{index}",
         name=properties.name,
-        uuid=uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}",
+        uuid=_nvml_uuid(uuid) if uuid else None,
         pci_bus_id=_pci_bus_id(properties),
         total_memory=properties.total_memory,
         capability=f"{properties.major}.{properties.minor}",
         multi_processors=properties.multi_processor_count,
-        clock_hz=properties.clock_rate * 1e3,
+        clock_hz=_clock_hz(properties),
         l2_bytes=properties.L2_cache_size,
     )
+
+
+def _clock_hz(properties: object) -> float | None:
+    """The highest clock; ``None`` where this torch does not tell."""
+    kilohertz = getattr(properties, "clock_rate", None)
+    return None if kilohertz is None else kilohertz * 1e3
 
 
 def _pci_bus_id(properties: object) -> str | None:
@@ -118,6 +136,11 @@ def _pci_bus_id(properties: object) -> str | None:
         return None
     domain, bus, device = numbers
     return f"{domain:08x}:{bus:02x}:{device:02x}.0"
+
+
+def _nvml_uuid(uuid: str) -> str:
+    """Torch gives it without NVML's prefix."""
+    return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
 
 
 def _mps_devices() -> list[TorchDevice]:

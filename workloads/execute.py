@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import torch
 
-from workloads import environment, flags, limits, memory, timing
+from workloads import environment, flags, limits, malloc, memory, timing
 from workloads.clocks import Clock, clock_for
 from workloads.fact import fact
 from workloads.place import Place
-from workloads.protocol import Figure, Limit, Rates, Run, RunResult, Setting, Timing
+from workloads.protocol import Figure, Limit, Rates, Run, RunResult, Setting, Status, Timing
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case, ParameterError, Skip, Workload, complete, registered
 
@@ -76,13 +76,8 @@ def prepared(
     place, clock = Place(device), clock_for(target)
     with on_device(target):
         _start_libraries(place, clock)
-        memory.reset_peaks(target)
-        case = workload.prepare(place, **parameters)
-        try:
-            yield Prepared(case, clock, place, parameters)
-        finally:
-            del case
-            gc.collect()
+        _forget_earlier_runs(target)
+        yield Prepared(workload.prepare(place, **parameters), clock, place, parameters)
 
 
 @contextmanager
@@ -95,6 +90,14 @@ def on_device(target: torch.device) -> Iterator[None]:
         yield
 
 
+def _forget_earlier_runs(target: torch.device) -> None:
+    """Return what earlier runs left in the allocator's cache: the peaks would count it as ours."""
+    gc.collect()
+    if target.type != "cpu" or malloc.heap() is not None:
+        memory.empty_cache(target)
+    memory.reset_peaks(target)
+
+
 def _start_libraries(place: Place, clock: Clock) -> None:
     """A small product, so that the first call holds no start of context, BLAS or thread pool."""
     small = place.randn(48, 48)
@@ -102,8 +105,30 @@ def _start_libraries(place: Place, clock: Clock) -> None:
     clock.synchronize()
 
 
-def run(request: Run, control: Control) -> RunResult:
-    """Run a workload; whatever happens to it becomes part of the result."""
+def outcome(error: BaseException) -> tuple[Status, str]:
+    """What an exception of a workload means for its run, and the reason in one line."""
+    if isinstance(error, Skip):
+        return "skipped", str(error)
+    if isinstance(error, Cancelled):
+        return "cancelled", "cancelled before the first block"
+    if isinstance(error, ParameterError):
+        return "failed", str(error)
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return "failed", f"out of memory: {_first_line(error)}"
+    return "failed", f"{type(error).__name__}: {_first_line(error)}"
+
+
+def run(
+    request: Run, control: Control, tell: Callable[[RunResult], None], *, cold: bool
+) -> RunResult:
+    """Run a workload; whatever happens to it becomes part of the result.
+
+    Args:
+        request: what to run.
+        control: told how far it is; may end it.
+        tell: takes the result once the time is taken, before it is checked.
+        cold: this process has not run the workload yet.
+    """
     result = RunResult(
         id=request.id,
         workload=request.workload,
@@ -114,18 +139,12 @@ def run(request: Run, control: Control) -> RunResult:
         started_at=time.time(),
     )
     try:
-        result = _run(request, control, result)
-    except Skip as skip:
-        result = replace(result, status="skipped", reason=str(skip))
-    except Cancelled:
-        result = replace(result, status="cancelled", reason="cancelled before the first block")
-    except ParameterError as error:
-        result = replace(result, reason=str(error))
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        result = replace(result, reason=f"out of memory: {_first_line(error)}", trace=_trace())
+        result = _run(request, control, result, tell, cold=cold)
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
-        reason = f"{type(error).__name__}: {_first_line(error)}"
-        result = replace(result, reason=reason, trace=_trace())
+        status, reason = outcome(error)
+        expected = isinstance(error, (Skip, Cancelled, ParameterError))
+        trace = None if expected else _trace()
+        result = replace(result, status=status, reason=reason, trace=trace)
     return replace(result, ended_at=time.time())
 
 
@@ -137,13 +156,21 @@ def _trace() -> str:
     return traceback.format_exc(limit=-20)
 
 
-def _run(request: Run, control: Control, result: RunResult) -> RunResult:
+def _run(
+    request: Run,
+    control: Control,
+    result: RunResult,
+    tell: Callable[[RunResult], None],
+    *,
+    cold: bool,
+) -> RunResult:
     control.report("preparing")
     with prepared(request.workload, request.device, request.parameters, request.flags) as ready:
         case = ready.case
         result = replace(result, parameters=ready.parameters)
         plan = timing.PLANS[request.budget]
         measured, cancelled = timing.measure(case.timed, ready.clock, case.clock, plan, control)
+        measured = replace(measured, first_call_cold=cold)
         peak, unavailable = memory.peaks(ready.place.device)
         rates, limit = _rates(case, measured, ready.place.device, unavailable)
         result = replace(
@@ -159,6 +186,7 @@ def _run(request: Run, control: Control, result: RunResult) -> RunResult:
         )
         if cancelled or request.time_only:
             return result
+        tell(result)
         return _conclude(result, ready, control)
 
 
@@ -173,7 +201,8 @@ def _conclude(result: RunResult, ready: Prepared, control: Control) -> RunResult
             check = case.check()
             result = replace(result, check=check)
             if not check.passed:
-                reason = f"wrong result: error {check.error:.2g} above {check.tolerance:.2g}"
+                error = "not a number" if check.error is None else f"{check.error:.2g}"
+                reason = f"wrong result: error {error}, tolerance {check.tolerance:.2g}"
                 result = replace(
                     result, status="failed", reason=f"{reason}, against {check.against}"
                 )
@@ -189,6 +218,9 @@ def _conclude(result: RunResult, ready: Prepared, control: Control) -> RunResult
             )
     except Cancelled:
         return replace(result, status="cancelled", reason="cancelled after the time was taken")
+    except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
+        _, reason = outcome(error)
+        return replace(result, status="failed", reason=f"after timing: {reason}", trace=_trace())
     return result
 
 
@@ -226,7 +258,9 @@ def _absent_times(measured: Timing, unavailable: dict[str, str]) -> dict[str, st
     if measured.ci95_s is None:
         unavailable["time.ci95_s"] = "an interval needs six blocks"
     if measured.p95_s is None:
-        unavailable["time.p95_s"] = f"needs {timing.P95_CALLS} calls timed one by one"
+        unavailable["time.p95_s"] = (
+            f"needs {timing.P95_CALLS} calls timed one by one, on a GPU of 50 µs or more"
+        )
     if measured.device_median_s is None:
         reason = "this device has no timed events"
         unavailable |= {"time.device_median_s": reason, "time.enqueue_s": reason}
@@ -238,7 +272,8 @@ def _warnings(measured: Timing, limit: Limit | None) -> tuple[str, ...]:
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
         warnings.append(f"{faults:.0f} page faults per call are part of the time")
-    if measured.device_median_s and measured.enqueue_s:
+    # A call that waits for the device itself, as .item() does, is not bound by launching.
+    if measured.clock == "device" and measured.device_median_s and measured.enqueue_s:
         share = measured.enqueue_s / measured.device_median_s
         if share >= LAUNCH_BOUND:
             warnings.append(f"launch-bound: launching takes {share:.0%} of the time")
@@ -263,9 +298,7 @@ def _odd(figures: Mapping[str, Figure], result: RunResult) -> tuple[str, ...]:
     return (f"the naive rate is {share:.1f} times the {result.limit.name} limit: impossible",)
 
 
-def is_device_lost(result: RunResult) -> bool:
+def is_device_lost(reason: str | None) -> bool:
     """Whether a CUDA error has left the context unusable, as all but out of memory do."""
-    text = f"{result.reason}\n{result.trace}"
-    return result.status == "failed" and (
-        "CUDA error" in text or "AcceleratorError" in text or "device-side assert" in text
-    )
+    text = reason or ""
+    return "CUDA error" in text or "AcceleratorError" in text or "device-side assert" in text

@@ -72,20 +72,20 @@ FLAGS = (
 BY_NAME = {flag.name: flag for flag in FLAGS}
 
 
-def _unavailable(flag: Flag, has_cuda_device: bool) -> str | None:
+def _unavailable(flag: Flag, no_cudnn: str | None) -> str | None:
     if flag.backend == "mkldnn":
         return None if torch.backends.mkldnn.is_available() else "this torch has no oneDNN"
     if torch.version.cuda is None:
         return "this torch has no cuDNN: it is a build without CUDA"
-    if not has_cuda_device:
-        return "torch sees no CUDA device"
-    if not torch.backends.cudnn.is_available():
-        return "torch could not load cuDNN"
-    return None
+    return no_cudnn
 
 
-def describe(has_cuda_device: bool) -> tuple[FlagInfo, ...]:
-    """All flags with torch's defaults, and why some have no effect here."""
+def describe(no_cudnn: str | None) -> tuple[FlagInfo, ...]:
+    """All flags with torch's defaults, and why some have no effect here.
+
+    Args:
+        no_cudnn: why cuDNN cannot be used; ``None`` where it can.
+    """
     return tuple(
         FlagInfo(
             name=flag.name,
@@ -94,7 +94,7 @@ def describe(has_cuda_device: bool) -> tuple[FlagInfo, ...]:
             device_types=("cpu",) if flag.backend == "mkldnn" else ("cuda",),
             fresh_process=flag.fresh_process,
             default=flag.get(),
-            unavailable=_unavailable(flag, has_cuda_device),
+            unavailable=_unavailable(flag, no_cudnn),
         )
         for flag in FLAGS
     )
@@ -111,8 +111,3 @@ def apply(settings: Mapping[str, bool]) -> None:
             raise ValueError(f"no flag {name!r}: one of {', '.join(BY_NAME)}")
     for name, value in settings.items():
         BY_NAME[name].set(value)
-
-
-def current() -> dict[str, bool]:
-    """The value of each flag now."""
-    return {flag.name: flag.get() for flag in FLAGS}

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import torch
-
 from workloads import comparison, flags, statistics, timing
 from workloads.comparison import ArmSample, Pair
-from workloads.execute import Prepared, prepared
+from workloads.execute import Prepared, outcome, prepared
 from workloads.protocol import Compare, Comparison
-from workloads.timing import Cancelled, Control
-from workloads.workload import ParameterError, Skip
+from workloads.timing import Control
 
-WARM_UP_S = 0.15
 BLOCKS_PER_ARM = 3
 """Of which the median counts: one block that was interrupted does not spoil its pair."""
 
@@ -22,10 +19,13 @@ BLOCKS_PER_ARM = 3
 def compare(request: Compare, control: Control, tell: Callable[[Comparison], None]) -> Comparison:
     """Compare, and tell what is known after each pair."""
     pairs: list[Pair] = []
+    warnings: tuple[str, ...] = ()
     parameters = dict(request.parameters)
 
     def so_far() -> Comparison:
-        return comparison.summarise(request, pairs, fresh_process=False, parameters=parameters)
+        return comparison.summarise(
+            request, pairs, fresh_process=False, parameters=parameters, warnings=warnings
+        )
 
     try:
         control.report("preparing")
@@ -33,20 +33,19 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
         with prepared(request.workload, request.device, request.parameters, base) as ready:
             parameters.update(ready.parameters)
             blocks = _Blocks(request, ready, control)
-            for index in range(comparison.pairs_wanted(request, False)):
-                pairs.append(blocks.pair(index))
+            wanted = comparison.pairs_wanted(request, False)
+            limit, began = comparison.BLOCKS_S[request.budget], time.monotonic()
+            while len(pairs) < wanted:
+                pairs.append(blocks.pair(len(pairs)))
                 tell(so_far())
                 control.report("measuring", len(pairs))
+                if len(pairs) >= 3 and time.monotonic() - began > limit:
+                    warnings = (f"ended at the time limit of {limit:g} s",)
+                    break
         return so_far()
-    except Skip as skip:
-        return replace(so_far(), status="skipped", reason=str(skip))
-    except Cancelled:
-        return replace(so_far(), status="cancelled", reason="cancelled; the pairs so far are kept")
-    except (ParameterError, ValueError) as error:
-        return replace(so_far(), status="failed", reason=str(error))
-    except (torch.OutOfMemoryError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        return replace(so_far(), status="failed", reason=reason)
+    except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
+        status, reason = outcome(error)
+        return replace(so_far(), status=status, reason=reason)
 
 
 class _Blocks:
@@ -55,9 +54,8 @@ class _Blocks:
     def __init__(self, request: Compare, ready: Prepared, control: Control) -> None:
         self._request = request
         self._ready = ready
+        self._control = control
         control.report("first call")
-        self._first = [self._first_call(index) for index in (0, 1)]
-        control.report("warm-up")
         seconds = max(self._warm(index) for index in (0, 1))
         self._settle = max(1, round(timing.BLOCK_S / max(seconds, 1e-9)))
         self._calls = max(1, self._settle // 2)
@@ -65,18 +63,12 @@ class _Blocks:
     def _switch(self, index: int) -> None:
         flags.apply({self._request.flag: self._request.settings[index]})
 
-    def _first_call(self, index: int) -> float:
-        self._switch(index)
-        return timing.first_call(self._ready.case.timed, self._ready.clock)
-
     def _warm(self, index: int) -> float:
+        """Seconds of a warm call with one of the settings."""
         self._switch(index)
         clock, call = self._ready.clock, self._ready.case.timed
-        spent, seconds = 0.0, 0.0
-        while spent < WARM_UP_S:
-            seconds = clock.block(call, 1).wall_s
-            spent += seconds
-        return seconds
+        first = timing.first_call(call, clock)
+        return timing.warm_up(call, clock, timing.PLANS["quick"], self._control, first)
 
     def pair(self, index: int) -> Pair:
         """Both settings once, each after a block that is not timed.
@@ -94,5 +86,5 @@ class _Blocks:
             seconds = statistics.median(
                 [b.device_s if by_device and b.device_s is not None else b.wall_s for b in blocks]
             )
-            samples[arm] = ArmSample(seconds / self._calls, self._first[arm])
+            samples[arm] = ArmSample(seconds / self._calls, None)
         return Pair(samples[0], samples[1])

@@ -15,6 +15,7 @@ from workloads.protocol import (
     Event,
     Figure,
     Finished,
+    Measured,
     Progress,
     Run,
     RunResult,
@@ -55,21 +56,27 @@ class RunJob:
         self.done = False
         self._request = request
         self._progress: Progress | None = None
+        self._measured: RunResult | None = None
 
     def next_task(self) -> Task:
         """The run itself."""
         return Task(self._request)
 
     def take(self, event: Event) -> Event | None:
-        """Pass everything on."""
+        """Pass everything on but what is kept for an early end."""
         if isinstance(event, Progress):
             self._progress = event
+        if isinstance(event, Measured):
+            self._measured = event.result
+            return None
         self.done = isinstance(event, Finished)
         return event
 
     def end(self, status: Status, reason: str) -> Event:
-        """The estimate so far is all that is left of a worker that had to be ended."""
+        """What was measured, or the estimate so far of a worker that had to be ended."""
         self.done = True
+        if self._measured is not None:
+            return Finished(replace(self._measured, status=status, reason=reason))
         figures = {}
         if self._progress is not None and self._progress.estimate_s is not None:
             about = f"of {self._progress.blocks} blocks, when it ended"
@@ -128,6 +135,7 @@ class ProcessesJob:
         self._parameters = dict(request.parameters)
         self._pairs: list[Pair] = []
         self._open: dict[int, ArmSample] = {}
+        self._warnings: list[str] = []
 
     def _arm(self) -> int:
         first, second = comparison.order(len(self._pairs))
@@ -158,6 +166,11 @@ class ProcessesJob:
         if result.status != "ok" or result.time is None:
             return self.end(result.status, result.reason or "no time was taken")
         self._parameters = result.parameters
+        for warning in result.warnings:
+            setting = "on" if result.flags.get(self._request.flag) else "off"
+            text = f"{setting}: {warning}"
+            if text not in self._warnings:
+                self._warnings.append(text)
         self._open[self._arm()] = ArmSample(result.time.median_s, result.time.first_call_s)
         if len(self._open) < 2:
             return None
@@ -173,5 +186,9 @@ class ProcessesJob:
 
     def _so_far(self) -> Comparison:
         return comparison.summarise(
-            self._request, self._pairs, fresh_process=True, parameters=self._parameters
+            self._request,
+            self._pairs,
+            fresh_process=True,
+            parameters=self._parameters,
+            warnings=tuple(self._warnings),
         )

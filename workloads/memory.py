@@ -17,11 +17,14 @@ _CLEAR_REFS = Path("/proc/self/clear_refs")
 
 
 def torch_memory(device: torch.device) -> TorchMemory | None:
-    """The caching allocator's figures of a CUDA device; ``None`` before it was used here."""
+    """The caching allocator's figures of a CUDA device; ``None`` where it has held nothing.
+
+    Asking the driver for its free memory would make a context on a device that has none.
+    """
     if device.type != "cuda" or not torch.cuda.is_initialized():
         return None
     stats = torch.cuda.memory_stats(device)
-    if not stats:
+    if not stats or stats["segment.all.allocated"] == 0:
         return None
     free, total = torch.cuda.mem_get_info(device)
     return TorchMemory(

@@ -6,6 +6,7 @@ fork that is ready in milliseconds. Elsewhere each one starts Python anew.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -31,11 +32,16 @@ class Child:
 
     pid: int
     channel: Channel
-    ending: str | None = None
-    """Why we asked it to end; ``None`` while it should live."""
+    reaped: bool = False
+    """Its pid may be somebody else's by now."""
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to it and to what it started."""
+        if self.reaped:
+            # What it started may live on in its group, whose number is not given anew till then.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+            return
         for send in (os.killpg, os.kill):
             try:
                 send(self.pid, number)
@@ -47,13 +53,17 @@ class Child:
 
     def reap(self, patience: float) -> int | None:
         """The wait status, or ``None`` if it has not ended within ``patience`` seconds."""
+        if self.reaped:
+            return 0
         deadline = time.monotonic() + patience
         while True:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
+                self.reaped = True
                 return 0
             if pid:
+                self.reaped = True
                 return status
             if time.monotonic() > deadline:
                 return None
@@ -113,7 +123,8 @@ class Nursery:
         child = self._start("probe", target)
         line, deadline = b"", time.monotonic() + PROBE_S
         while not line.endswith(b"\n") and time.monotonic() < deadline:
-            ready, _, _ = select.select([child.channel.reading], [], [], 1.0)
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([child.channel.reading], [], [], left)
             if ready:
                 chunk = os.read(child.channel.reading, 65_536)
                 if not chunk:
@@ -151,23 +162,28 @@ class Nursery:
         inherited: tuple[int, ...],
     ) -> int:
         parent = os.getpid()
+        # A signal between the fork and its own handling would run the parent's handler in it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
         if pid:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             return pid
         status = 1
         try:
             for descriptor in inherited:
                 os.close(descriptor)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             process.die_with_parent(parent, signal.SIGKILL)
             if self._hide_cuda:
                 os.environ["CUDA_VISIBLE_DEVICES"] = ""
             target(reading, writing)
             status = 0
         except BaseException:  # noqa: BLE001 (a fork must never return into its parent's code)
-            traceback.print_exc()
+            with contextlib.suppress(OSError):
+                traceback.print_exc()
+                sys.stderr.flush()
         finally:
-            sys.stderr.flush()
             os._exit(status)
 
     def _spawn(self, mode: str, reading: int, writing: int) -> int:

@@ -26,41 +26,54 @@ class Place:
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
         self._generator = torch.Generator().manual_seed(SEED)
+        self._on_device: torch.Generator | None = None
 
     @property
     def type(self) -> str:
         """The device's type: cpu, cuda or mps."""
         return self.device.type
 
-    def randn(self, *shape: int, dtype: str = "float32", pinned: bool = False) -> torch.Tensor:
-        """Normally distributed data on the device: constant data would run faster than real data.
+    def randn(self, *shape: int, dtype: str = "float32") -> torch.Tensor:
+        """Normally distributed data, made on the device: constant data would run too fast.
 
         Args:
             shape: of the tensor.
             dtype: one of :data:`DTYPES`.
-            pinned: leave it in page-locked host memory instead.
+
+        Raises:
+            Skip: the device has no such numbers.
         """
-        data = torch.randn(*shape, generator=self._generator).to(DTYPES[dtype])
-        return data.pin_memory() if pinned else data.to(self.device)
+        if self.type == "mps" and dtype == "float64":
+            raise Skip("MPS has no float64")
+        if self.type == "cpu":
+            return self.host_randn(*shape).to(DTYPES[dtype])
+        return torch.randn(
+            *shape, generator=self._device_generator(), device=self.device, dtype=DTYPES[dtype]
+        )
+
+    def _device_generator(self) -> torch.Generator:
+        if self._on_device is None:
+            self._on_device = torch.Generator(self.device).manual_seed(SEED)
+        return self._on_device
 
     def host_randn(self, *shape: int) -> torch.Tensor:
         """The same in pageable host memory, float32."""
         return torch.randn(*shape, generator=self._generator)
 
-    def require(self, size: int, what: str) -> None:
+    def require(self, size: int, what: str, *, host: int = 0) -> None:
         """See that there is room before anything is allocated.
 
         Args:
-            size: bytes.
+            size: bytes on the device.
             what: that needs them, for the message.
+            host: bytes of host memory beside them.
 
         Raises:
             Skip: there is not.
         """
-        free = self.free_memory()
-        if free is not None and size > free:
-            need, have = f"{size / 2**30:.1f} GiB", f"{free / 2**30:.1f} GiB"
-            raise Skip(f"{what} needs {need}, {have} are free on {self.device}")
+        _require(size, self.free_memory(), what, str(self.device))
+        if self.type != "cpu":
+            _require(host, _host_available(), what, "the host")
 
     def free_memory(self) -> int | None:
         """Bytes that can be allocated, the allocator's cache counted in; ``None`` if unknown."""
@@ -75,7 +88,51 @@ class Place:
         return _host_available()
 
 
+def precision(on: Place, dtype: str, allow_tf32: bool) -> str:
+    """The precision of multiplications: TF32 for float32 where the GPU has it and it is allowed.
+
+    Args:
+        on: where they are done.
+        dtype: of the numbers.
+        allow_tf32: what torch's flag for the operation says.
+    """
+    if dtype != "float32" or on.type != "cuda" or not allow_tf32:
+        return dtype
+    # The libraries below torch obey this one above torch's flags.
+    forbidden = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
+    capable = torch.cuda.get_device_capability(on.device)[0] >= 8
+    return "tf32" if capable and not forbidden else dtype
+
+
+def _require(size: int, free: int | None, what: str, where: str) -> None:
+    if free is not None and size > free:
+        need, have = f"{size / 2**30:.1f} GiB", f"{free / 2**30:.1f} GiB"
+        raise Skip(f"{what} needs {need}, {have} are free on {where}")
+
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
 def _host_available() -> int | None:
+    """What the host has available, or the container where that is less; bytes."""
+    known = [room for room in (_host_room(), _cgroup_room()) if room is not None]
+    return min(known, default=None)
+
+
+def _cgroup_room() -> int | None:
+    """Up to the limit of cgroup v2, the file cache counted as room; ``None`` without a limit."""
+    try:
+        limit = (_CGROUP / "memory.max").read_text().strip()
+        used = int((_CGROUP / "memory.current").read_text())
+        stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return None
+    if limit == "max":
+        return None
+    return int(limit) - used + int(stat.get("inactive_file", 0))
+
+
+def _host_room() -> int | None:
     """MemAvailable on Linux, free pages elsewhere; bytes."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")

@@ -127,6 +127,8 @@ class Timing:
     blocks: int
     calls: int
     first_call_s: float
+    first_call_cold: bool
+    """The workload had not run in this process before: the first call loads and searches."""
     stopped_by: str
     clock: Literal["device", "wall"]
     wall_median_s: float
@@ -136,6 +138,9 @@ class Timing:
     faults_per_call: float | None
     """Minor page faults of this process per timed call; on the CPU they can be most of the time."""
     block_times_s: tuple[float, ...]
+    measured_from: float
+    """Unix time of the first block, so that samples of the device can be laid beside it."""
+    measured_to: float
 
 
 @fact
@@ -179,7 +184,8 @@ class Check:
     """The result held against a reference."""
 
     passed: bool
-    error: float
+    error: float | None
+    """``None`` for a result that is not a number, which does not pass."""
     tolerance: float
     against: str
 
@@ -288,11 +294,6 @@ class ResetPeaks:
     device: str
 
 
-@fact
-class Shutdown:
-    pass
-
-
 # ---- events: runner to front end ---------------------------------------------------------------
 
 
@@ -353,8 +354,17 @@ class Progress:
 
 
 @fact
+class Measured:
+    """A run's time is taken; what is still to come are its check and its figures."""
+
+    result: RunResult
+
+
+@fact
 class Finished:
     result: RunResult
+    worker_usable: bool = True
+    """``False`` where a device error has left the process with nothing to run on."""
 
 
 @fact
@@ -363,6 +373,7 @@ class Compared:
 
     comparison: Comparison
     done: bool
+    worker_usable: bool = True
 
 
 @fact
@@ -420,8 +431,8 @@ class Rejected:
     status: Status = "failed"
 
 
-Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, Shutdown]
-REQUESTS = (Run, Compare, Cancel, EmptyCache, ResetPeaks, Shutdown)
+Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks]
+REQUESTS = (Run, Compare, Cancel, EmptyCache, ResetPeaks)
 
 Event = Union[
     Hello,
@@ -430,6 +441,7 @@ Event = Union[
     WorkerStarted,
     WorkerEnded,
     Progress,
+    Measured,
     Finished,
     Compared,
     TorchMemory,
@@ -445,6 +457,7 @@ EVENTS = (
     WorkerStarted,
     WorkerEnded,
     Progress,
+    Measured,
     Finished,
     Compared,
     TorchMemory,

@@ -19,7 +19,7 @@ from collections import deque
 from types import FrameType
 
 from workloads import catalog, process, wire, workload
-from workloads.jobs import BlocksJob, Job, ProcessesJob, RunJob
+from workloads.jobs import BlocksJob, Job, ProcessesJob, RunJob, Task
 from workloads.malloc import keep_freed_memory
 from workloads.nursery import CAN_FORK, Child, Nursery
 from workloads.process import Channel
@@ -29,6 +29,7 @@ from workloads.protocol import (
     VERSION,
     Cancel,
     Compare,
+    Compared,
     EmptyCache,
     Environment,
     Event,
@@ -36,12 +37,12 @@ from workloads.protocol import (
     Heartbeat,
     Hello,
     HostHeap,
+    Measured,
     Progress,
     Ready,
     Rejected,
     ResetPeaks,
     Run,
-    Shutdown,
     Status,
     TorchMemory,
     Unusable,
@@ -53,6 +54,10 @@ HEARTBEAT_S = 1.0
 ASK_S = 0.6
 """A worker that was asked to stop has this long before it is ended."""
 TERM_S = 0.3
+REAP_S = 0.02
+"""Between two looks at a worker that is dying while a task waits for its memory."""
+DIE_S = 10.0
+"""A task that needs a fresh process waits at most so long for the one before to be gone."""
 BACKLOG = 1000
 """Lines that wait for a front end that does not read; beyond it, samples are dropped."""
 
@@ -79,6 +84,7 @@ class Output:
     def send(self, event: Event) -> None:
         """Queue an event and write what can be written."""
         if len(self._lines) > BACKLOG and isinstance(event, _DROPPABLE):
+            # Those that wait are as good to someone who does not read; newer ones will come.
             return
         self._lines.append(wire.encode(event))
         self.flush()
@@ -107,6 +113,11 @@ class Runner:
         self._jobs: deque[Job] = deque()
         self._current: Job | None = None
         self._worker: Child | None = None
+        self._dying: list[Child] = []
+        """Killed, and not ended yet: releasing the memory of a GPU takes a while."""
+        self._task: Task | None = None
+        """Waits for the dying to give back what they hold."""
+        self._task_by = 0.0
         self._worker_flags: dict[str, bool] = {}
         self._ladder: list[tuple[float, signal.Signals]] = []
         self._cancelling = False
@@ -118,24 +129,29 @@ class Runner:
         while True:
             self._start_next()
             self._wait()
-            if self._requests.ended or not self._take_requests():
+            if self._requests.ended:
                 break
+            self._take_requests()
             self._take_events()
             self._climb_ladder()
+            self._reap()
             self._heartbeat()
 
     def close(self) -> None:
         """End the worker and what it started."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self._worker is not None:
-            self._worker.signal(signal.SIGKILL)
-            self._worker.reap(1.0)
+            self._let_die()
+        for child in self._dying:
+            child.reap(1.0)
 
     # ---- waiting ----
 
     def _wait(self) -> None:
         now = time.monotonic()
         deadlines = [self._beat + HEARTBEAT_S, *(at for at, _ in self._ladder[:1])]
+        if self._task is not None:
+            deadlines.append(now + REAP_S)
         with selectors.DefaultSelector() as selector:
             selector.register(self._requests.reading, selectors.EVENT_READ)
             if self._worker is not None:
@@ -153,10 +169,8 @@ class Runner:
 
     # ---- requests ----
 
-    def _take_requests(self) -> bool:
+    def _take_requests(self) -> None:
         for message in self._requests.receive(0.0):
-            if isinstance(message, Shutdown):
-                return False
             if isinstance(message, Run):
                 self._jobs.append(RunJob(message))
             elif isinstance(message, Compare):
@@ -165,7 +179,6 @@ class Runner:
                 self._cancel(message.id)
             elif isinstance(message, (EmptyCache, ResetPeaks)):
                 self._pass_on(message)
-        return True
 
     def _queue_comparison(self, request: Compare) -> None:
         assert self._environment is not None
@@ -193,7 +206,11 @@ class Runner:
             self._output.send(job.end("cancelled", "cancelled before it began"))
         if self._current is None or job_id not in ("", self._current.id):
             return
-        if self._worker is None or self._cancelling:
+        if self._cancelling:
+            return
+        if self._worker is None:
+            # It waits for an earlier process to be gone.
+            self._output.send(self._current.end("cancelled", "cancelled before it began"))
             return
         self._cancelling = True
         self._tell_worker(Cancel(job_id))
@@ -224,15 +241,22 @@ class Runner:
         if self._current is not None and self._current.done:
             self._current = None
             self._ladder, self._cancelling = [], False
+            self._task = None
         if self._current is None and self._jobs:
             self._current = self._jobs.popleft()
-            self._give_task()
+            self._take_task()
+        if self._task is not None and (not self._dying or time.monotonic() > self._task_by):
+            self._give_task(self._task)
+            self._task = None
 
-    def _give_task(self) -> None:
+    def _take_task(self) -> None:
         assert self._current is not None
-        task = self._current.next_task()
-        if self._worker is not None and (task.fresh or self._needs_fresh(task.request.flags)):
+        self._task, self._task_by = self._current.next_task(), time.monotonic() + DIE_S
+        flags = self._task.request.flags
+        if self._worker is not None and (self._task.fresh or self._needs_fresh(flags)):
             self._end_worker("another setting needs a fresh process")
+
+    def _give_task(self, task: Task) -> None:
         if self._worker is None:
             self._worker = self._nursery.worker()
             self._worker_flags = {}
@@ -244,25 +268,34 @@ class Runner:
         assert self._environment is not None
         return any(
             flag.fresh_process
-            and self._worker_flags.get(flag.name, flag.default)
-            != wanted.get(flag.name, flag.default)
+            and flag.name in wanted
+            and self._worker_flags.get(flag.name, flag.default) != wanted[flag.name]
             for flag in self._environment.flags
         )
 
     def _end_worker(self, reason: str) -> None:
+        pid = self._let_die()
+        self._output.send(WorkerEnded(pid, reason, expected=True))
+
+    def _let_die(self) -> int:
+        """Kill the worker and what it started, and reap it when it is gone; its pid."""
         assert self._worker is not None
         worker, self._worker = self._worker, None
         worker.signal(signal.SIGKILL)
-        worker.reap(1.0)
         worker.close()
-        self._output.send(WorkerEnded(worker.pid, reason, expected=True))
+        self._dying.append(worker)
+        return worker.pid
+
+    def _reap(self) -> None:
+        self._dying = [child for child in self._dying if child.reap(0.0) is None]
 
     def _take_events(self) -> None:
         if self._worker is None:
             return
-        for event in self._worker.channel.receive(0.0):
+        channel = self._worker.channel
+        for event in channel.receive(0.0):
             self._take_event(event)
-        if self._worker.channel.ended:
+        if self._worker is not None and channel.ended:
             self._bury_worker()
 
     def _take_event(self, event: object) -> None:
@@ -271,16 +304,20 @@ class Runner:
         job = self._current
         if job is not None:
             told = job.take(event)
-        if told is not None:
+        if told is not None and not isinstance(told, Measured):
             self._output.send(told)
+        if isinstance(event, (Finished, Compared)) and not event.worker_usable:
+            self._end_worker("a device error has left it unusable; the next run gets a new one")
         if job is not None and not job.done and isinstance(event, Finished):
-            self._give_task()
+            if self._cancelling:
+                self._output.send(job.end("cancelled", "cancelled between two processes"))
+            else:
+                self._take_task()
 
     def _bury_worker(self) -> None:
         assert self._worker is not None
-        worker, self._worker = self._worker, None
-        status = worker.reap(1.0)
-        worker.close()
+        status = self._worker.reap(0.3)
+        worker_pid = self._let_die()
         words = "it does not end" if status is None else process.exit_in_words(status)
         cancelled = self._cancelling
         running = self._current is not None and not self._current.done
@@ -294,13 +331,19 @@ class Runner:
             status_text: Status = "cancelled" if cancelled else "failed"
             text = "cancelled; its process had to be ended" if cancelled else reason
             self._output.send(self._current.end(status_text, text))
-        self._output.send(WorkerEnded(worker.pid, reason, expected=cancelled or status == 0))
+        self._output.send(WorkerEnded(worker_pid, reason, expected=cancelled or status == 0))
 
     def _climb_ladder(self) -> None:
         while self._ladder and time.monotonic() >= self._ladder[0][0]:
             _, number = self._ladder.pop(0)
-            if self._worker is not None:
+            if self._worker is not None and number == signal.SIGTERM:
                 self._worker.signal(number)
+            elif self._worker is not None:
+                # Not waited for: a driver can take seconds to let go of a process.
+                self._end_worker("ended to cancel the run; the next one gets a new process")
+                if self._current is not None and not self._current.done:
+                    text = "cancelled; its process had to be ended"
+                    self._output.send(self._current.end("cancelled", text))
 
 
 def serve(reading: int, writing: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import math
 import resource
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -22,6 +23,8 @@ from workloads.protocol import Budget, Phase, Timing
 
 BLOCK_S = 0.03
 """A block lasts about this long: the clock's own error is then far below the noise."""
+SHORTEST_SINGLE_S = 50e-6
+"""A pair of events around a single shorter call reads the gaps between launches."""
 NOISE_WINDOW = 32
 NOISE_STABLE = 0.05
 P95_CALLS = 20
@@ -121,7 +124,7 @@ def why_stop(blocks: Blocks, measured_s: float, plan: Plan) -> str | None:
     return None
 
 
-def _warm_up(
+def warm_up(
     call: Callable[[], object], clock: Clock, plan: Plan, control: Control, first_s: float
 ) -> float:
     """Call until warm; the seconds that a warm call takes by the wall clock."""
@@ -172,10 +175,10 @@ def measure(
     """
     control.report("first call")
     first_s = first_call(call, clock)
-    call_s = _warm_up(call, clock, plan, control, first_s)
+    call_s = warm_up(call, clock, plan, control, first_s)
     blocks = Blocks(max(1, round(BLOCK_S / max(call_s, 1e-9))))
     measured_s, stopped_by, cancelled = 0.0, None, False
-    faults, began = _faults(), perf_counter()
+    faults, began, measured_from = _faults(), perf_counter(), time.time()
     while stopped_by is None:
         block = clock.block(call, blocks.calls_per_block)
         blocks.add(block, counts)
@@ -192,9 +195,15 @@ def measure(
         except Cancelled:
             stopped_by, cancelled = "cancelled", True
     calls = blocks.calls_per_block * len(blocks.ordered)
-    faults = _faults() - faults
-    apart = [] if cancelled else _one_by_one(call, clock, counts, plan, call_s)
-    return _timing(blocks, first_s, faults / calls, stopped_by, apart, counts), cancelled
+    faults, measured_to = _faults() - faults, time.time()
+    apart: list[float] = []
+    if not cancelled:
+        try:
+            apart = _one_by_one(call, clock, counts, plan, call_s, control)
+        except Cancelled:
+            cancelled = True
+    span = (measured_from, measured_to)
+    return _timing(blocks, first_s, faults / calls, stopped_by, apart, counts, span), cancelled
 
 
 def _one_by_one(
@@ -203,12 +212,22 @@ def _one_by_one(
     counts: Literal["device", "wall"],
     plan: Plan,
     call_s: float,
+    control: Control,
 ) -> list[float]:
-    """Single calls, ascending, for the percentiles; no more than a tenth of the time limit."""
+    """Single calls, ascending, for the percentiles; no more than a tenth of the time limit.
+
+    None where they would be too few, or on a device so short that they would time the launch.
+    """
     calls = min(plan.calls_apart, int(plan.max_s / 10 / max(call_s, 1e-9)))
     singles = Blocks(1)
+    if calls < P95_CALLS:
+        return []
     for _ in range(calls):
-        singles.add(clock.block(call, 1), counts)
+        block = clock.block(call, 1)
+        if block.device_s is not None and block.device_s < SHORTEST_SINGLE_S:
+            return []
+        singles.add(block, counts)
+        control.report("measuring", estimate_s=call_s)
     return singles.ordered
 
 
@@ -219,6 +238,7 @@ def _timing(
     stopped_by: str,
     apart: list[float],
     counts: Literal["device", "wall"],
+    span: tuple[float, float],
 ) -> Timing:
     ordered = blocks.ordered
     has_device = bool(blocks.device)
@@ -232,6 +252,7 @@ def _timing(
         blocks=len(ordered),
         calls=blocks.calls_per_block * len(ordered),
         first_call_s=first_s,
+        first_call_cold=True,
         stopped_by=stopped_by,
         clock="device" if has_device and counts == "device" else "wall",
         wall_median_s=statistics.median(blocks.wall),
@@ -239,6 +260,8 @@ def _timing(
         enqueue_s=statistics.median(blocks.enqueue) if has_device else None,
         faults_per_call=faults_per_call,
         block_times_s=tuple(blocks.in_order),
+        measured_from=span[0],
+        measured_to=span[1],
     )
 
 

@@ -6,13 +6,15 @@ cancel; while nothing runs it waits.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 import time
 
 import torch
 
-from workloads import catalog, execute, interleave, memory
+from workloads import catalog, execute, interleave, memory, wire
 from workloads.process import Channel
 from workloads.protocol import (
     REQUESTS,
@@ -23,12 +25,13 @@ from workloads.protocol import (
     Emptied,
     EmptyCache,
     Finished,
+    Measured,
     Phase,
     Progress,
     Rejected,
     ResetPeaks,
     Run,
-    Shutdown,
+    RunResult,
 )
 from workloads.timing import Cancelled, Control
 
@@ -86,18 +89,17 @@ class Worker:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._waiting: list[object] = []
-        self._used: set[str] = set()
-        """CUDA devices that this process has reserved memory on."""
+        self._ran: set[str] = set()
+        """Workloads that this process has run, on whichever device."""
 
     def work(self) -> None:
         """Serve requests, one after the other."""
         self.tell_memory()
         while True:
             message = self._next()
-            if message is None or isinstance(message, Shutdown):
+            if message is None:
                 return
-            if not self._serve(message):
-                return
+            self._serve(message)
 
     def _next(self) -> object | None:
         while not self._waiting:
@@ -106,25 +108,39 @@ class Worker:
             self._waiting += self.channel.receive(None)
         return self._waiting.pop(0)
 
-    def _serve(self, message: object) -> bool:
-        """Do one request; ``False`` when this process is of no more use."""
-        usable = True
+    def _serve(self, message: object) -> None:
+        # A Cancel that comes when nothing runs is late, and means nothing.
         if isinstance(message, Run):
-            result = execute.run(message, Reporter(self, message))
-            self.tell_memory()
-            self.channel.send(Finished(result))
-            usable = not execute.is_device_lost(result)
+            self._run(message)
         elif isinstance(message, Compare):
             comparison = interleave.compare(message, Reporter(self, message), self._tell_pair)
-            self.tell_memory()
-            self.channel.send(Compared(comparison, done=True))
+            usable = not execute.is_device_lost(comparison.reason)
+            self.channel.send(Compared(comparison, done=True, worker_usable=usable))
+            self._settle()
         elif isinstance(message, EmptyCache):
             self._empty_cache(message)
         elif isinstance(message, ResetPeaks):
             memory.reset_peaks(torch.device(message.device))
             self.tell_memory()
-        # A Cancel that comes when nothing runs is late, and means nothing.
-        return usable
+
+    def _run(self, message: Run) -> None:
+        key = f"{message.workload} {message.device}"
+        cold = key not in self._ran
+        self._ran.add(key)
+
+        def tell(result: RunResult) -> None:
+            self.channel.send(Measured(result))
+
+        result = execute.run(message, Reporter(self, message), tell, cold=cold)
+        # The result goes first: after a device error nothing that asks the device returns.
+        usable = not execute.is_device_lost(result.reason)
+        self.channel.send(Finished(tellable(result), usable))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Let go of what the request held, and say what is held now."""
+        gc.collect()
+        self.tell_memory()
 
     def _tell_pair(self, comparison: Comparison) -> None:
         self.channel.send(Compared(comparison, done=False))
@@ -149,15 +165,34 @@ class Worker:
     def tell_memory(self) -> None:
         """Send the allocator's figures of each CUDA device that was used, and the heap's."""
         self.channel.send(memory.host_heap())
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            for index in range(torch.cuda.device_count()):
+        if not torch.cuda.is_initialized():
+            return
+        for index in range(torch.cuda.device_count()):
+            try:
                 figures = memory.torch_memory(torch.device("cuda", index))
-                if figures is None:
-                    continue
-                if figures.reserved_peak > 0:
-                    self._used.add(figures.device)
-                if figures.device in self._used:
-                    self.channel.send(figures)
+            except RuntimeError as error:
+                # A device error stays until the process ends; the run's result has told of it.
+                sys.stderr.write(f"memory of cuda:{index} cannot be read: {error}\n")
+                return
+            if figures is not None:
+                self.channel.send(figures)
+
+
+def tellable(result: RunResult) -> RunResult:
+    """The result, or where it holds what cannot travel, a failure that says which part."""
+    try:
+        wire.decode(wire.encode(Finished(result)), (Finished,))
+    except wire.WireError as error:
+        return RunResult(
+            id=result.id,
+            workload=result.workload,
+            device=result.device,
+            parameters=result.parameters,
+            flags=result.flags,
+            status="failed",
+            reason=f"the result holds what is no number: {error}",
+        )
+    return result
 
 
 def work(reading: int, writing: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).parents[2])
 
 from workloads.__main__ import main  # noqa: E402 (once the path is right)
+from workloads.protocol import Check  # noqa: E402
 from workloads.workload import Case, workload  # noqa: E402
 
 
@@ -73,6 +74,57 @@ _declare("garbage", _garbage)
 _declare("floods_stderr", _flood_stderr)
 _declare("leaves_a_child", _leave_a_child)
 _declare("exits", lambda: os._exit(3))
+
+
+@workload(group="misbehaving", title="loses the device", about="a.", look_for="l.")
+def loses_the_device(_on: object) -> Case:
+    """Fail as torch does after a device-side assert; the process cannot go on."""
+
+    def timed() -> object:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    return Case(timed)
+
+
+@workload(group="misbehaving", title="not a number", about="a.", look_for="l.")
+def not_a_number(_on: object) -> Case:
+    """A result that a check finds to be no number."""
+
+    def timed() -> object:
+        return None
+
+    def check() -> Check:
+        return Check(False, float("nan"), 1e-4, "[/x]")
+
+    return Case(timed, clock="wall", check=check)
+
+
+@workload(group="misbehaving", title="a check that fails", about="a.", look_for="l.")
+def check_raises(_on: object) -> Case:
+    """An exception after the time was taken."""
+
+    def timed() -> object:
+        return None
+
+    def check() -> Check:
+        raise MemoryError
+
+    return Case(timed, clock="wall", check=check)
+
+
+@workload(group="misbehaving", title="a check that takes long", about="a.", look_for="l.")
+def check_takes_long(_on: object) -> Case:
+    """A cancel comes while the result is checked."""
+
+    def timed() -> object:
+        return None
+
+    def check() -> Check:
+        ctypes.PyDLL(None).sleep(600)
+        return Check(True, 0.0, 1e-4, "nothing")
+
+    return Case(timed, clock="wall", check=check)
+
 
 if __name__ == "__main__":
     sys.exit(main())

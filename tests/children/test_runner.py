@@ -218,6 +218,58 @@ def test_what_a_workload_writes_does_not_touch_the_protocol(
     assert misbehaving.run(workload).status == "ok"
 
 
+def test_after_a_device_error_the_next_queued_run_gets_a_new_process(misbehaving: Driver) -> None:
+    misbehaving.start_run("loses_the_device", "first")
+    misbehaving.start_run("conv2d", "second")
+    results = [misbehaving.until(protocol.Finished).result for _ in range(2)]
+    assert [result.status for result in results] == ["failed", "ok"]
+    assert "device-side assert" in (results[0].reason or "")
+
+
+def test_a_comparison_survives_any_exception_of_its_workload(misbehaving: Driver) -> None:
+    comparison = misbehaving.compare("raises", "mkldnn.enabled", (True, False))
+    assert comparison.status == "failed"
+    assert "aten::conv[NHWC] [/x] went wrong" in (comparison.reason or "")
+    assert misbehaving.run("conv2d").status == "ok"
+
+
+def test_a_result_that_is_not_a_number_fails_and_ends_the_run(misbehaving: Driver) -> None:
+    result = misbehaving.run("not_a_number")
+    assert result.status == "failed"
+    assert result.reason
+
+
+def test_an_exception_after_the_time_was_taken_keeps_the_time(misbehaving: Driver) -> None:
+    result = misbehaving.run("check_raises")
+    assert result.status == "failed"
+    assert (result.reason or "").startswith("after timing: out of memory")
+    assert result.time is not None
+
+
+def test_a_cancel_while_the_result_is_checked_keeps_the_time(misbehaving: Driver) -> None:
+    misbehaving.start_run("check_takes_long")
+    misbehaving.until(protocol.Progress, lambda event: event.phase == "checking")
+    result = _cancel(misbehaving)
+    assert result.status == "cancelled"
+    assert result.time is not None
+
+
+def test_the_peak_of_a_run_does_not_hold_what_ran_before(runner: Driver) -> None:
+    small = runner.run("matmul", n=256).memory.process_peak
+    assert small is not None
+    assert (runner.run("matmul", n=4096).memory.process_peak or 0) > small + 100 * 2**20
+    again = runner.run("matmul", n=256).memory.process_peak
+    assert again is not None
+    assert again < small + 60 * 2**20
+
+
+def test_the_first_call_says_whether_it_was_the_first_of_its_process(runner: Driver) -> None:
+    os.kill(runner.worker_pid(), signal.SIGKILL)
+    runner.until(protocol.WorkerEnded)
+    times = [runner.run("conv2d").time for _ in range(2)]
+    assert [time.first_call_cold for time in times if time is not None] == [True, False]
+
+
 def test_a_call_that_holds_the_gil_is_cancelled_all_the_same(misbehaving: Driver) -> None:
     misbehaving.start_run("holds_the_gil")
     misbehaving.until(protocol.Progress, lambda event: event.phase == "first call")

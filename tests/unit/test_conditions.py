@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from tests.screens.helpers import gpu, sample
 from tui.conditions import TOO_SHORT, during
-from tui.devices.messages import Clocks, Device, Sample
+from tui.devices.messages import Clocks, Device, GpuProcess, Sample
 
 
 def _at(moment: float, device: Device) -> Sample:
-    return replace(sample(device), at=moment)
+    return replace(sample(replace(device, read_at=moment)), at=moment)
 
 
 def _device(clock: int, *throttle: str) -> Device:
@@ -19,30 +19,46 @@ def _device(clock: int, *throttle: str) -> Device:
 
 def test_samples_before_and_after_the_run_do_not_count() -> None:
     samples = [_at(0.0, _device(345)), _at(1.0, _device(1980)), _at(2.0, _device(345))]
-    found = during(samples, gpu(0).id, None, 0.5, 1.5)
+    found = during(samples, gpu(0).id, None, (0, 9), (0.5, 1.5))
     assert (found.samples, found.sm_clock_mhz_min) == (1, 1980)
 
 
 def test_a_run_without_a_sample_says_why_it_knows_nothing() -> None:
-    found = during([_at(0.0, _device(345))], gpu(0).id, None, 0.5, 0.6)
+    found = during([_at(0.0, _device(345))], gpu(0).id, None, (0, 9), (0.5, 0.6))
     assert found.sm_clock_mhz_min is None
     assert found.unavailable["sm_clock_mhz_min"] == TOO_SHORT
 
 
 def test_heat_marks_the_run_and_a_power_cap_does_not() -> None:
-    capped = during([_at(1.0, _device(1500, "sw_power_cap"))], gpu(0).id, None, 0, 2)
+    capped = during([_at(1.0, _device(1500, "sw_power_cap"))], gpu(0).id, None, (0, 9), (0, 2))
     assert capped.throttle == ("sw_power_cap",)
     assert capped.warnings == ()
     samples = [_at(1.0, _device(1500, "sw_power_cap")), _at(1.5, _device(900, "hw_slowdown"))]
-    hot = during(samples, gpu(0).id, None, 0, 2)
+    hot = during(samples, gpu(0).id, None, (0, 9), (0, 2))
     assert hot.throttle == ("hw_slowdown", "sw_power_cap")
     assert hot.warnings == ("throttled: hw_slowdown",)
 
 
 def test_other_devices_do_not_count() -> None:
-    assert during([_at(1.0, gpu(1))], gpu(0).id, None, 0, 2).samples == 0
+    assert during([_at(1.0, gpu(1))], gpu(0).id, None, (0, 9), (0, 2)).samples == 0
 
 
 def test_a_lost_device_has_no_conditions() -> None:
     lost = replace(gpu(0), lost="GPU is lost")
-    assert during([_at(1.0, lost)], gpu(0).id, None, 0, 2).samples == 0
+    assert during([_at(1.0, lost)], gpu(0).id, None, (0, 9), (0, 2)).samples == 0
+
+
+def test_the_memory_of_the_process_counts_over_the_whole_run() -> None:
+    ours = GpuProcess(77, "u", "python", 5 * 2**30, "compute", started_at=1.0)
+    busy = replace(_device(1980), processes=(ours,))
+    found = during([_at(0.2, busy), _at(1.0, _device(1980))], gpu(0).id, 77, (0, 9), (0.5, 1.5))
+    assert found.process_peak == 5 * 2**30
+    assert found.samples == 1
+
+
+def test_a_process_that_cannot_be_known_for_ours_does_not_count() -> None:
+    somebody = GpuProcess(77, None, None, 5 * 2**30, "compute", started_at=None)
+    busy = replace(_device(1980), processes=(somebody,))
+    found = during([_at(1.0, busy)], gpu(0).id, 77, (0, 9), (0, 2))
+    assert found.process_peak is None
+    assert found.unavailable["process_peak"]

@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from workloads import comparison
+from tests.screens.results import timing
+from workloads import comparison, protocol
 from workloads.comparison import ArmSample, Pair
 from workloads.jobs import ProcessesJob, RunJob
 from workloads.protocol import (
     Compare,
     Compared,
     Finished,
+    Measured,
     Progress,
     Run,
     RunResult,
     Status,
-    Timing,
 )
 
 REQUEST = Compare(
@@ -25,11 +26,8 @@ REQUEST = Compare(
 )
 
 
-def _timing(median: float, first: float) -> Timing:
-    return Timing(
-        median, median, median, median, None, None, 6, 6, first, "", "device", median, median,
-        median / 10, 0.0, (median,),
-    )  # fmt: skip
+def _timing(median: float, first: float) -> protocol.Timing:
+    return replace(timing(median), first_call_s=first)
 
 
 def _finished(median: float, first: float, status: Status = "ok") -> Finished:
@@ -110,12 +108,50 @@ def test_without_a_pair_there_is_no_ratio_and_the_reason_is_given() -> None:
     assert found.unavailable == {
         "ratio": "no pair was measured",
         "ci95": "no pair was measured",
-        "break_even_calls": "no pair was measured",
+        "break_even_calls": "no setting was shown to be faster",
     }
 
 
-def test_a_setting_that_is_not_faster_has_no_break_even_and_says_why() -> None:
-    pairs = [Pair(ArmSample(1e-3, 0.1), ArmSample(2e-3, 0.5))] * 3
+@pytest.mark.parametrize("swapped", [False, True], ids=["off to on", "on to off"])
+def test_the_faster_setting_pays_for_its_first_call_whichever_comes_first(swapped: bool) -> None:
+    slow, fast = ArmSample(2e-3, 0.102), ArmSample(1e-3, 0.501)
+    pairs = [Pair(fast, slow) if swapped else Pair(slow, fast)] * 3
     found = comparison.summarise(REQUEST, pairs, fresh_process=True, parameters={})
+    assert found.verdict == ("slower" if swapped else "faster")
+    assert found.break_even_calls == pytest.approx(400)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "says"),
+    [
+        (ArmSample(1e-3, 0.1), ArmSample(1e-3, 0.5), "no setting was shown to be faster"),
+        (ArmSample(2e-3, 0.5), ArmSample(1e-3, 0.1), "costs no more at first"),
+    ],
+)
+def test_without_a_price_there_is_no_break_even_and_the_reason_is_given(
+    a: ArmSample, b: ArmSample, says: str
+) -> None:
+    found = comparison.summarise(REQUEST, [Pair(a, b)] * 3, fresh_process=True, parameters={})
     assert found.break_even_calls is None
-    assert "never pays" in found.unavailable["break_even_calls"]
+    assert says in found.unavailable["break_even_calls"]
+
+
+def test_warnings_of_the_runs_are_told_once_with_their_setting() -> None:
+    job, told = ProcessesJob(REQUEST), None
+    while not job.done:
+        task = job.next_task().request
+        finished = _finished(1e-3, 0.1)
+        noisy = replace(finished.result, flags=task.flags, warnings=("noisy",))
+        told = job.take(Finished(noisy))
+    assert isinstance(told, Compared)
+    assert sorted(told.comparison.warnings) == ["off: noisy", "on: noisy"]
+
+
+def test_a_run_ended_after_its_time_was_taken_keeps_it() -> None:
+    job = RunJob(Run("r", "matmul", "cpu", {}, {}))
+    measured = _finished(1e-3, 0.1).result
+    assert job.take(Measured(measured)) is None
+    told = job.end("cancelled", "cancelled")
+    assert isinstance(told, Finished)
+    assert told.result.time == measured.time
+    assert told.result.status == "cancelled"

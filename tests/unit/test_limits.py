@@ -59,6 +59,21 @@ def test_the_names_of_the_parts_do_not_match_one_anothers_rows() -> None:
     assert found[2] is None
 
 
+@pytest.mark.parametrize(
+    ("name", "gib", "memory"),
+    [
+        ("NVIDIA A100 80GB PCIe", 79, 1935),
+        ("NVIDIA A100-SXM4-80GB", 79, 2039),
+        ("NVIDIA GH200 480GB", 95, 4000),
+        ("NVIDIA GH200 144G HBM3e", 141, 4800),
+    ],
+)
+def test_names_as_the_driver_gives_them_find_their_row(name: str, gib: int, memory: int) -> None:
+    peak = limits.published(TorchDevice("cuda:0", name, None, None, gib * GIB))
+    assert peak is not None
+    assert peak.memory_gb_s == memory
+
+
 def test_a_transfer_is_held_against_one_way_of_the_link() -> None:
     limit = limits.bandwidth_limit(H200, "pcie", 52e9)
     assert limit is not None

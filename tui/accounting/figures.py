@@ -163,9 +163,16 @@ def _device(
         return gone, gone, gone, gone, NVML
     no_driver = Absent("torch does not tell it apart from what is used")
     if torch is not None and torch.device_total and torch.device_free is not None:
-        used = torch.device_total - torch.device_free
-        free = torch.device_free
-        return Value(torch.device_total), Value(used), Value(free), no_driver, MEM_GET_INFO
+        age = now - torch.at
+
+        def seen(value: int) -> Reading[int]:
+            # The worker asks while it runs something; other processes do not wait for that.
+            why = "the worker has not asked since"
+            return aged(Value(value), age, why) if age > STALE_AFTER_S else Value(value)
+
+        used = seen(torch.device_total - torch.device_free)
+        free = seen(torch.device_free)
+        return Value(torch.device_total), used, free, no_driver, MEM_GET_INFO
     nothing = Absent(_why_no_memory(view, sample))
     total = view.torch_device.total_memory if view.torch_device else None
     return (Value(total) if total else nothing), nothing, nothing, nothing, MEM_GET_INFO

@@ -57,17 +57,21 @@ async def _compare(arguments: Arguments) -> int:
             print_json(_plain(comparison))
         else:
             sys.stdout.write(f"{_sentence(comparison)}\n")
+    if not found and watch.signalled is None:
+        raise Failure("the comparison ended before it began")
     failed = not found or found[0].status == "failed"
     return watch.exit_code(1 if failed else 0)
 
 
 def _device(session: Session, arguments: Arguments) -> str:
-    if arguments.devices:
-        return devices_to_use(session, arguments.devices)[0]
     environment = session.store.environment
     flags = {flag.name: flag for flag in environment.flags} if environment else {}
     if arguments.flag not in flags:
         raise UsageError(f"no flag {arguments.flag}: one of {', '.join(flags)}")
+    if len(arguments.devices) > 1:
+        raise UsageError("compare takes one --device")
+    if arguments.devices:
+        return devices_to_use(session, arguments.devices)[0]
     device = session.device_for_flag(arguments.flag)
     if device is None:
         reason = flags[arguments.flag].unavailable or "there is no device that it acts on"

@@ -150,12 +150,21 @@ def _result(state: RunState) -> dict[str, Any]:
     result = state.result
     assert result is not None
     plain: dict[str, Any] = wire.to_plain(with_process_peak(result, state))
+    reason = result.reason or "not measured"
+    absent = plain["unavailable"]
     for name in ("time", "limit"):
         if plain[name] is None:
-            plain["unavailable"].setdefault(name, result.reason or "not measured")
+            absent.setdefault(name, reason)
+    if plain["check"] is None:
+        absent.setdefault("check", "this workload has no check" if result.time else reason)
+    for group in ("rates", "memory"):
+        for name, value in plain[group].items():
+            if value is None:
+                absent.setdefault(f"{group}.{name}", reason)
     plain["conditions"] = wire.to_plain(state.conditions)
     if state.conditions is None:
-        plain["unavailable"]["conditions"] = "the monitor has no samples of this device"
+        on_cpu = result.device == "cpu"
+        absent["conditions"] = "of a GPU only" if on_cpu else "no sample, or nothing measured"
     return plain
 
 

@@ -61,7 +61,10 @@ def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str
         ("quartiles", f"{text.seconds(time.q1_s)} to {text.seconds(time.q3_s)}"),
         ("min", text.seconds(time.min_s)),
         ("p95", text.seconds(time.p95_s)),
-        ("first call", text.seconds(time.first_call_s)),
+        (
+            "first call" if time.first_call_cold else "first call, in a warm process",
+            text.seconds(time.first_call_s),
+        ),
         ("blocks", text.count(time.blocks)),
         ("calls", text.count(time.calls)),
         ("stopped by", time.stopped_by),

@@ -13,16 +13,7 @@ if TYPE_CHECKING:
 TOLERANCES = {"float64": 1e-12, "float32": 1e-4, "tf32": 5e-3, "float16": 5e-3, "bfloat16": 4e-2}
 """Of the largest error over the largest entry: the unit round-off times a small multiple that
 covers the growth over sums of up to 65 536 terms with random signs."""
-CHECKED_ROWS = 64
-
-
-def matmul_precision(on: Place, dtype: str) -> str:
-    """The precision of the multiplications: TF32 for float32 where that is allowed."""
-    import torch
-
-    if dtype == "float32" and on.type == "cuda" and torch.backends.cuda.matmul.allow_tf32:
-        return "tf32"
-    return dtype
+CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
 
 
 @workload(
@@ -31,7 +22,7 @@ def matmul_precision(on: Place, dtype: str) -> str:
     about="Multiplies two n x n matrices of normally distributed numbers (cuBLAS on a GPU, MKL or "
     "its like on the CPU).",
     look_for="The share of the limit: large products come near it, small ones wait for memory or "
-    "for Python. Rows of the product are checked against float64 on the CPU.",
+    "for Python. Entries of the product are checked against float64 on the CPU.",
 )
 def matmul(
     on: Place,
@@ -44,22 +35,23 @@ def matmul(
 
     from workloads import flop
     from workloads.checks import against_float64
-    from workloads.place import DTYPES
+    from workloads.place import DTYPES, precision
 
-    on.require(3 * n * n * DTYPES[dtype].itemsize, f"three {n} x {n} matrices of {dtype}")
+    made_as = DTYPES[dtype].itemsize if on.type != "cpu" else max(4, DTYPES[dtype].itemsize)
+    on.require(3 * n * n * made_as, f"three {n} x {n} matrices of {dtype}")
     a, b = on.randn(n, n, dtype=dtype), on.randn(n, n, dtype=dtype)
 
     def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
         return a @ b
 
-    precision = matmul_precision(on, dtype)
+    used = precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
 
     def check() -> Check:
-        rows = min(n, CHECKED_ROWS)
-        reference = a[:rows].cpu().double() @ b.cpu().double()
-        what = f"{rows} rows of the product, in float64 on the CPU"
-        return against_float64(timed()[:rows], reference, TOLERANCES[precision], what)
+        rows, columns = min(n, CHECKED_ROWS), min(n, CHECKED_COLUMNS)
+        reference = a[:rows].cpu().double() @ b[:, :columns].cpu().double()
+        what = f"{rows} x {columns} entries of the product, in float64 on the CPU"
+        return against_float64(timed()[:rows, :columns], reference, TOLERANCES[used], what)
 
     meta = torch.empty(n, n, device="meta")
     operations = flop.count(lambda: timed(meta, meta))
-    return Case(timed, flop=operations, precision=precision, check=check)
+    return Case(timed, flop=operations, precision=used, check=check)

@@ -16,16 +16,6 @@ if TYPE_CHECKING:
 FORWARD, BOTH = "forward", "forward+backward"
 
 
-def _precision(on: Place) -> str:
-    """CuDNN's convolutions use TF32 unless told not to; the older parts have none."""
-    import torch
-
-    if on.type != "cuda" or not torch.backends.cudnn.enabled:
-        return "float32"
-    capable = torch.cuda.get_device_capability(on.device)[0] >= 8
-    return "tf32" if capable and torch.backends.cudnn.allow_tf32 else "float32"
-
-
 @workload(
     group="convolution",
     title="3 x 3 convolution of an image",
@@ -46,7 +36,7 @@ def conv2d(
 
     from workloads import flop
     from workloads.checks import against_float64
-    from workloads.place import SEED
+    from workloads.place import SEED, precision
 
     pixels = batch * size * size
     copies = 2 if mode == BOTH else 1
@@ -74,19 +64,21 @@ def conv2d(
     meta = torch.device("meta")
     meta_gradient = None if gradient is None else gradient.to(meta)
     operations = flop.count(lambda: timed(layer(meta), image.to(meta), meta_gradient))
-    precision = _precision(on)
+    # cuDNN's convolutions use TF32 unless told not to; torch's own kernels do not.
+    cudnn = torch.backends.cudnn
+    used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
 
     def check() -> Check:
         with torch.no_grad():
             result = conv(image[:1])
             reference = layer(torch.device("cpu")).double()(image[:1].cpu().double())
         what = "the first image's result, in float64 on the CPU"
-        return against_float64(result, reference, TOLERANCES[precision], what)
+        return against_float64(result, reference, TOLERANCES[used], what)
 
     return Case(
         timed,
         flop=operations,
         item=batch,
-        precision=precision,
+        precision=used,
         check=check,
     )

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.compute import matmul_precision
 from workloads.protocol import Figure
 from workloads.workload import Case, Measure, whole, workload
 
@@ -33,6 +32,7 @@ def naive_timing(
     import torch
 
     from workloads import flop
+    from workloads.place import precision
 
     on.require(3 * n * n * 4, f"three {n} x {n} matrices of float32")
     a, b = on.randn(n, n), on.randn(n, n)
@@ -68,4 +68,5 @@ def naive_timing(
             "too_fast": Figure(median / naive, "x", "right time over naive time"),
         }
 
-    return Case(timed, flop=operations, precision=matmul_precision(on, "float32"), figures=figures)
+    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    return Case(timed, flop=operations, precision=used, figures=figures)

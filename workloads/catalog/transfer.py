@@ -29,7 +29,7 @@ def transfer(
     import torch
 
     size = mib * 2**20
-    on.require(2 * size, f"a {mib} MiB tensor and its copy")
+    on.require(2 * size, f"a {mib} MiB tensor and its copy", host=3 * size)
     host = on.host_randn(size // 4)
     if on.type == "cpu":
         copy = torch.empty_like(host)

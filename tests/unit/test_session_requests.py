@@ -1,0 +1,55 @@
+"""What a session asks for, before any child is there."""
+
+from __future__ import annotations
+
+from tests.screens.helpers import environment, hello, torch_gpu
+from tui.session import Session
+from workloads import protocol
+
+
+def _session() -> Session:
+    session = Session(interval=None)
+    session.apply(hello())
+    return session
+
+
+def _asked(session: Session) -> list[tuple[str, str]]:
+    return [(run.request.workload, run.request.device) for run in session.store.runs.values()]
+
+
+def test_a_run_asked_for_before_the_gpus_are_known_gets_its_gpu_half_once_they_are() -> None:
+    session = _session()
+    session.run(["matmul"])
+    assert _asked(session) == [("matmul", "cpu")]
+    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    assert _asked(session) == [("matmul", "cpu"), ("matmul", "cuda:0")]
+
+
+def test_a_cancel_takes_that_half_with_it() -> None:
+    session = _session()
+    session.run(["matmul"])
+    session.cancel()
+    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    assert _asked(session) == [("matmul", "cpu")]
+    assert session.store.pending() == ()
+
+
+def test_a_device_that_was_named_is_the_only_one() -> None:
+    session = _session()
+    session.run(["matmul"], ["cpu"])
+    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    assert _asked(session) == [("matmul", "cpu")]
+
+
+def test_a_run_gets_the_flags_of_its_device_and_no_others() -> None:
+    session = _session()
+    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    session.run(["matmul"])
+    by_device = {run.request.device: run.request.flags for run in session.store.runs.values()}
+    assert all(name.startswith("cudnn.") for name in by_device["cuda:0"])
+    assert all(name.startswith("mkldnn.") for name in by_device["cpu"])
+
+
+def test_the_catalogue_is_there_before_the_runner() -> None:
+    names = [info.name for info in Session(interval=None).store.catalogue]
+    assert names[:2] == ["matmul", "conv2d"]
