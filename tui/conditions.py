@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 
-from tui.devices.messages import Device, Sample
+from tui.devices.messages import Device, Sample, process_of
 from workloads.fact import fact
 from workloads.statistics import median
 
@@ -89,10 +89,6 @@ def _highest(values: Sequence[float | None]) -> float | None:
 
 
 def _process_peak(seen: Sequence[Device], pid: int | None) -> int | None:
-    sizes = [
-        process.memory
-        for device in seen
-        for process in device.processes or ()
-        if process.pid == pid and process.started_at is not None and process.memory is not None
-    ]
+    rows = [process_of(device, pid) for device in seen]
+    sizes = [row.memory for row in rows if row is not None and row.memory is not None]
     return max(sizes, default=None)

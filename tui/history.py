@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from tui.devices.messages import Sample
+from tui.devices.messages import Sample, process_of
 from tui.pairing import CPU, DeviceView
 from workloads.fact import fact
 from workloads.protocol import TorchMemory
@@ -70,12 +70,11 @@ class MemoryHistory:
             return MemoryPoint(sample.at, used=host.total - host.available, process=process)
         point = MemoryPoint(sample.at)
         if view.nvml:
-            processes = view.nvml.processes or ()
-            ours = [item.memory for item in processes if item.pid == worker_pid and item.started_at]
+            row = process_of(view.nvml, worker_pid)
             memory = view.nvml.memory
             # Where the device shares the host's memory, that is what its bar shows.
             used = sample.host.memory.used if memory.unified else memory.used
-            point = replace(point, used=used, process=next(iter(ours), None))
+            point = replace(point, used=used, process=row.memory if row else None)
         torch = self._torch.get(view.key)
         if torch is not None and torch.pid == worker_pid:
             point = replace(point, allocated=torch.allocated, reserved=torch.reserved)

@@ -68,6 +68,7 @@ def gpu_process(
         "command": "python train.py",
         "memory": memory,
         "kind": "compute",
+        "started_at": 1_750_000_000.0,
         **changes,
     }
     return GpuProcess(**values)  # type: ignore[arg-type]

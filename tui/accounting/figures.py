@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tui import format as text
-from tui.devices.messages import Device, GpuProcess, Sample
+from tui.devices.messages import Device, GpuProcess, Sample, process_of
 from tui.pairing import DeviceView
 from tui.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading
 from workloads.fact import fact
@@ -210,8 +210,8 @@ def _processes(
         if device is not None:
             reason = device.unavailable.get("processes", "NVML lists no processes here")
         return Absent(reason), Absent(reason), None
-    ours = next((row for row in device.processes if row.pid == worker_pid), None)
-    rest = tuple(row for row in device.processes if row.pid != worker_pid)
+    ours = process_of(device, worker_pid)
+    rest = tuple(row for row in device.processes if row is not ours)
     process: Reading[int]
     if ours is not None:
         process = reading(ours.memory, ours.unavailable.get("memory"))

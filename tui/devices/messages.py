@@ -178,3 +178,13 @@ class Watch:
 MonitorEvent = Union[MonitorHello, Sample]
 MONITOR_EVENTS = (MonitorHello, Sample)
 MONITOR_REQUESTS = (Watch,)
+
+
+def process_of(device: Device, pid: int | None) -> GpuProcess | None:
+    """The row of one of our own processes.
+
+    In a container the list may hold the host's pids, and the same number may be somebody else's;
+    a row is believed only where the monitor could tell it for the local process.
+    """
+    rows = device.processes or ()
+    return next((row for row in rows if row.pid == pid and row.started_at is not None), None)
