@@ -155,7 +155,8 @@ def row(
     tone = Tone.QUIET if stale or sample is None else Tone.PLAIN
     state = status(view, sample, now, plan.status or plan.name)
     named = Span(left(_name(view, sample, plan), plan.name), tone)
-    if state.text and not plan.status:
+    # A power cap is normal under load: it has a column or stands in the detail.
+    if state.text and not plan.status and (stale or state.tone is Tone.BAD):
         named = Span(left(state.text, plan.name), state.tone)
     parts = [head, named]
     parts += [Span(f" {cell}", tone) for cell in _figures(view, sample, plan)]
