@@ -185,11 +185,12 @@ class WorkbenchApp(AppActions):
     # ---- the end ----
 
     def action_unzoom(self) -> None:
-        """Take the zoom back, or go back to the table."""
+        """Take the zoom back, or go back to the table and drop its filter."""
         if self.workbench and self.workbench.zoomed:
             self.workbench.toggle_zoom()
         elif self.workbench:
             self.workbench.focus_pane("workloads")
+            self.workbench.workloads.end_filter(keep=False)
 
     def action_interrupt(self) -> None:
         """End as Ctrl-C ends a program; where text is selected, copy it."""

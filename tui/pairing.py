@@ -63,13 +63,14 @@ def _matches(device: Device, torch_device: TorchDevice) -> bool:
 
 
 def pair(
-    nvml: tuple[Device, ...], torch_devices: tuple[TorchDevice, ...]
+    nvml: tuple[Device, ...], torch_devices: tuple[TorchDevice, ...], no_cuda: str = ""
 ) -> tuple[DeviceView, ...]:
     """All devices, GPUs first in NVML's order, then those only torch knows, the CPU last.
 
     Args:
         nvml: what the monitor saw.
         torch_devices: what the runner's torch saw; empty while it is not known.
+        no_cuda: why it saw no CUDA device, in its own words.
     """
     left = [device for device in torch_devices if device.id != CPU]
     views = []
@@ -77,7 +78,7 @@ def pair(
         match = next((candidate for candidate in left if _matches(device, candidate)), None)
         if match:
             left.remove(match)
-        unpaired = None if match or not torch_devices else _why_no_torch(torch_devices)
+        unpaired = None if match or not torch_devices else _why_no_torch(torch_devices, no_cuda)
         views.append(DeviceView(device.id, device, match, unpaired))
     for device_only_torch in left:
         reason = "NVML does not list this device"
@@ -87,7 +88,7 @@ def pair(
     return tuple(views)
 
 
-def _why_no_torch(torch_devices: tuple[TorchDevice, ...]) -> str:
+def _why_no_torch(torch_devices: tuple[TorchDevice, ...], no_cuda: str) -> str:
     if any(device.id.startswith("cuda") for device in torch_devices):
         return "not among the devices that torch sees: hidden by CUDA_VISIBLE_DEVICES?"
-    return "the runner's torch sees no CUDA device: a CPU build, or CUDA could not start"
+    return no_cuda or "the runner's torch sees no CUDA device"

@@ -196,7 +196,7 @@ class Session:
         if not heard or self.store.runner.status != "ready":
             # A runner that imports torch hears it later, and finds the same order of things.
             self._early.clear()
-            self._give_up(wanted, "cancelled before it began")
+            self._give_up(wanted, "before it began")
         elif wanted:
             self._spawn(self._see_to_cancel(wanted))
 
@@ -208,7 +208,7 @@ class Session:
         await asyncio.sleep(CANCEL_S)
         left = [item for item in wanted if item in self.store.pending()]
         if left:
-            self._give_up(left, "cancelled; the runner did not answer and is replaced")
+            self._give_up(left, "the runner did not answer and is replaced")
             self.restart_runner()
 
     def set_flag(self, name: str, value: bool) -> None:

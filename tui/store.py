@@ -26,6 +26,7 @@ from tui.events import (
     RunnerStatus,
     RunQueued,
 )
+from tui.format import size
 from tui.history import MemoryHistory
 from tui.pairing import CPU, DeviceView, pair
 from tui.runs import CompareState, RunState, ended_comparison, ended_run, same_parameters
@@ -178,7 +179,7 @@ class Store:
         return frozenset({Part.MEMORY})
 
     def _on_emptied(self, event: protocol.Emptied) -> Parts:
-        text = f"{event.device}: returned {event.freed} bytes"
+        text = f"{event.device}: {size(event.freed)} returned"
         self.log.append(LogLine("runner", text))
         return frozenset({Part.MEMORY, Part.LOG})
 
@@ -266,7 +267,8 @@ class Store:
     def _pair(self) -> None:
         nvml = self.sample.devices if self.sample else ()
         torch = self.environment.devices if self.environment else ()
-        self.devices = pair(nvml, torch)
+        absent = self.environment.unavailable if self.environment else {}
+        self.devices = pair(nvml, torch, absent.get("devices", ""))
         keys = [view.key for view in self.devices]
         if self.selected not in keys or (not self.selected_by_user and self.selected == CPU):
             # The first GPU that torch can use is what people came for.

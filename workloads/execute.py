@@ -23,6 +23,8 @@ from workloads.workload import Case, ParameterError, Skip, Workload, complete, r
 FAULT_S = 1e-6
 """What one minor page fault costs, roughly: 11 ms for 6242 of them were measured."""
 LAUNCH_BOUND = 0.8
+OTHERS_CORES = 0.1
+"""Busy cores of other processes, beyond those that no thread of ours needs, that spoil a timing."""
 NOISY_IQR = 0.10
 """torch.utils.benchmark warns from here on."""
 ABOVE_LIMIT = 1.03
@@ -110,7 +112,7 @@ def outcome(error: BaseException) -> tuple[Status, str]:
     if isinstance(error, Skip):
         return "skipped", str(error)
     if isinstance(error, Cancelled):
-        return "cancelled", "cancelled before the first block"
+        return "cancelled", "before the first block"
     if isinstance(error, ParameterError):
         return "failed", str(error)
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
@@ -176,12 +178,12 @@ def _run(
         result = replace(
             result,
             status="cancelled" if cancelled else "ok",
-            reason="cancelled; what was measured is kept" if cancelled else None,
+            reason="what was measured is kept" if cancelled else None,
             time=measured,
             rates=rates,
             limit=limit,
             memory=peak,
-            warnings=_warnings(measured, limit),
+            warnings=_warnings(measured, limit, ready.place.type),
             unavailable=_absent_times(measured, unavailable),
         )
         if cancelled or request.time_only:
@@ -217,7 +219,7 @@ def _conclude(result: RunResult, ready: Prepared, control: Control) -> RunResult
                 result, figures=figures, warnings=(*result.warnings, *_odd(figures, result))
             )
     except Cancelled:
-        return replace(result, status="cancelled", reason="cancelled after the time was taken")
+        return replace(result, status="cancelled", reason="after the time was taken")
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
         _, reason = outcome(error)
         return replace(result, status="failed", reason=f"after timing: {reason}", trace=_trace())
@@ -258,17 +260,22 @@ def _absent_times(measured: Timing, unavailable: dict[str, str]) -> dict[str, st
     if measured.ci95_s is None:
         unavailable["time.ci95_s"] = "an interval needs six blocks"
     if measured.p95_s is None:
-        unavailable["time.p95_s"] = (
-            f"needs {timing.P95_CALLS} calls timed one by one, on a GPU of 50 µs or more"
-        )
+        short = measured.clock == "device" and measured.median_s < timing.SHORTEST_SINGLE_S
+        few = f"fewer than {timing.P95_CALLS} calls could be timed one by one"
+        unavailable["time.p95_s"] = "a single call is too short for its events" if short else few
     if measured.device_median_s is None:
         reason = "this device has no timed events"
         unavailable |= {"time.device_median_s": reason, "time.enqueue_s": reason}
     return unavailable
 
 
-def _warnings(measured: Timing, limit: Limit | None) -> tuple[str, ...]:
+def _warnings(measured: Timing, limit: Limit | None, kind: str) -> tuple[str, ...]:
     warnings = []
+    spare = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    free = (spare or 1) - torch.get_num_threads()
+    others = measured.other_cpu_cores or 0.0
+    if kind == "cpu" and others - max(0, free) > OTHERS_CORES:
+        warnings.append(f"other processes kept {others:.1f} cores busy: not a figure to keep")
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
         warnings.append(f"{faults:.0f} page faults per call are part of the time")

@@ -45,6 +45,8 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
         return so_far()
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
         status, reason = outcome(error)
+        if status == "cancelled":
+            reason = "the pairs so far are kept"
         return replace(so_far(), status=status, reason=reason)
 
 

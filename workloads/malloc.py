@@ -65,17 +65,33 @@ class Heap:
 def heap() -> Heap | None:
     """What is allocated and what is freed but kept; ``None`` without glibc 2.33's mallinfo2."""
     library = _glibc()
-    if library is None or not hasattr(library, "mallinfo2"):
+    info = _read(library) if library is not None else None
+    if info is None:
+        return None
+    cached = max(0, info.fordblks - _returned)
+    return Heap(in_use=info.uordblks + info.hblkhd, cached=cached)
+
+
+def _read(library: ctypes.CDLL) -> _MallInfo2 | None:
+    if not hasattr(library, "mallinfo2"):
         return None
     library.mallinfo2.restype = _MallInfo2
     info = library.mallinfo2()
-    return Heap(in_use=info.uordblks + info.hblkhd, cached=info.fordblks)
+    assert isinstance(info, _MallInfo2)
+    return info
 
 
 def trim() -> bool:
     """Give freed memory back to the kernel; ``False`` where this C library cannot."""
+    global _returned
     library = _glibc()
     if library is None:
         return False
     library.malloc_trim(0)
+    left = _read(library)
+    _returned = left.fordblks if left else 0
     return True
+
+
+_returned = 0
+"""What the heap counts as free after a trim: its pages are with the kernel already."""

@@ -137,6 +137,8 @@ class Timing:
     """Host time to launch one call without waiting for it."""
     faults_per_call: float | None
     """Minor page faults of this process per timed call; on the CPU they can be most of the time."""
+    other_cpu_cores: float | None
+    """Cores of those we may use that other processes kept busy meanwhile."""
     block_times_s: tuple[float, ...]
     measured_from: float
     """Unix time of the first block, so that samples of the device can be laid beside it."""

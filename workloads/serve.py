@@ -203,14 +203,14 @@ class Runner:
     def _cancel(self, job_id: str) -> None:
         for job in [job for job in self._jobs if job_id in ("", job.id)]:
             self._jobs.remove(job)
-            self._output.send(job.end("cancelled", "cancelled before it began"))
+            self._output.send(job.end("cancelled", "before it began"))
         if self._current is None or job_id not in ("", self._current.id):
             return
         if self._cancelling:
             return
         if self._worker is None:
             # It waits for an earlier process to be gone.
-            self._output.send(self._current.end("cancelled", "cancelled before it began"))
+            self._output.send(self._current.end("cancelled", "before it began"))
             return
         self._cancelling = True
         self._tell_worker(Cancel(job_id))
@@ -310,7 +310,7 @@ class Runner:
             self._end_worker("a device error has left it unusable; the next run gets a new one")
         if job is not None and not job.done and isinstance(event, Finished):
             if self._cancelling:
-                self._output.send(job.end("cancelled", "cancelled between two processes"))
+                self._output.send(job.end("cancelled", "the pairs so far are kept"))
             else:
                 self._take_task()
 
@@ -329,7 +329,7 @@ class Runner:
             reason = f"the worker ended: {words}; the next run gets a new one"
         if self._current is not None and running:
             status_text: Status = "cancelled" if cancelled else "failed"
-            text = "cancelled; its process had to be ended" if cancelled else reason
+            text = "its process had to be ended" if cancelled else reason
             self._output.send(self._current.end(status_text, text))
         self._output.send(WorkerEnded(worker_pid, reason, expected=cancelled or status == 0))
 
@@ -342,7 +342,7 @@ class Runner:
                 # Not waited for: a driver can take seconds to let go of a process.
                 self._end_worker("ended to cancel the run; the next one gets a new process")
                 if self._current is not None and not self._current.done:
-                    text = "cancelled; its process had to be ended"
+                    text = "its process had to be ended"
                     self._output.send(self._current.end("cancelled", text))
 
 

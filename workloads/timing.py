@@ -12,11 +12,11 @@ import math
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal
 
-from workloads import statistics
+from workloads import cpu_share, statistics
 from workloads.clocks import Block, Clock
 from workloads.fact import fact
 from workloads.protocol import Budget, Phase, Timing
@@ -179,6 +179,7 @@ def measure(
     blocks = Blocks(max(1, round(BLOCK_S / max(call_s, 1e-9))))
     measured_s, stopped_by, cancelled = 0.0, None, False
     faults, began, measured_from = _faults(), perf_counter(), time.time()
+    cpu = cpu_share.now()
     while stopped_by is None:
         block = clock.block(call, blocks.calls_per_block)
         blocks.add(block, counts)
@@ -196,6 +197,7 @@ def measure(
             stopped_by, cancelled = "cancelled", True
     calls = blocks.calls_per_block * len(blocks.ordered)
     faults, measured_to = _faults() - faults, time.time()
+    others = cpu_share.other_cores(cpu, cpu_share.now(), perf_counter() - began)
     apart: list[float] = []
     if not cancelled:
         try:
@@ -203,7 +205,8 @@ def measure(
         except Cancelled:
             cancelled = True
     span = (measured_from, measured_to)
-    return _timing(blocks, first_s, faults / calls, stopped_by, apart, counts, span), cancelled
+    timing = _timing(blocks, first_s, faults / calls, stopped_by, apart, counts, span)
+    return replace(timing, other_cpu_cores=others), cancelled
 
 
 def _one_by_one(
@@ -241,6 +244,8 @@ def _timing(
     span: tuple[float, float],
 ) -> Timing:
     ordered = blocks.ordered
+    if blocks.calls_per_block == 1 and len(ordered) >= P95_CALLS:
+        apart = ordered
     has_device = bool(blocks.device)
     return Timing(
         median_s=statistics.quantile(ordered, 0.5),
@@ -259,6 +264,7 @@ def _timing(
         device_median_s=statistics.median(blocks.device) if has_device else None,
         enqueue_s=statistics.median(blocks.enqueue) if has_device else None,
         faults_per_call=faults_per_call,
+        other_cpu_cores=None,
         block_times_s=tuple(blocks.in_order),
         measured_from=span[0],
         measured_to=span[1],

@@ -28,6 +28,7 @@ def timing(median: float = 2.71e-3, spread: float = 0.004, **changes: object) ->
         "blocks": 42,
         "calls": 420,
         "first_call_cold": True,
+        "other_cpu_cores": 0.0,
         "measured_from": 0.0,
         "measured_to": 1.0,
         "first_call_s": 0.38,

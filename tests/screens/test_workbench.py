@@ -220,11 +220,11 @@ async def test_l_puts_the_log_where_the_detail_is() -> None:
     async with running((120, 40)) as on:
         await on.tell(protocol.Emptied("cuda:0", 3))
         await on.press("l")
-        assert on.row("returned 3 bytes")
+        assert on.row("3 B returned")
         assert not on.row("Look for")
         await on.press("l")
         assert on.row("Look for")
-        assert not on.row("returned 3 bytes")
+        assert not on.row("3 B returned")
 
 
 async def test_escape_leads_from_any_pane_back_to_the_table() -> None:

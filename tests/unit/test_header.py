@@ -43,13 +43,13 @@ def test_what_is_measured_now_is_named() -> None:
     store = make_store("one gpu", queued(), queued("mlp"))
     assert runner_words(store).text == "2 queued"
     store.apply(progress())
-    assert runner_words(store).text == "running matmul on cuda:0, 2 to do"
+    assert runner_words(store).text == "running matmul on cuda:0, 1 to do"
 
 
 def test_a_comparison_is_named_by_its_flag() -> None:
     store = make_store("one gpu", compare_queued())
     store.apply(progress(id="cudnn.benchmark of conv2d"))
-    assert runner_words(store).text == "running conv2d with cudnn.benchmark, 1 to do"
+    assert runner_words(store).text == "running conv2d with cudnn.benchmark"
 
 
 def test_without_a_driver_and_cuda_it_says_so() -> None:

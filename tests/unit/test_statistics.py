@@ -150,3 +150,12 @@ def test_fresh_processes_that_differ_by_chance_are_not_called_different(pairs: i
         ratios = [math.exp(rng.gauss(0, 0.01 * math.sqrt(2))) for _ in range(pairs)]
         found += s.verdict(s.paired_ratio(ratios)) in ("faster", "slower")
     assert found <= 30
+
+
+def test_a_few_disturbed_pairs_do_not_move_the_ratio_of_many() -> None:
+    rng = random.Random(5)
+    calm = [0.87 * math.exp(rng.gauss(0, 0.01)) for _ in range(24)]
+    disturbed = [*calm[:20], 0.05, 0.1, 0.2, 9.0]
+    ratio = s.paired_ratio(disturbed)
+    assert ratio.value == pytest.approx(0.87, rel=0.01)
+    assert s.verdict(ratio) == "slower"

@@ -90,10 +90,7 @@ def _no_library() -> str:
             "the NVIDIA driver is loaded, but its library libnvidia-ml.so.1 is not found; in a "
             "container set NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
         )
-    return (
-        "no NVIDIA driver: its library libnvidia-ml.so.1 is not found; install the driver, "
-        "or start the container with its GPUs (docker run --gpus all)"
-    )
+    return "no NVIDIA driver: libnvidia-ml.so.1 is not found; install it (docker: --gpus all)"
 
 
 @fact

@@ -26,6 +26,8 @@ INTERVAL_S = 0.5
 
 def run(arguments: Arguments) -> int:
     """Run what was asked for; returns the exit code, 1 if a run failed."""
+    if arguments.everything and (arguments.names or arguments.groups):
+        raise UsageError("run: --all runs everything; leave out the names and groups")
     if not (arguments.names or arguments.groups or arguments.everything):
         raise UsageError("run: name workloads, or give --group or --all; see the list command")
     return run_to_exit(_run(arguments))
@@ -42,6 +44,7 @@ async def _run(arguments: Arguments) -> int:
             names = chosen(session.store.catalogue, arguments)
             set_parameters(session, names, arguments.settings)
             devices = devices_to_use(session, arguments.devices)
+            await say_what_is_left_out(session, watch, arguments)
             session.run(names, devices, arguments.budget)
             done = await watch.until(
                 lambda: not session.store.pending(),
@@ -59,6 +62,18 @@ async def _run(arguments: Arguments) -> int:
         sys.stdout.write(as_text(states))
     failed = any(state.result is not None and state.result.status == "failed" for state in states)
     return watch.exit_code(1 if failed else 0)
+
+
+async def say_what_is_left_out(session: Session, watch: Watch, arguments: Arguments) -> None:
+    """A line where there are GPUs that torch does not see, and none was named."""
+    store = session.store
+    if arguments.devices or not await watch.until(lambda: store.sample is not None, lambda: None):
+        return
+    unseen = [view for view in store.devices if view.nvml and not view.torch]
+    if unseen and not any(view.torch for view in store.devices if view.nvml):
+        reason = unseen[0].unpaired or "torch does not see them"
+        names = ", ".join(view.name for view in unseen)
+        sys.stderr.write(f"gpu-workbench: not run on {names}: {reason}\n")
 
 
 def chosen(catalogue: Sequence[WorkloadInfo], arguments: Arguments) -> list[str]:

@@ -68,6 +68,8 @@ def devices_title(store: Store, now: float, width: int, *, folded: bool) -> str:
     """
     gpus = len(store.devices) - 1
     title = f"Devices   {text.count(gpus, 'GPU')}" if gpus > 1 else "Devices"
+    if gpus > 0 and store.environment and not any(view.torch for view in store.devices[:-1]):
+        title += ", not seen by torch"
     if not folded:
         return title
     trouble = notice(store.sample, store.monitor, now)

@@ -16,8 +16,8 @@ def runner_words(store: Store) -> Span:
     """What the runner is doing, in a few words; the workloads pane has more of what is wrong."""
     runner: RunnerStatus = store.runner
     if runner.status == "ready":
-        waiting = len(store.pending())
         what = going_on(store)
+        waiting = len(store.pending()) - (what is not None)
         if what:
             return Span(f"running {what}" + (f", {waiting} to do" if waiting else ""), Tone.KEY)
         return Span(f"{waiting} queued" if waiting else "ready", Tone.GOOD)
@@ -75,11 +75,13 @@ def tab_at(x: int, cells: int) -> str | None:
     return None
 
 
-def header_line(store: Store, tab: str, cells: int) -> Line:
+def header_line(store: Store, tab: str, cells: int, *, readonly: bool = False) -> Line:
     """As many facts as there is room for, the runner's state and the tabs always."""
     tabs = tabs_line(tab)
     room = max(0, cells - width(tabs))
     left: Line = (Span(f" {TITLE}", Tone.STRONG),)
+    if readonly:
+        left = (*left, Span("  read only", Tone.NOTE))
     runner: Line = (Span("  "), runner_words(store))
     runner = fit_line(runner, max(0, room - width(left) - 1))
     for fact in facts(store):

@@ -27,7 +27,8 @@ class HeaderBar(LineBar):
         self._tab = tab
 
     def _header(self, cells: int) -> Line:
-        return header_line(self._store, self._tab, cells)
+        readonly = bool(getattr(self.app, "readonly", False))
+        return header_line(self._store, self._tab, cells, readonly=readonly)
 
     def on_click(self, event: events.Click) -> None:
         """Open the tab under the mouse."""

@@ -8,7 +8,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.widgets import Input
 
-from tui import format as text
 from tui.store import Part, Store
 from tui.views.lines import Line
 from tui.views.runner_notes import runner_notes
@@ -100,9 +99,6 @@ class WorkloadsPane(Pane):
         if self.table.pattern:
             matching = f"{len(self.table.listed())} of {len(self.store.catalogue)}"
             words.append(f"filter: {self.table.pattern} ({matching})")
-        waiting = len(self.store.pending())
-        if waiting:
-            words.append(f"{text.count(waiting)} to do")
         hidden = self.table.hidden_columns() if self.store.catalogue else ()
         if hidden:
             words.append(f"in the detail: {', '.join(hidden)}")
