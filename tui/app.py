@@ -76,7 +76,6 @@ class WorkbenchApp(AppActions):
     CSS_PATH: ClassVar[list[str | PurePath]] = sorted(Path(__file__).parent.rglob("*.tcss"))
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "colon"
-    DEFAULT_MODE = "workbench"
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
         *command_bindings(),
@@ -96,9 +95,6 @@ class WorkbenchApp(AppActions):
         self._clock = clock
         self._coalescer = Coalescer()
         self._lifeline: Lifeline | None = None
-        self.add_mode(
-            "workbench", lambda: WorkbenchScreen(self.store, self.actions, self.situation, clock)
-        )
         self.add_mode("memory", self._memory_tab)
         if self.theme != THEME and "TEXTUAL_THEME" not in os.environ:
             self.theme = THEME
@@ -106,6 +102,10 @@ class WorkbenchApp(AppActions):
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
+
+    def get_default_screen(self) -> Screen[None]:
+        """The workbench: as a mode of its own it would be painted 30 ms later."""
+        return WorkbenchScreen(self.store, self.actions, self.situation, self._clock)
 
     def _memory_tab(self) -> Screen[None]:
         """Imported when the tab is opened."""
@@ -129,6 +129,8 @@ class WorkbenchApp(AppActions):
         """Start the children once the screen is painted: they would fight with it for the cores."""
         gc.freeze()
         gc.enable()
+        # The framework's default mode cannot be gone back to unless it is among the named ones.
+        self._modes.setdefault(self.DEFAULT_MODE, self.get_default_screen)
         self.run_worker(self._session.start(), name="session", group="session")
 
     async def on_unmount(self) -> None:
@@ -176,7 +178,7 @@ class WorkbenchApp(AppActions):
 
     @on(HeaderBar.TabPicked)
     def _tab_picked(self, event: HeaderBar.TabPicked) -> None:
-        self.switch_mode(event.tab)
+        self.show_tab(event.tab)
 
     @on(CommandPalette.Opened)
     def _palette_opened(self) -> None:

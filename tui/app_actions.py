@@ -59,7 +59,7 @@ class AppActions(App[None]):
         screen, store = self.workbench, self.store
         selected = screen.workloads.table.workload if screen else None
         return Situation(
-            tab=self.current_mode,
+            tab="memory" if self.current_mode == "memory" else "workbench",
             pane=pane_of(self.screen_stack[0].focused),
             runner_usable=store.runner.status != "ended",
             has_workloads=bool(store.catalogue),
@@ -229,13 +229,17 @@ class AppActions(App[None]):
         else:
             self.screen.focus_previous()
 
-    async def action_tab_workbench(self) -> None:
-        """Show the workbench."""
-        await self.switch_mode("workbench")
+    def show_tab(self, name: str) -> None:
+        """Show a tab by its name in the registry."""
+        self.switch_mode(self.DEFAULT_MODE if name == "workbench" else name)
 
-    async def action_tab_memory(self) -> None:
+    def action_tab_workbench(self) -> None:
+        """Show the workbench."""
+        self.show_tab("workbench")
+
+    def action_tab_memory(self) -> None:
         """Show the memory."""
-        await self.switch_mode("memory")
+        self.show_tab("memory")
 
     # ---- program ----
 

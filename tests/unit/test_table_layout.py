@@ -31,10 +31,10 @@ def store() -> Store:
 
 def test_at_118_cells_every_column_is_there(store: Store) -> None:
     assert table(store, 118) == [
-        "  name                           cpu    cuda:0  speed-up            rate      of limit"
+        "  name                           cpu    cuda:0  speed-up              rate      of limit"
         "  peak memory  state",
         "▾ compute",
-        "  matmul size=4096 float32    412 ms   2.71 ms      152x    50.7 TFLOP/s   76% float32"
+        "  matmul size=4096 float32    412 ms   2.71 ms      152x      50.7 TFLOP/s   76% float32"
         "      201 MiB  ok ±0.4%",
         "▾ training",
         "  mlp size=4096 float32      19.1 ms    213 µs  cuda:0 block 7 ±1.1%, ≤3 s left",

@@ -96,7 +96,8 @@ class WorkbenchScreen(Screen[None]):
         self.place_panes(name)
         body = first_focusable(self.panes[name])
         if body is not None:
-            body.focus()
+            # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+            self.set_focus(body)
 
     def step_focus(self, by: int) -> None:
         """Go to the next pane or to the one before."""

@@ -31,7 +31,7 @@ GAP = 2
 NAME_CELLS = (20, 40)
 STATE_CELLS = (10, 28)
 TIME_CELLS = 8
-CELLS = {SPEED_UP: 8, RATE: 14, LIMIT: 12, PEAK: 11}
+CELLS = {SPEED_UP: 8, RATE: 16, LIMIT: 12, PEAK: 11}
 DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 """Left out in this order where there is no room; the detail pane has all of them."""
 
