@@ -26,7 +26,11 @@ def separate_protocol() -> int:
 
 
 def end_by_signals_alone() -> None:
-    """Let Ctrl-C and SIGTERM end the process at once, even while C code holds the interpreter."""
+    """Let signals end the process at once, even while C code holds the interpreter.
+
+    Also SIGHUP, which a front end that was started with nohup has inherited as ignored.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
