@@ -201,7 +201,7 @@ def measure(
     apart: list[float] = []
     if not cancelled:
         try:
-            apart = _one_by_one(call, clock, counts, plan, call_s, control)
+            apart = _one_by_one(call, clock, counts, plan, blocks, control)
         except Cancelled:
             cancelled = True
     span = (measured_from, measured_to)
@@ -214,14 +214,15 @@ def _one_by_one(
     clock: Clock,
     counts: Literal["device", "wall"],
     plan: Plan,
-    call_s: float,
+    blocks: Blocks,
     control: Control,
 ) -> list[float]:
     """Single calls, ascending, for the percentiles; no more than a tenth of the time limit.
 
     None where they would be too few, or on a device so short that they would time the launch.
     """
-    calls = min(plan.calls_apart, int(plan.max_s / 10 / max(call_s, 1e-9)))
+    median = statistics.quantile(blocks.ordered, 0.5)
+    calls = min(plan.calls_apart, int(plan.max_s / 10 / max(median, 1e-9)))
     singles = Blocks(1)
     if calls < P95_CALLS:
         return []
@@ -230,7 +231,7 @@ def _one_by_one(
         if block.device_s is not None and block.device_s < SHORTEST_SINGLE_S:
             return []
         singles.add(block, counts)
-        control.report("measuring", estimate_s=call_s)
+        control.report("measuring", len(blocks.ordered), median)
     return singles.ordered
 
 
