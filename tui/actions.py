@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from workloads.protocol import Budget, Setting
+from workloads.inventory import Setting
+from workloads.protocol import Budget
 
 
 class Actions(Protocol):

@@ -18,7 +18,7 @@ from tui.screens.workbench import WorkbenchScreen, pane_of
 from tui.store import Store
 from tui.views.backend import newest
 from tui.widgets.pane import Pane
-from workloads.protocol import Setting
+from workloads.inventory import Setting
 
 CONVOLUTION = "convolution"
 """The group of workloads that the backends' switches act on."""

@@ -8,13 +8,14 @@ from tui.conditions import Conditions
 from tui.devices.messages import MonitorEvent
 from workloads import protocol
 from workloads.fact import fact
+from workloads.inventory import Setting, WorkloadInfo
 
 
 @fact
 class CatalogueRead:
     """The workloads as our own package declares them, before the runner says the same."""
 
-    workloads: tuple[protocol.WorkloadInfo, ...]
+    workloads: tuple[WorkloadInfo, ...]
 
 
 @fact
@@ -25,7 +26,7 @@ class DeviceSelected:
 @fact
 class ParametersSet:
     workload: str
-    parameters: dict[str, protocol.Setting]
+    parameters: dict[str, Setting]
 
 
 @fact

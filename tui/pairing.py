@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tui.devices.messages import Device
 from workloads.fact import fact
-from workloads.protocol import TorchDevice
+from workloads.inventory import TorchDevice
 
 CPU = "cpu"
 """The key of the host's processor among the devices."""

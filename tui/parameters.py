@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from workloads.fact import fact
-from workloads.protocol import ParameterInfo, Setting, WorkloadInfo
+from workloads.inventory import ParameterInfo, Setting, WorkloadInfo
 
 
 @fact
@@ -35,7 +36,7 @@ def allowed(info: ParameterInfo) -> str:
     if isinstance(info.default, bool):
         return "true, false"
     if isinstance(info.default, str):
-        return "any text"
+        return info.form_about
     kind = "whole number" if isinstance(info.default, int) else "number"
     if info.minimum is not None and info.maximum is not None:
         return f"{kind}, {info.minimum} to {info.maximum}"
@@ -53,27 +54,29 @@ def parse(info: ParameterInfo, text: str) -> Setting:
         ValueError: it is not allowed; the message names what is.
     """
     typed = text.strip()
-    shown = _visible(typed) or "nothing"
-    refusal = ValueError(f"{info.name}: {shown} is not allowed; {allowed(info)}")
-    if info.choices:
-        for choice in info.choices:
-            if text_of(choice) == typed:
-                return choice
-        raise refusal
-    if isinstance(info.default, str):
-        return typed
     if isinstance(info.default, bool):
-        if typed.lower() in ("true", "false"):
-            return typed.lower() == "true"
-        raise refusal
+        typed = typed.lower()
     try:
-        number = _number(typed, whole=isinstance(info.default, int))
+        return _parsed(info, typed)
     except ValueError:
-        raise refusal from None
-    if info.minimum is not None and number < info.minimum:
-        raise refusal
-    if info.maximum is not None and number > info.maximum:
-        raise refusal
+        shown = _visible(typed) or "nothing"
+        raise ValueError(f"{info.name}: {shown} is not allowed; {allowed(info)}") from None
+
+
+def _parsed(info: ParameterInfo, typed: str) -> Setting:
+    if info.choices or isinstance(info.default, bool):
+        choices = {text_of(item): item for item in info.choices or (True, False)}
+        if typed not in choices:
+            raise ValueError(typed)
+        return choices[typed]
+    if isinstance(info.default, str):
+        if not re.fullmatch(info.form, typed):
+            raise ValueError(typed)
+        return typed
+    number = _number(typed, whole=isinstance(info.default, int))
+    low, high = info.minimum, info.maximum
+    if (low is not None and number < low) or (high is not None and number > high):
+        raise ValueError(typed)
     return number
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from tui.conditions import Conditions
 from workloads import protocol
 from workloads.fact import fact
+from workloads.inventory import Setting
+from workloads.results import Arm, Comparison, RunResult
 
 
 @fact
@@ -16,7 +18,9 @@ class RunState:
 
     request: protocol.Run
     progress: protocol.Progress | None = None
-    result: protocol.RunResult | None = None
+    so_far: RunResult | None = None
+    """Its time is taken; what its study has found grows."""
+    result: RunResult | None = None
     conditions: Conditions | None = None
     """Of a GPU, as the monitor saw it; ``None`` on the CPU or where there is no monitor."""
 
@@ -31,13 +35,13 @@ class CompareState:
 
     request: protocol.Compare
     progress: protocol.Progress | None = None
-    comparison: protocol.Comparison | None = None
+    comparison: Comparison | None = None
     done: bool = False
 
 
-def ended_run(request: protocol.Run, ending: protocol.Rejected) -> protocol.RunResult:
+def ended_run(request: protocol.Run, ending: protocol.Rejected) -> RunResult:
     """A run that ended before it could say so itself."""
-    return protocol.RunResult(
+    return RunResult(
         id=request.id,
         workload=request.workload,
         device=request.device,
@@ -48,18 +52,18 @@ def ended_run(request: protocol.Run, ending: protocol.Rejected) -> protocol.RunR
     )
 
 
-def ended_comparison(state: CompareState, ending: protocol.Rejected) -> protocol.Comparison:
+def ended_comparison(state: CompareState, ending: protocol.Rejected) -> Comparison:
     """A comparison that ended before it could say so itself; its pairs so far are kept."""
     request = state.request
-    so_far = state.comparison or protocol.Comparison(
+    so_far = state.comparison or Comparison(
         id=request.id,
         workload=request.workload,
         device=request.device,
         parameters=request.parameters,
         flag=request.flag,
         arms=(
-            protocol.Arm(request.settings[0], None, None),
-            protocol.Arm(request.settings[1], None, None),
+            Arm(request.settings[0], None, None),
+            Arm(request.settings[1], None, None),
         ),
         ratio=None,
         ci95=None,
@@ -73,6 +77,6 @@ def ended_comparison(state: CompareState, ending: protocol.Rejected) -> protocol
 
 
 def same_parameters(
-    parameters: Mapping[str, protocol.Setting],
-) -> tuple[tuple[str, protocol.Setting], ...]:
+    parameters: Mapping[str, Setting],
+) -> tuple[tuple[str, Setting], ...]:
     return tuple(sorted(parameters.items()))

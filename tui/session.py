@@ -25,7 +25,9 @@ from tui.events import (
 from tui.pairing import CPU
 from tui.store import Parts, Store
 from workloads import catalog, protocol
-from workloads.protocol import Budget, Setting
+from workloads.inventory import Setting
+from workloads.protocol import Budget
+from workloads.results import RunResult
 from workloads.workload import infos
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ class Session:
         for names, budget in early if gpus else ():
             self.run(names, gpus, budget)
 
-    def _add_conditions(self, result: protocol.RunResult, pid: int | None) -> None:
+    def _add_conditions(self, result: RunResult, pid: int | None) -> None:
         view = next((view for view in self.store.devices if view.torch == result.device), None)
         if self._monitor is None or view is None or view.nvml is None:
             return

@@ -31,6 +31,7 @@ from tui.history import MemoryHistory
 from tui.pairing import CPU, DeviceView, pair
 from tui.runs import CompareState, RunState, ended_comparison, ended_run, same_parameters
 from workloads import protocol
+from workloads.inventory import Environment, Setting, WorkloadInfo
 
 LOG_LINES = 500
 
@@ -58,14 +59,14 @@ class Store:
         self.monitor = MonitorStatus("starting")
         self.runner = RunnerStatus("starting")
         self.hello: protocol.Hello | None = None
-        self.environment: protocol.Environment | None = None
+        self.environment: Environment | None = None
         self.worker_pid: int | None = None
         self.busy_with: str | None = None
         self.devices: tuple[DeviceView, ...] = ()
         self.selected = CPU
         self.selected_by_user = False
-        self.catalogue: tuple[protocol.WorkloadInfo, ...] = ()
-        self.parameters: dict[str, dict[str, protocol.Setting]] = {}
+        self.catalogue: tuple[WorkloadInfo, ...] = ()
+        self.parameters: dict[str, dict[str, Setting]] = {}
         self.flags: dict[str, bool] = {}
         self.runs: dict[str, RunState] = {}
         self.comparisons: dict[str, CompareState] = {}
@@ -146,6 +147,13 @@ class Store:
             self.comparisons[event.id] = replace(self.comparisons[event.id], progress=event)
             return frozenset({Part.BACKEND})
         return frozenset()
+
+    def _on_measured(self, event: protocol.Measured) -> Parts:
+        result = event.result
+        if result.id not in self.runs:
+            return frozenset()
+        self.runs[result.id] = replace(self.runs[result.id], so_far=result)
+        return frozenset({Part.WORKLOADS})
 
     def _on_finished(self, event: protocol.Finished) -> Parts:
         result = event.result
@@ -242,6 +250,7 @@ class Store:
         protocol.WorkerStarted: _on_worker_started,
         protocol.WorkerEnded: _on_worker_ended,
         protocol.Progress: _on_progress,
+        protocol.Measured: _on_measured,
         protocol.Finished: _on_finished,
         protocol.Compared: _on_compared,
         protocol.TorchMemory: _on_torch_memory,

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from workloads.protocol import Check
+from workloads.results import Check
 
 
 def against_float64(

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from workloads import statistics
 from workloads.fact import fact
-from workloads.protocol import Arm, Budget, Compare, Comparison, Setting, Verdict
+from workloads.inventory import Setting
+from workloads.protocol import Budget, Compare
+from workloads.results import Arm, Comparison, Verdict
 
 FRESH_PAIRS: dict[Budget, int] = {"quick": 3, "normal": 5, "careful": 10}
 """Pairs of processes: three see a difference of some 10 %, five of 5 %, ten of 2 %."""

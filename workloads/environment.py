@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from workloads import flags
-from workloads.protocol import Environment, TorchDevice
+from workloads.inventory import Environment, TorchDevice
 
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES",

@@ -13,10 +13,15 @@ from dataclasses import replace
 import torch
 
 from workloads import environment, flags, limits, malloc, memory, timing
+from workloads.bench import Bench
 from workloads.clocks import Clock, clock_for
 from workloads.fact import fact
+from workloads.inventory import Setting
+from workloads.needs import unmet
 from workloads.place import Place
-from workloads.protocol import Figure, Limit, Rates, Run, RunResult, Setting, Status, Timing
+from workloads.protocol import Run
+from workloads.results import Check, Figure, Limit, Rates, RunResult, Status, Timing
+from workloads.study import Study
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case, ParameterError, Skip, Workload, complete, registered
 
@@ -27,6 +32,9 @@ OTHERS_CORES = 0.1
 """Busy cores of other processes, beyond those that no thread of ours needs, that spoil a timing."""
 NOISY_IQR = 0.10
 """torch.utils.benchmark warns from here on."""
+TELL_S = 0.3
+"""Between two looks at a study that goes on."""
+STUDY_CANCELLED = "after the time was taken; what was found by then is kept"
 ABOVE_LIMIT = 1.03
 """Beyond the error of the limit itself."""
 
@@ -70,6 +78,9 @@ def prepared(
     target = torch.device(device)
     if target.type not in workload.info.devices:
         raise Skip(f"runs on {', '.join(workload.info.devices)} only")
+    lacking = unmet(workload.info.needs, target.type)
+    if lacking is not None:
+        raise Skip(lacking)
     if target.type == "cuda" and os.environ.get("CUDA_LAUNCH_BLOCKING") not in (None, "", "0"):
         raise Skip(
             "CUDA_LAUNCH_BLOCKING is set: each launch waits, so no time would hold; unset it"
@@ -79,7 +90,12 @@ def prepared(
     with on_device(target):
         _start_libraries(place, clock)
         _forget_earlier_runs(target)
-        yield Prepared(workload.prepare(place, **parameters), clock, place, parameters)
+        case = workload.prepare(place, **parameters)
+        try:
+            yield Prepared(case, clock, place, parameters)
+        finally:
+            if case.cleanup is not None:
+                case.cleanup()
 
 
 @contextmanager
@@ -189,41 +205,72 @@ def _run(
         if cancelled or request.time_only:
             return result
         tell(result)
-        return _conclude(result, ready, control)
+        return _conclude(result, ready, control, tell)
 
 
-def _conclude(result: RunResult, ready: Prepared, control: Control) -> RunResult:
-    """Check the result and read the figures, after the time is taken."""
-    case, clock = ready.case, ready.clock
-    assert result.time is not None
-    median = result.time.median_s
+def _conclude(
+    result: RunResult, ready: Prepared, control: Control, tell: Callable[[RunResult], None]
+) -> RunResult:
+    """Check the result and study what else there is, after the time is taken."""
+    case, timed = ready.case, result.time
+    assert timed is not None
+    study: Study | None = None
     try:
         if case.check is not None:
             control.report("checking")
-            check = case.check()
-            result = replace(result, check=check)
-            if not check.passed:
-                error = "not a number" if check.error is None else f"{check.error:.2g}"
-                reason = f"wrong result: error {error}, tolerance {check.tolerance:.2g}"
-                result = replace(
-                    result, status="failed", reason=f"{reason}, against {check.against}"
-                )
-        if case.figures is not None:
+            result = _checked(result, case.check())
+        if case.study is not None:
             control.report("figures")
-
-            def measure(call: Callable[[], object]) -> float:
-                return timing.quick_median(call, clock)
-
-            figures = dict(case.figures(measure, median))
-            result = replace(
-                result, figures=figures, warnings=(*result.warnings, *_odd(figures, result))
-            )
+            before = result
+            bench = Bench(ready.place.device, ready.clock, control)
+            told = _Paced(lambda so_far: tell(with_findings(before, so_far)))
+            study = Study(timed.median_s, case.clock, bench, told)
+            case.study(study)
+            result = with_findings(result, study)
+            result = replace(result, warnings=(*result.warnings, *_odd(study.figures, result)))
     except Cancelled:
-        return replace(result, status="cancelled", reason="after the time was taken")
+        return replace(with_findings(result, study), status="cancelled", reason=STUDY_CANCELLED)
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
         _, reason = outcome(error)
-        return replace(result, status="failed", reason=f"after timing: {reason}", trace=_trace())
+        found = with_findings(result, study)
+        return replace(found, status="failed", reason=f"after timing: {reason}", trace=_trace())
     return result
+
+
+def _checked(result: RunResult, check: Check) -> RunResult:
+    result = replace(result, check=check)
+    if check.passed:
+        return result
+    error = "not a number" if check.error is None else f"{check.error:.2g}"
+    reason = f"wrong result: error {error}, tolerance {check.tolerance:.2g}"
+    return replace(result, status="failed", reason=f"{reason}, against {check.against}")
+
+
+def with_findings(result: RunResult, study: Study | None) -> RunResult:
+    """The result with what a study has found so far."""
+    if study is None:
+        return result
+    return replace(
+        result,
+        figures=dict(study.figures),
+        tables=study.tables,
+        charts=study.charts,
+        log=tuple(study.log),
+        unavailable={**result.unavailable, **study.unavailable},
+    )
+
+
+class _Paced:
+    """Tells what a study has found, but not at each finding."""
+
+    def __init__(self, tell: Callable[[Study], None]) -> None:
+        self._tell = tell
+        self._told = time.monotonic()
+
+    def __call__(self, study: Study) -> None:
+        if time.monotonic() - self._told >= TELL_S:
+            self._told = time.monotonic()
+            self._tell(study)
 
 
 def _rates(

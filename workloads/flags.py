@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch
 
 from workloads.fact import fact
-from workloads.protocol import FlagInfo
+from workloads.inventory import FlagInfo
 
 
 @fact

@@ -9,7 +9,8 @@ from dataclasses import replace
 from workloads import comparison, flags, statistics, timing
 from workloads.comparison import ArmSample, Pair
 from workloads.execute import Prepared, outcome, prepared
-from workloads.protocol import Compare, Comparison
+from workloads.protocol import Compare
+from workloads.results import Comparison
 from workloads.timing import Control
 
 BLOCKS_PER_ARM = 3

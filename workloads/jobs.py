@@ -8,19 +8,8 @@ from typing import Protocol
 from workloads import comparison
 from workloads.comparison import ArmSample, Pair
 from workloads.fact import fact
-from workloads.protocol import (
-    Compare,
-    Compared,
-    Comparison,
-    Event,
-    Figure,
-    Finished,
-    Measured,
-    Progress,
-    Run,
-    RunResult,
-    Status,
-)
+from workloads.protocol import Compare, Compared, Event, Finished, Measured, Progress, Run
+from workloads.results import Comparison, Figure, RunResult, Status
 
 
 @fact
@@ -68,7 +57,6 @@ class RunJob:
             self._progress = event
         if isinstance(event, Measured):
             self._measured = event.result
-            return None
         self.done = isinstance(event, Finished)
         return event
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 
 from workloads.fact import fact
-from workloads.protocol import Limit, TorchDevice
+from workloads.inventory import TorchDevice
+from workloads.results import Limit
 
 READ = "read 2026-11-21"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 
 from workloads import malloc
-from workloads.protocol import HostHeap, PeakMemory, TorchMemory
+from workloads.protocol import HostHeap, TorchMemory
+from workloads.results import PeakMemory
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -77,6 +78,11 @@ def empty_cache(device: torch.device) -> int:
     if not malloc.trim():
         raise RuntimeError("this C library has no malloc_trim")
     return max(0, before - (_status_bytes("VmRSS") or 0))
+
+
+def resident() -> int | None:
+    """Resident memory of this process, bytes; ``None`` without /proc."""
+    return _status_bytes("VmRSS")
 
 
 def reset_peaks(device: torch.device) -> None:

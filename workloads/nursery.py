@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads import process, wire
+from workloads.inventory import Environment
 from workloads.process import Channel
-from workloads.protocol import EVENTS, Environment
+from workloads.protocol import EVENTS
 
 CAN_FORK = sys.platform == "linux"
 PROBE_S = 60.0

@@ -19,6 +19,7 @@ from collections import deque
 from types import FrameType
 
 from workloads import catalog, process, wire, workload
+from workloads.inventory import Environment
 from workloads.jobs import BlocksJob, Job, ProcessesJob, RunJob, Task
 from workloads.malloc import keep_freed_memory
 from workloads.nursery import CAN_FORK, Child, Nursery
@@ -31,7 +32,6 @@ from workloads.protocol import (
     Compare,
     Compared,
     EmptyCache,
-    Environment,
     Event,
     Finished,
     Heartbeat,
@@ -43,12 +43,12 @@ from workloads.protocol import (
     Rejected,
     ResetPeaks,
     Run,
-    Status,
     TorchMemory,
     Unusable,
     WorkerEnded,
     WorkerStarted,
 )
+from workloads.results import Status
 
 HEARTBEAT_S = 1.0
 ASK_S = 0.6
@@ -61,7 +61,7 @@ DIE_S = 10.0
 BACKLOG = 1000
 """Lines that wait for a front end that does not read; beyond it, samples are dropped."""
 
-_DROPPABLE = (Progress, Heartbeat, HostHeap, TorchMemory)
+_DROPPABLE = (Progress, Measured, Heartbeat, HostHeap, TorchMemory)
 assert catalog
 
 
@@ -304,7 +304,7 @@ class Runner:
         job = self._current
         if job is not None:
             told = job.take(event)
-        if told is not None and not isinstance(told, Measured):
+        if told is not None:
             self._output.send(told)
         if isinstance(event, (Finished, Compared)) and not event.worker_usable:
             self._end_worker("a device error has left it unusable; the next run gets a new one")

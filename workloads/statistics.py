@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from workloads.fact import fact
-from workloads.protocol import Verdict
+from workloads.results import Verdict
 
 THRESHOLD = 0.01
 """A difference counts when the whole interval lies beyond 1 ± this."""

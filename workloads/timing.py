@@ -19,7 +19,8 @@ from typing import Literal
 from workloads import cpu_share, statistics
 from workloads.clocks import Block, Clock
 from workloads.fact import fact
-from workloads.protocol import Budget, Phase, Timing
+from workloads.protocol import Budget, Phase
+from workloads.results import Timing
 
 BLOCK_S = 0.03
 """A block lasts about this long: the clock's own error is then far below the noise."""

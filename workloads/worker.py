@@ -21,7 +21,6 @@ from workloads.protocol import (
     Cancel,
     Compare,
     Compared,
-    Comparison,
     Emptied,
     EmptyCache,
     Finished,
@@ -31,8 +30,8 @@ from workloads.protocol import (
     Rejected,
     ResetPeaks,
     Run,
-    RunResult,
 )
+from workloads.results import Comparison, RunResult
 from workloads.timing import Cancelled, Control
 
 __all__ = ["work"]
@@ -129,7 +128,9 @@ class Worker:
         self._ran.add(key)
 
         def tell(result: RunResult) -> None:
-            self.channel.send(Measured(result))
+            # What cannot travel is told of once, at the end.
+            if tellable(result) is result:
+                self.channel.send(Measured(result))
 
         result = execute.run(message, Reporter(self, message), tell, cold=cold)
         # The result goes first: after a device error nothing that asks the device returns.

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 import typing
 from collections.abc import Callable, Mapping
@@ -26,10 +27,9 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from workloads.fact import fact
-from workloads.protocol import Check, Figure, ParameterInfo, Setting, WorkloadInfo
-
-Measure = Callable[[Callable[[], object]], float]
-"""Times a callable in short and returns its median, seconds."""
+from workloads.inventory import Need, ParameterInfo, Setting, WorkloadInfo
+from workloads.results import Check
+from workloads.study import Study
 
 
 class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
@@ -44,6 +44,8 @@ class Rule:
     choices: tuple[Setting, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    form: str = ""
+    form_about: str = ""
 
 
 def whole(minimum: int, maximum: int, about: str) -> Rule:
@@ -54,6 +56,17 @@ def whole(minimum: int, maximum: int, about: str) -> Rule:
 def one_of(choices: tuple[Setting, ...], about: str) -> Rule:
     """One of the values listed."""
     return Rule(about, choices=choices)
+
+
+def words(form: str, form_about: str, about: str) -> Rule:
+    """A text that matches a regular expression in full.
+
+    Args:
+        form: the expression.
+        form_about: the same in words, for those who typed something else.
+        about: what the text is.
+    """
+    return Rule(about, form=form, form_about=form_about)
 
 
 @fact
@@ -74,8 +87,10 @@ class Case:
     byte_limit: Literal["memory", "pcie"] | None = None
     """Which bandwidth the bytes are held against."""
     check: Callable[[], Check] | None = None
-    figures: Callable[[Measure, float], Mapping[str, Figure]] | None = None
-    """Further figures, given a short timer and the median already measured."""
+    study: Callable[[Study], None] | None = None
+    """What else there is to find out, once the time is taken."""
+    cleanup: Callable[[], None] | None = None
+    """Called at the end, however it came: to end helpers and groups of processes."""
 
 
 @fact
@@ -98,6 +113,7 @@ def workload(
     about: str,
     look_for: str,
     devices: tuple[str, ...] = ("cpu", "cuda", "mps"),
+    needs: tuple[Need, ...] = (),
 ) -> Callable[[Prepare], Prepare]:
     """Register the decorated function as a workload under its own name.
 
@@ -118,6 +134,7 @@ def workload(
             look_for=look_for,
             parameters=_parameters(name, prepare),
             devices=devices,
+            needs=needs,
         )
         constants = prepare.__code__.co_consts
         if not any(getattr(item, "co_name", None) == "timed" for item in constants):
@@ -146,6 +163,8 @@ def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo,
                 rule.choices,
                 rule.minimum,
                 rule.maximum,
+                rule.form,
+                rule.form_about,
             )
         )
     return tuple(infos)
@@ -210,6 +229,10 @@ def checked(workload_name: str, parameter: ParameterInfo, value: Setting) -> Set
         if value in parameter.choices:
             return value
         raise ParameterError(f"{where}: one of {', '.join(map(str, parameter.choices))}")
+    if isinstance(parameter.default, str):
+        if isinstance(value, str) and re.fullmatch(parameter.form, value):
+            return value
+        raise ParameterError(f"{where}: {parameter.form_about}")
     if not isinstance(value, int) or isinstance(value, bool):
         raise ParameterError(f"{where}: a whole number")
     low, high = parameter.minimum, parameter.maximum

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from workloads import protocol, wire
-from workloads.protocol import Event, Setting
+from workloads.inventory import Environment, Setting
+from workloads.protocol import Event
+from workloads.results import Comparison, RunResult
 
 E = TypeVar("E")
 
@@ -83,7 +85,7 @@ class Driver:
             if isinstance(event, kind) and holds(event):
                 return event
 
-    def ready(self) -> protocol.Environment:
+    def ready(self) -> Environment:
         """Wait until torch is imported."""
         return self.until(protocol.Ready).environment
 
@@ -91,16 +93,14 @@ class Driver:
         """Ask for a quick run on the CPU."""
         self.send(protocol.Run(run_id, workload, "cpu", dict(parameters), {}, "quick"))
 
-    def run(
-        self, workload: str, run_id: str = "run", /, **parameters: Setting
-    ) -> protocol.RunResult:
+    def run(self, workload: str, run_id: str = "run", /, **parameters: Setting) -> RunResult:
         """Run a workload on the CPU, quickly."""
         self.start_run(workload, run_id, **parameters)
         return self.until(protocol.Finished, lambda event: event.result.id == run_id).result
 
     def compare(
         self, workload: str, flag: str, settings: Sequence[bool], pairs: int | None = None
-    ) -> protocol.Comparison:
+    ) -> Comparison:
         """Compare two settings on the CPU."""
         first, second = settings
         request = protocol.Compare(

@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).parents[2])
 
 from workloads.__main__ import main  # noqa: E402 (once the path is right)
-from workloads.protocol import Check  # noqa: E402
+from workloads.results import Check  # noqa: E402
 from workloads.workload import Case, workload  # noqa: E402
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.children.driver import MISBEHAVING, Driver
 from workloads import protocol
+from workloads.results import RunResult
 
 CATALOGUE = ["matmul", "conv2d", "naive_timing", "mlp_training", "mlp_evaluation", "transfer"]
 
@@ -136,7 +137,7 @@ def test_a_flag_without_effect_here_is_refused_with_the_reason(runner: Driver) -
     assert comparison.reason.startswith("no flag 'mkldnn.fast': one of cudnn.enabled")
 
 
-def _cancel(driver: Driver) -> protocol.RunResult:
+def _cancel(driver: Driver) -> RunResult:
     asked = time.monotonic()
     driver.send(protocol.Cancel("run"))
     result = driver.until(protocol.Finished).result

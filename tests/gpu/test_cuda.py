@@ -12,7 +12,8 @@ import pytest
 
 from tests.children.driver import Driver
 from workloads import protocol
-from workloads.protocol import Setting
+from workloads.inventory import Setting
+from workloads.results import RunResult
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
@@ -27,7 +28,7 @@ def runner() -> Iterator[Driver]:
         yield driver
 
 
-def run_on_gpu(runner: Driver, workload: str, **parameters: Setting) -> protocol.RunResult:
+def run_on_gpu(runner: Driver, workload: str, **parameters: Setting) -> RunResult:
     runner.send(protocol.Run("gpu", workload, GPU, dict(parameters), {}, "quick"))
     return runner.until(protocol.Finished, lambda event: event.result.id == "gpu").result
 

@@ -8,7 +8,8 @@ from tests.screens.helpers import Recorder
 from tui.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued
 from tui.store import Parts, Store
 from workloads import protocol
-from workloads.protocol import Budget, Setting
+from workloads.inventory import Setting
+from workloads.protocol import Budget
 
 
 class FakeSession(Recorder):

@@ -31,7 +31,15 @@ from tui.events import AnyEvent
 from tui.store import Store
 from tui.widgets.pane import Pane
 from workloads import protocol
-from workloads.protocol import Budget, Setting
+from workloads.inventory import (
+    Environment,
+    FlagInfo,
+    ParameterInfo,
+    Setting,
+    TorchDevice,
+    WorkloadInfo,
+)
+from workloads.protocol import Budget
 
 NOW = 1_750_000_000.0
 MIB = 1024**2
@@ -133,8 +141,8 @@ def sample(*devices: Device, at: float = NOW, **changes: object) -> Sample:
 # ---- what the runner says ----------------------------------------------------------------------
 
 CUDNN_FLAGS = (
-    protocol.FlagInfo("cudnn.enabled", "enabled", "use cuDNN at all", ("cuda",), False, True, None),
-    protocol.FlagInfo(
+    FlagInfo("cudnn.enabled", "enabled", "use cuDNN at all", ("cuda",), False, True, None),
+    FlagInfo(
         "cudnn.benchmark",
         "benchmark",
         "time the algorithms on first use and keep the fastest",
@@ -143,7 +151,7 @@ CUDNN_FLAGS = (
         False,
         None,
     ),
-    protocol.FlagInfo(
+    FlagInfo(
         "cudnn.deterministic",
         "deterministic",
         "use algorithms that give the same bits every time",
@@ -152,7 +160,7 @@ CUDNN_FLAGS = (
         False,
         None,
     ),
-    protocol.FlagInfo(
+    FlagInfo(
         "cudnn.allow_tf32", "allow TF32", "round inputs to ten bits", ("cuda",), False, True, None
     ),
 )
@@ -162,7 +170,7 @@ _DTYPES = ("float32", "bfloat16", "float16")
 
 def workload(
     name: str = "matmul", group: str = "compute", title: str = "matrix product", **changes: object
-) -> protocol.WorkloadInfo:
+) -> WorkloadInfo:
     values: dict[str, object] = {
         "name": name,
         "group": group,
@@ -170,14 +178,14 @@ def workload(
         "about": "Two square matrices multiplied.",
         "look_for": "How near it comes to the device's limit.",
         "parameters": (
-            protocol.ParameterInfo("size", 4096, "rows and columns", (), 16, 65536),
-            protocol.ParameterInfo("dtype", "float32", "element type", _DTYPES),
+            ParameterInfo("size", 4096, "rows and columns", (), 16, 65536),
+            ParameterInfo("dtype", "float32", "element type", _DTYPES),
         ),
         "devices": ("cpu", "cuda"),
         "code": "c = a @ b",
         **changes,
     }
-    return protocol.WorkloadInfo(**values)  # type: ignore[arg-type]
+    return WorkloadInfo(**values)  # type: ignore[arg-type]
 
 
 CATALOGUE = (
@@ -187,7 +195,7 @@ CATALOGUE = (
 )
 
 
-def torch_gpu(index: int = 0, **changes: object) -> protocol.TorchDevice:
+def torch_gpu(index: int = 0, **changes: object) -> TorchDevice:
     values: dict[str, object] = {
         "id": f"cuda:{index}",
         "name": "NVIDIA H200",
@@ -199,11 +207,11 @@ def torch_gpu(index: int = 0, **changes: object) -> protocol.TorchDevice:
         "l2_bytes": 60 * MIB,
         **changes,
     }
-    return protocol.TorchDevice(**values)  # type: ignore[arg-type]
+    return TorchDevice(**values)  # type: ignore[arg-type]
 
 
-def environment(*gpus: protocol.TorchDevice, **changes: object) -> protocol.Environment:
-    cpu = protocol.TorchDevice("cpu", "AMD EPYC 9654 96-Core Processor", total_memory=128 * GIB)
+def environment(*gpus: TorchDevice, **changes: object) -> Environment:
+    cpu = TorchDevice("cpu", "AMD EPYC 9654 96-Core Processor", total_memory=128 * GIB)
     why = None if gpus else "torch sees no CUDA device"
     values: dict[str, object] = {
         "python": "3.12.4",
@@ -221,10 +229,10 @@ def environment(*gpus: protocol.TorchDevice, **changes: object) -> protocol.Envi
         "flags": tuple(replace(flag, unavailable=why) for flag in CUDNN_FLAGS),
         **changes,
     }
-    return protocol.Environment(**values)  # type: ignore[arg-type]
+    return Environment(**values)  # type: ignore[arg-type]
 
 
-def hello(*workloads: protocol.WorkloadInfo) -> protocol.Hello:
+def hello(*workloads: WorkloadInfo) -> protocol.Hello:
     return protocol.Hello(
         protocol.VERSION, 4000, "3.12.4", "/usr/bin/python3", workloads or CATALOGUE
     )

@@ -5,10 +5,21 @@ from __future__ import annotations
 from tui.events import AnyEvent, CompareQueued, RunQueued
 from tui.store import Store
 from workloads import protocol
-from workloads.protocol import Arm, Comparison, Figure, Limit, PeakMemory, Rates, RunResult, Timing
+from workloads.inventory import Setting
+from workloads.results import (
+    Arm,
+    Check,
+    Comparison,
+    Figure,
+    Limit,
+    PeakMemory,
+    Rates,
+    RunResult,
+    Timing,
+)
 
 MIB = 1024**2
-DEFAULTS: dict[str, protocol.Setting] = {"size": 4096, "dtype": "float32"}
+DEFAULTS: dict[str, Setting] = {"size": 4096, "dtype": "float32"}
 FLAGS = {
     "cudnn.enabled": True,
     "cudnn.benchmark": False,
@@ -62,7 +73,7 @@ def result(
         "limit": Limit("float32", 67e12, flop / 67e12, "published dense peak") if gpu else None,
         "memory": PeakMemory(201 * MIB, 256 * MIB, None) if gpu else PeakMemory(None, None, None),
         "figures": {"too_fast": Figure(118.0, "x", "right time over naive time")},
-        "check": protocol.Check(True, 1.2e-6, 1e-4, "64 rows, in float64 on the CPU"),
+        "check": Check(True, 1.2e-6, 1e-4, "64 rows, in float64 on the CPU"),
         "unavailable": unavailable,
         **changes,
     }

@@ -21,13 +21,14 @@ from tests.screens.helpers import (
 from tests.screens.results import compared, ran
 from tui.events import AnyEvent, LogLine, RunnerStatus
 from workloads import protocol
+from workloads.inventory import ParameterInfo
 
 SIZE = (200, 50)
 NAME = "conv[NHWC] [/x]"
 
 
 def hostile_events() -> list[AnyEvent]:
-    parameter = protocol.ParameterInfo("layout[/]", "[NHWC]", HOSTILE, ("[NHWC]", "[/x]", "[red]"))
+    parameter = ParameterInfo("layout[/]", "[NHWC]", HOSTILE, ("[NHWC]", "[/x]", "[red]"))
     info = workload(
         NAME,
         group=HOSTILE,

@@ -15,7 +15,8 @@ from tui.store import Store
 from tui.views.backend import between, newest, switches, verdict, view
 from tui.views.lines import Tone, plain, width
 from workloads import protocol
-from workloads.protocol import Arm, FlagInfo, Verdict
+from workloads.inventory import FlagInfo
+from workloads.results import Arm, Verdict
 
 ONEDNN = (
     FlagInfo("mkldnn.enabled", "enabled", "", ("cpu",), False, True, None),

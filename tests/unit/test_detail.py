@@ -12,8 +12,7 @@ from tui.events import ConditionsSeen, FlagSet, ParametersSet
 from tui.store import Store
 from tui.views.detail import copy_text, detail_lines
 from tui.views.lines import plain, width
-from workloads import protocol
-from workloads.protocol import Figure
+from workloads.results import Check, Figure
 
 
 def shown(store: Store, name: str | None = "matmul", cells: int = 100) -> list[str]:
@@ -97,7 +96,7 @@ def test_a_failure_shows_its_reason_and_its_traceback() -> None:
 
 
 def test_a_wrong_result_is_called_wrong() -> None:
-    store = make_store("one gpu", *ran(check=protocol.Check(False, 0.5, 1e-4, "float64")))
+    store = make_store("one gpu", *ran(check=Check(False, 0.5, 1e-4, "float64")))
     assert "check FAILED: the result is wrong: error 0.5 > 0.0001 against float64" in said(store)
 
 

@@ -7,26 +7,18 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.results import timing
-from workloads import comparison, protocol
+from workloads import comparison
 from workloads.comparison import ArmSample, Pair
 from workloads.jobs import ProcessesJob, RunJob
-from workloads.protocol import (
-    Compare,
-    Compared,
-    Finished,
-    Measured,
-    Progress,
-    Run,
-    RunResult,
-    Status,
-)
+from workloads.protocol import Compare, Compared, Finished, Measured, Progress, Run
+from workloads.results import RunResult, Status, Timing
 
 REQUEST = Compare(
     "c", "conv2d", "cuda:0", {}, "cudnn.benchmark", (False, True), {"cudnn.enabled": True}, 3
 )
 
 
-def _timing(median: float, first: float) -> protocol.Timing:
+def _timing(median: float, first: float) -> Timing:
     return replace(timing(median), first_call_s=first)
 
 
@@ -150,7 +142,7 @@ def test_warnings_of_the_runs_are_told_once_with_their_setting() -> None:
 def test_a_run_ended_after_its_time_was_taken_keeps_it() -> None:
     job = RunJob(Run("r", "matmul", "cpu", {}, {}))
     measured = _finished(1e-3, 0.1).result
-    assert job.take(Measured(measured)) is None
+    assert job.take(Measured(measured)) == Measured(measured)
     told = job.end("cancelled", "cancelled")
     assert isinstance(told, Finished)
     assert told.result.time == measured.time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workloads import limits
-from workloads.protocol import TorchDevice
+from workloads.inventory import TorchDevice
 
 GIB = 2**30
 H200 = TorchDevice(

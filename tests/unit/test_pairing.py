@@ -8,7 +8,7 @@ import pytest
 
 from tests.screens.helpers import gpu, torch_gpu
 from tui.pairing import CPU, pair
-from workloads.protocol import TorchDevice
+from workloads.inventory import TorchDevice
 
 CPU_DEVICE = TorchDevice(CPU, "EPYC")
 

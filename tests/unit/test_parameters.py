@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.parameters import Invalid, Valid, allowed, parse, short, text_of, validate
-from workloads.protocol import ParameterInfo, Setting, WorkloadInfo
+from workloads.inventory import ParameterInfo, Setting, WorkloadInfo
 from workloads.workload import checked
 
 SIZE = ParameterInfo("size", 4096, "rows", minimum=16, maximum=65_536)
 DTYPE = ParameterInfo("dtype", "float32", "of the numbers", ("float32", "bfloat16"))
 PAIRS = ParameterInfo("pairs", 2, "how many", (1, 2, 4))
 PINNED = ParameterInfo("pinned", True, "page-locked", (True, False))
-INFO = WorkloadInfo("matmul", "compute", "", "", "", (SIZE, DTYPE, PAIRS, PINNED), ("cpu",), "")
+INFO = WorkloadInfo("matmul", "compute", "", "", "", (SIZE, DTYPE, PAIRS, PINNED), ("cpu",))
 
 
 @given(st.integers())

@@ -18,9 +18,11 @@ from tui.events import (
 )
 from tui.store import Part, Store
 from workloads import protocol
+from workloads.inventory import ParameterInfo, WorkloadInfo
+from workloads.results import RunResult, Status
 
-MATMUL = protocol.WorkloadInfo(
-    "matmul", "compute", "t", "a", "l", (protocol.ParameterInfo("n", 2048, "rows"),), ("cpu",), ""
+MATMUL = WorkloadInfo(
+    "matmul", "compute", "t", "a", "l", (ParameterInfo("n", 2048, "rows"),), ("cpu",)
 )
 HELLO = protocol.Hello(protocol.VERSION, 1, "3.11", "python", (MATMUL,))
 
@@ -29,8 +31,8 @@ def _run(run_id: str = "run-1", device: str = "cpu", n: int = 2048) -> protocol.
     return protocol.Run(run_id, "matmul", device, {"n": n}, {})
 
 
-def _result(run: protocol.Run, status: protocol.Status = "ok") -> protocol.Finished:
-    result = protocol.RunResult(run.id, run.workload, run.device, run.parameters, {}, status)
+def _result(run: protocol.Run, status: Status = "ok") -> protocol.Finished:
+    result = RunResult(run.id, run.workload, run.device, run.parameters, {}, status)
     return protocol.Finished(result)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import catalog
-from workloads.protocol import ParameterInfo, WorkloadInfo
+from workloads.inventory import ParameterInfo, WorkloadInfo
 from workloads.workload import (
     Case,
     ParameterError,

@@ -13,7 +13,7 @@ from tui.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
 from tui.store import Store
 from tui.views.lines import plain
 from tui.views.workload_table import Group, Row, entries, row
-from workloads import protocol
+from workloads.results import Check, Rates
 
 
 def the_row(store: Store, name: str = "matmul") -> Row:
@@ -91,7 +91,7 @@ def test_a_failed_run_says_why() -> None:
 
 
 def test_a_wrong_result_is_not_called_ok() -> None:
-    check = protocol.Check(False, 0.5, 1e-4, "float64")
+    check = Check(False, 0.5, 1e-4, "float64")
     store = make_store("no gpu", *ran("matmul", "cpu", check=check))
     assert cells(store)["state"] == "wrong result"
 
@@ -154,9 +154,9 @@ def test_without_a_gpu_rate_and_limit_are_the_cpu_s() -> None:
 
 
 def test_bytes_and_items_are_rates_too() -> None:
-    store = make_store("one gpu", *ran(rates=protocol.Rates(None, 26e9, 12.0)))
+    store = make_store("one gpu", *ran(rates=Rates(None, 26e9, 12.0)))
     assert cells(store)["rate"] == "26.0 GB/s"
-    feed(store, *ran(rates=protocol.Rates(None, None, 1.2e6)))
+    feed(store, *ran(rates=Rates(None, None, 1.2e6)))
     assert cells(store)["rate"] == "1.20 M samples/s"
 
 

@@ -14,7 +14,7 @@ from tui.session import Session
 from tui.views.backend import on_off, verdict
 from tui.views.lines import plain
 from workloads import wire
-from workloads.protocol import Comparison
+from workloads.results import Comparison
 
 if TYPE_CHECKING:
     from tui.arguments import Arguments

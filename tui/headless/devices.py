@@ -14,7 +14,8 @@ from tui.headless.output import Failure, print_json, run_to_exit
 from tui.keepers import VARIABLES, runner_command
 from tui.pairing import DeviceView, pair
 from workloads import protocol, wire
-from workloads.protocol import Event, TorchDevice
+from workloads.inventory import TorchDevice
+from workloads.protocol import Event
 
 if TYPE_CHECKING:
     from tui.arguments import Arguments

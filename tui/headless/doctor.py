@@ -18,7 +18,8 @@ from tui.keepers import VARIABLES, runner_command
 from tui.pairing import pair
 from workloads import protocol
 from workloads.fact import fact
-from workloads.protocol import Environment, Event
+from workloads.inventory import Environment
+from workloads.protocol import Event
 
 if TYPE_CHECKING:
     from tui.arguments import Arguments

@@ -10,7 +10,8 @@ from tui.children import Child, Garbage
 from tui.headless.output import Failure, print_json, run_to_exit
 from tui.parameters import allowed, text_of
 from workloads import protocol
-from workloads.protocol import Event, WorkloadInfo
+from workloads.inventory import WorkloadInfo
+from workloads.protocol import Event
 
 if TYPE_CHECKING:
     from tui.arguments import Arguments
@@ -72,7 +73,7 @@ def _plain(info: WorkloadInfo) -> dict[str, object]:
         "title": info.title,
         "about": info.about,
         "parameters": parameters,
-        "needs": None,
+        "needs": list(info.needs),
         "devices": list(info.devices),
     }
 
@@ -83,7 +84,8 @@ def text(infos: tuple[WorkloadInfo, ...]) -> str:
     for group, members in itertools.groupby(infos, key=lambda info: info.group):
         lines.append(group)
         for info in members:
-            lines.append(f"  {info.name:<16} {info.title}")
+            needs = f"   needs {', '.join(info.needs)}" if info.needs else ""
+            lines.append(f"  {info.name:<16} {info.title}{needs}")
             lines += [
                 f"      {item.name} = {text_of(item.default)}   {item.about} ({allowed(item)})"
                 for item in info.parameters

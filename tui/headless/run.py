@@ -16,7 +16,8 @@ from tui.runs import RunState
 from tui.session import Session
 from tui.store import Store
 from workloads import wire
-from workloads.protocol import Environment, RunResult, WorkloadInfo
+from workloads.inventory import Environment, WorkloadInfo
+from workloads.results import RunResult
 
 if TYPE_CHECKING:
     from tui.arguments import Arguments

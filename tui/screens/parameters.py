@@ -19,7 +19,7 @@ from tui.views.lines import Line, Span, Tone, clean, line, paragraph
 from tui.widgets.choice_field import ChoiceField
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
-from workloads.protocol import ParameterInfo, Setting, WorkloadInfo
+from workloads.inventory import ParameterInfo, Setting, WorkloadInfo
 
 Field = Input | ChoiceField
 

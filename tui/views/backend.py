@@ -8,7 +8,8 @@ from tui.runs import CompareState
 from tui.store import Store
 from tui.views.lines import Line, Span, Tone, flow, line, paragraph
 from workloads.fact import fact
-from workloads.protocol import Comparison, FlagInfo, Verdict
+from workloads.inventory import FlagInfo
+from workloads.results import Comparison, Verdict
 
 BACKENDS = {"cudnn": "cuDNN", "mkldnn": "oneDNN"}
 """Backends by the first part of a flag's name, as they are written."""

@@ -10,7 +10,7 @@ from tui.views.detail_result import condition_lines, result_lines
 from tui.views.lines import Line, Span, Tone, fit_line, line, paragraph, wrap
 from tui.views.workload_state import other_flags, progress_words, warnings_of
 from tui.views.workload_table import devices
-from workloads.protocol import WorkloadInfo
+from workloads.inventory import WorkloadInfo
 
 
 def find(store: Store, workload: str | None) -> WorkloadInfo | None:

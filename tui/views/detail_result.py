@@ -9,7 +9,7 @@ from tui import glyphs
 from tui.conditions import Conditions
 from tui.views.lines import Line, Span, Tone, fit_line, flow, line, paragraph
 from tui.views.workload_state import half_width, median
-from workloads.protocol import Figure, RunResult, Timing
+from workloads.results import Figure, RunResult, Timing
 
 STATUS_TONES = {
     "ok": Tone.GOOD,

@@ -7,7 +7,8 @@ from tui import glyphs
 from tui.runs import RunState
 from tui.store import Store
 from tui.views.lines import Span, Tone
-from workloads.protocol import Progress, Timing
+from workloads.protocol import Progress
+from workloads.results import Timing
 
 TONES = {"failed": Tone.BAD, "skipped": Tone.QUIET, "cancelled": Tone.NOTE}
 

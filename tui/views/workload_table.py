@@ -12,7 +12,8 @@ from tui.store import Store
 from tui.views.lines import Span, Tone
 from tui.views.workload_state import half_width, median, state_of
 from workloads.fact import fact
-from workloads.protocol import RunResult, WorkloadInfo
+from workloads.inventory import WorkloadInfo
+from workloads.results import RunResult
 
 
 @fact

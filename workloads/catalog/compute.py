@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.protocol import Check
+from workloads.results import Check
 from workloads.workload import Case, one_of, whole, workload
 
 if TYPE_CHECKING:

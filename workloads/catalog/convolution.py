@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.compute import TOLERANCES
-from workloads.protocol import Check
+from workloads.results import Check
 from workloads.workload import Case, one_of, whole, workload
 
 if TYPE_CHECKING:

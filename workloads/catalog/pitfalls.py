@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.protocol import Figure
-from workloads.workload import Case, Measure, whole, workload
+from workloads.study import Study
+from workloads.workload import Case, whole, workload
 
 if TYPE_CHECKING:
     from workloads.place import Place
@@ -55,18 +54,16 @@ def naive_timing(
         timed()
         return time.time() - start
 
-    def figures(_measure: Measure, median: float) -> Mapping[str, Figure]:
+    def study(found: Study) -> None:
         naive = statistics.median(naively() for _ in range(NAIVE_TIMINGS))
         synchronize()
-        if naive <= 0:
-            reason = "time.time() did not advance"
-            return {"naive_s": Figure(None, "s", reason)}
         about = f"median of {NAIVE_TIMINGS} with time.time(), not synchronized"
-        return {
-            "naive_s": Figure(naive, "s", about),
-            "naive_flop_per_s": Figure(operations / naive, "FLOP/s", "the rate that it implies"),
-            "too_fast": Figure(median / naive, "x", "right time over naive time"),
-        }
+        if naive <= 0:
+            found.absent("naive_s", "time.time() did not advance", "s", about)
+            return
+        found.figure("naive_s", naive, "s", about)
+        found.figure("naive_flop_per_s", operations / naive, "FLOP/s", "the rate that it implies")
+        found.figure("too_fast", found.median_s / naive, "x", "right time over naive time")
 
     used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
-    return Case(timed, flop=operations, precision=used, figures=figures)
+    return Case(timed, flop=operations, precision=used, study=study)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.protocol import Figure
-from workloads.workload import Case, Measure, whole, workload
+from workloads.study import Study
+from workloads.workload import Case, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -70,12 +69,12 @@ def mlp_training(
             losses.append(loss.detach())
         return loss
 
-    def figures(_measure: Measure, _median: float) -> Mapping[str, Figure]:
-        first = [Figure(float(loss), "", "of the epoch's last batch") for loss in losses[:epochs]]
-        named = {f"loss_epoch_{index}": figure for index, figure in enumerate(first, start=1)}
-        return {**named, "loss_at_end": Figure(float(losses[-1]), "", "after all timed calls")}
+    def study(found: Study) -> None:
+        for index, loss in enumerate(losses[:epochs], start=1):
+            found.figure(f"loss_epoch_{index}", float(loss), "", "of the epoch's last batch")
+        found.figure("loss_at_end", float(losses[-1]), "", "after all timed calls")
 
-    return Case(timed, clock="wall", item=epochs * SAMPLES, figures=figures)
+    return Case(timed, clock="wall", item=epochs * SAMPLES, study=study)
 
 
 @workload(
@@ -107,9 +106,9 @@ def mlp_evaluation(
                 samples += inputs.size(0)
         return total_error / samples
 
-    def figures(_measure: Measure, _median: float) -> Mapping[str, Figure]:
+    def study(found: Study) -> None:
         error = timed()
         assert isinstance(error, float)
-        return {"mean_absolute_error": Figure(error, "", "of the untrained model over all samples")}
+        found.figure("mean_absolute_error", error, "", "of the untrained model over all samples")
 
-    return Case(timed, clock="wall", item=SAMPLES, figures=figures)
+    return Case(timed, clock="wall", item=SAMPLES, study=study)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.protocol import Figure
-from workloads.workload import Case, Measure, one_of, whole, workload
+from workloads.study import Study
+from workloads.workload import Case, one_of, whole, workload
 
 if TYPE_CHECKING:
     from workloads.place import Place
@@ -46,12 +45,10 @@ def transfer(
         there.copy_(host, non_blocking=True)
         return back.copy_(there, non_blocking=True)
 
-    def figures(measure: Measure, _median: float) -> Mapping[str, Figure]:
-        to_device = measure(lambda: there.copy_(host, non_blocking=True))
-        to_host = measure(lambda: back.copy_(there, non_blocking=True))
-        return {
-            "to_device": Figure(size / to_device, "byte/s", "host to device alone, wall clock"),
-            "to_host": Figure(size / to_host, "byte/s", "device to host alone, wall clock"),
-        }
+    def study(found: Study) -> None:
+        to_device = found.time(lambda: there.copy_(host, non_blocking=True))
+        to_host = found.time(lambda: back.copy_(there, non_blocking=True))
+        found.figure("to_device", size / to_device, "byte/s", "host to device alone, wall clock")
+        found.figure("to_host", size / to_host, "byte/s", "device to host alone, wall clock")
 
-    return Case(timed, clock="wall", byte=2 * size, byte_limit="pcie", figures=figures)
+    return Case(timed, clock="wall", byte=2 * size, byte_limit="pcie", study=study)

@@ -1,0 +1,155 @@
+"""Measures for a study: short times, interleaved variants, peaks, what is held."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+
+import torch
+
+from workloads import malloc, memory, statistics, timing
+from workloads.clocks import Block, Clock
+from workloads.study import Call, ClockName, Held
+from workloads.timing import BLOCK_S, Control
+
+ROUNDS = 12
+"""Enough for the median's interval by order statistics (``statistics.MEDIAN_FROM``)."""
+ROUNDS_S = 6.0
+"""A comparison of slow variants ends after this time, with at least :data:`FEWEST`."""
+FEWEST = 3
+
+
+class Bench:
+    """The tools of a study on one device.
+
+    Args:
+        device: where the workload runs.
+        clock: of that device.
+        control: told that the study goes on; may end it.
+    """
+
+    def __init__(self, device: torch.device, clock: Clock, control: Control) -> None:
+        self._device = device
+        self._clock = clock
+        self._control = control
+
+    def look(self) -> None:
+        """Say that it goes on.
+
+        Raises:
+            Cancelled: the run is to end.
+        """
+        self._control.report("figures")
+
+    def time(self, call: Call, clock: ClockName) -> float:
+        """The median of a short measurement, seconds."""
+        measured, _ = timing.measure(call, self._clock, clock, timing.SHORT, Control())
+        return measured.median_s
+
+    def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
+        """Seconds per call: a list for each round, with a value for each callable.
+
+        Every second round goes backwards, so that what one leaves behind meets all alike.
+        """
+        counts = [self._calls_per_block(call) for call in calls]
+        rounds: list[list[float]] = []
+        spent = 0.0
+        while len(rounds) < ROUNDS and (spent < ROUNDS_S or len(rounds) < FEWEST):
+            times = [0.0] * len(calls)
+            places = list(range(len(calls)))
+            for index in places if len(rounds) % 2 == 0 else reversed(places):
+                self.look()
+                block = self._clock.block(calls[index], counts[index])
+                spent += block.wall_s
+                times[index] = _seconds(block, clock) / counts[index]
+            rounds.append(times)
+        return rounds
+
+    def _calls_per_block(self, call: Call) -> int:
+        first = timing.first_call(call, self._clock)
+        warm = timing.warm_up(call, self._clock, timing.SHORT, Control(), first)
+        return max(1, round(BLOCK_S / 2 / max(warm, 1e-9)))
+
+    def peak(self, call: Call) -> int | None:
+        """Bytes that one call needs on top of what is held before it, at its highest.
+
+        By the allocator's own counter on CUDA. On the CPU by the kernel's highest resident
+        memory, after the heap was trimmed, so that every page the call touches counts; pages of
+        libraries touched for the first time count too, so a call before it should be done.
+        """
+        call()
+        self._clock.synchronize()
+        gc.collect()
+        if self._device.type == "cuda":
+            before = torch.cuda.memory_allocated(self._device)
+            torch.cuda.reset_peak_memory_stats(self._device)
+            call()
+            self._clock.synchronize()
+            return max(0, int(torch.cuda.max_memory_allocated(self._device) - before))
+        if self._device.type != "cpu" or not malloc.trim():
+            return None
+        resident = memory.resident()
+        memory.reset_peaks(self._device)
+        call()
+        highest, _ = memory.peaks(self._device)
+        if resident is None or highest.process_peak is None:
+            return None
+        return max(0, highest.process_peak - resident)
+
+    def held(self) -> Held:
+        """What is held now."""
+        self._clock.synchronize()
+        if self._device.type == "cuda":
+            return _held_cuda(self._device)
+        if self._device.type == "mps":
+            allocated = int(torch.mps.current_allocated_memory())
+            driver = int(torch.mps.driver_allocated_memory())
+            absent = {"used": "MPS tells of this process alone", "nvml": "no NVIDIA device"}
+            return Held(allocated, driver, None, None, absent)
+        return _held_cpu()
+
+
+def _held_cuda(device: torch.device) -> Held:
+    free, total = torch.cuda.mem_get_info(device)
+    nvml: int | None = None
+    absent = {}
+    try:
+        nvml = int(torch.cuda.device_memory_used(device))
+    except ModuleNotFoundError:
+        absent["nvml"] = "nvidia-ml-py is not installed beside this torch"
+    except Exception as error:  # noqa: BLE001 (pynvml's own classes; torch may lack the module)
+        absent["nvml"] = f"NVML: {error}"
+    return Held(
+        int(torch.cuda.memory_allocated(device)),
+        int(torch.cuda.memory_reserved(device)),
+        int(total - free),
+        nvml,
+        absent,
+    )
+
+
+def _held_cpu() -> Held:
+    heap = malloc.heap()
+    absent = {"nvml": "the CPU's memory is not NVML's"}
+    resident = memory.resident()
+    if heap is None:
+        reason = "this C library does not report its heap"
+        absent |= {"allocated": reason, "reserved": reason}
+    if resident is None:
+        absent["used"] = "no /proc/self/status here"
+    return Held(
+        heap.in_use if heap else None,
+        heap.in_use + heap.cached if heap else None,
+        resident,
+        None,
+        absent,
+    )
+
+
+def _seconds(block: Block, clock: ClockName) -> float:
+    if clock == "device" and block.device_s is not None:
+        return block.device_s
+    return block.wall_s
+
+
+assert statistics.MEDIAN_FROM <= ROUNDS

@@ -1,0 +1,207 @@
+"""What running and comparing workloads gives.
+
+Sizes are bytes, times seconds, rates per second. A field that may be absent is ``None``, and the
+``unavailable`` map beside it holds the reason under the field's dotted path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Literal, Union
+
+from workloads.fact import fact
+from workloads.inventory import Setting
+
+Status = Literal["ok", "failed", "skipped", "cancelled"]
+Verdict = Literal["faster", "slower", "same", "unclear"]
+
+
+@fact
+class Timing:
+    """Seconds per call; the statistics are taken over blocks of calls, never over single calls."""
+
+    median_s: float
+    q1_s: float
+    q3_s: float
+    min_s: float
+    p95_s: float | None
+    """Of single calls timed one by one; ``None`` where fewer than twenty were."""
+    ci95_s: tuple[float, float] | None
+    """95 % interval of the median by order statistics; needs six blocks."""
+    blocks: int
+    calls: int
+    first_call_s: float
+    first_call_cold: bool
+    """The workload had not run in this process before: the first call loads and searches."""
+    stopped_by: str
+    clock: Literal["device", "wall"]
+    wall_median_s: float
+    device_median_s: float | None
+    enqueue_s: float | None
+    """Host time to launch one call without waiting for it."""
+    faults_per_call: float | None
+    """Minor page faults of this process per timed call; on the CPU they can be most of the time."""
+    other_cpu_cores: float | None
+    """Cores of those we may use that other processes kept busy meanwhile."""
+    block_times_s: tuple[float, ...]
+    measured_from: float
+    """Unix time of the first block, so that samples of the device can be laid beside it."""
+    measured_to: float
+
+
+@fact
+class Rates:
+    flop_per_s: float | None
+    byte_per_s: float | None
+    item_per_s: float | None
+
+
+@fact
+class Limit:
+    """What a rate is held against."""
+
+    name: str
+    value: float
+    fraction: float
+    """Measured rate over the limit: 1.0 is the limit itself."""
+    source: str
+
+
+@fact
+class PeakMemory:
+    """Highest values during the run, bytes; the allocator's are exact."""
+
+    allocated_peak: int | None
+    reserved_peak: int | None
+    process_peak: int | None
+
+
+@fact
+class Figure:
+    """A further number or fact of a workload."""
+
+    value: float | str | None
+    unit: str = ""
+    about: str = ""
+
+
+Cell = Union[float, str, None]
+"""Of a table; ``None`` is a value that is not known."""
+
+
+@fact
+class Column:
+    """One column of a table."""
+
+    name: str
+    unit: str = ""
+    """Of its numbers: s, byte, byte/s, FLOP/s, samples/s, x, %, or none for text and counts."""
+
+
+@fact
+class Table:
+    """Several settings of one thing side by side, or the steps of a story."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...] = ()
+
+
+@fact
+class Series:
+    """One line of a chart: a value for each place on its axis, ``None`` where there is none."""
+
+    name: str
+    unit: str
+    values: tuple[float | None, ...]
+
+
+@fact
+class Chart:
+    """Values over a size, or over the steps of a story."""
+
+    name: str
+    title: str
+    axis: str
+    """What runs from left to right: a parameter's name, or ``step``."""
+    places: tuple[float, ...]
+    """Ascending; of steps simply their numbers from 1."""
+    series: tuple[Series, ...]
+    labels: tuple[str, ...] = ()
+    """Names of the places, where they are steps."""
+    marks: tuple[str, ...] = ()
+    """What there is to see in it, a line each: where one curve overtakes the other."""
+
+
+@fact
+class Check:
+    """The result held against a reference."""
+
+    passed: bool
+    error: float | None
+    """``None`` for a result that is not a number, which does not pass."""
+    tolerance: float
+    against: str
+
+
+@fact
+class RunResult:
+    """What one run of one workload on one device gave."""
+
+    id: str
+    workload: str
+    device: str
+    parameters: dict[str, Setting]
+    flags: dict[str, bool]
+    status: Status
+    reason: str | None = None
+    time: Timing | None = None
+    rates: Rates = Rates(None, None, None)
+    limit: Limit | None = None
+    memory: PeakMemory = PeakMemory(None, None, None)
+    figures: dict[str, Figure] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    log: tuple[str, ...] = ()
+    """What the workload had to say while it was studied, line by line."""
+    check: Check | None = None
+    started_at: float | None = None
+    """Unix time, so that samples of the device can be laid beside the run."""
+    ended_at: float | None = None
+    warnings: tuple[str, ...] = ()
+    trace: str | None = None
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@fact
+class Arm:
+    """One of the two settings that are compared; medians over the pairs so far."""
+
+    setting: bool
+    median_s: float | None
+    first_call_s: float | None
+
+
+@fact
+class Comparison:
+    """Two settings of a flag; ``ratio`` is time A / time B: above 1, B is faster."""
+
+    id: str
+    workload: str
+    device: str
+    parameters: dict[str, Setting]
+    flag: str
+    arms: tuple[Arm, Arm]
+    ratio: float | None
+    ci95: tuple[float, float] | None
+    pairs: int
+    pairs_wanted: int
+    verdict: Verdict
+    break_even_calls: float | None
+    fresh_process: bool
+    pair_ratios: tuple[float, ...] = ()
+    status: Status = "ok"
+    reason: str | None = None
+    warnings: tuple[str, ...] = ()
+    unavailable: dict[str, str] = field(default_factory=dict)

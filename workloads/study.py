@@ -1,0 +1,286 @@
+"""What a workload looks at beside the one time: variants, steps, figures, curves, words. No torch.
+
+A study is written step by step by the workload (``Case.study``); what it has found can be shown
+while it goes on, and is kept where it is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, Protocol
+
+from workloads import statistics
+from workloads.fact import fact
+from workloads.results import Cell, Chart, Column, Figure, Series, Table
+
+Call = Callable[[], object]
+ClockName = Literal["device", "wall"]
+
+
+@fact
+class Held:
+    """Memory that is held at one moment, bytes; on the CPU by the C library's heap.
+
+    ``None`` is not known, and ``unavailable`` says why by the field's name.
+    """
+
+    allocated: int | None
+    """By tensors (CUDA), or by all that lives in the heap (CPU)."""
+    reserved: int | None
+    """By the caching allocator, or by the heap: allocated and what is kept for later."""
+    used: int | None
+    """Of the device by everybody, as the driver says; on the CPU resident in this process."""
+    nvml: int | None
+    """Of the device by everybody, as NVML says."""
+    unavailable: dict[str, str]
+
+
+@fact
+class Variant:
+    """One of several ways to do a thing."""
+
+    name: str
+    median_s: float
+    ratio: float
+    """Time of the first variant over this one's: above 1, this one is faster."""
+    ci95: tuple[float, float] | None
+    verdict: str
+    """Against the first: ``faster``, ``slower``, ``same`` or ``unclear``."""
+
+
+class Tools(Protocol):
+    """What a study measures with; the implementation knows the device."""
+
+    def time(self, call: Call, clock: ClockName) -> float:
+        """The median of a short measurement, seconds."""
+
+    def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
+        """Seconds per call, for each round a value for each callable; rounds alternate order."""
+
+    def peak(self, call: Call) -> int | None:
+        """Bytes that one call needs on top of what is held before it, at its highest."""
+
+    def held(self) -> Held:
+        """What is held now."""
+
+    def look(self) -> None:
+        """Say how far it is.
+
+        Raises:
+            Cancelled: the run is to end.
+        """
+
+
+class Study:
+    """Collects what a workload finds out.
+
+    Args:
+        median_s: the time of ``Case.timed``, seconds per call.
+        clock: the one that it was taken by.
+        tools: to measure with.
+        tell: called after each finding.
+    """
+
+    def __init__(
+        self, median_s: float, clock: ClockName, tools: Tools, tell: Callable[[Study], None]
+    ) -> None:
+        self.median_s = median_s
+        self._clock = clock
+        self._tools = tools
+        self._tell = tell
+        self.figures: dict[str, Figure] = {}
+        self.log: list[str] = []
+        self.unavailable: dict[str, str] = {}
+        self._tables: dict[str, Table] = {}
+        self._charts: dict[str, Chart] = {}
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(self._tables.values())
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        return tuple(self._charts.values())
+
+    # ---- measure ----
+
+    def time(self, call: Call, clock: ClockName | None = None) -> float:
+        """The median of a short measurement, seconds per call; by the main clock if not told."""
+        self._tools.look()
+        return self._tools.time(call, clock or self._clock)
+
+    def peak(self, call: Call) -> int | None:
+        """Bytes that one call needs on top of what is held before; ``None`` if not known."""
+        self._tools.look()
+        return self._tools.peak(call)
+
+    def held(self) -> Held:
+        """What is held now."""
+        return self._tools.held()
+
+    def compare(self, calls: Mapping[str, Call], clock: ClockName | None = None) -> list[Variant]:
+        """Time several ways in turns, so that a drift of the machine falls on all alike.
+
+        Args:
+            calls: by name; the first is what the others are held against.
+            clock: by which; the main one if not told.
+        """
+        self._tools.look()
+        names = list(calls)
+        rounds = self._tools.rounds(list(calls.values()), clock or self._clock)
+        variants = []
+        for index, name in enumerate(names):
+            median = statistics.median([times[index] for times in rounds])
+            if index == 0:
+                variants.append(Variant(name, median, 1.0, None, ""))
+                continue
+            ratio = statistics.paired_ratio([times[0] / times[index] for times in rounds])
+            word = statistics.verdict(ratio)
+            variants.append(Variant(name, median, ratio.value, ratio.ci95, word))
+        return variants
+
+    # ---- tell ----
+
+    def figure(self, name: str, value: float | str, unit: str = "", about: str = "") -> None:
+        """A further number or fact."""
+        self.figures[name] = Figure(value, unit, about)
+        self._changed()
+
+    def absent(self, name: str, reason: str, unit: str = "", about: str = "") -> None:
+        """A figure that is not known here, and why."""
+        self.figures[name] = Figure(None, unit, about)
+        self.unavailable[f"figures.{name}"] = reason
+        self._changed()
+
+    def say(self, line: str) -> None:
+        """A line for the log: what was done, or what torch said."""
+        self.log += line.splitlines() or [""]
+        self._changed()
+
+    def table(self, name: str, title: str, *columns: Column) -> None:
+        """Begin a table."""
+        self._tables[name] = Table(name, title, columns)
+        self._changed()
+
+    def row(self, name: str, *cells: Cell) -> None:
+        """Add a row to a table that was begun.
+
+        Raises:
+            ValueError: the table has another number of columns.
+        """
+        table = self._tables[name]
+        if len(cells) != len(table.columns):
+            raise ValueError(f"table {name} has {len(table.columns)} columns, not {len(cells)}")
+        self._tables[name] = Table(name, table.title, table.columns, (*table.rows, cells))
+        self._changed()
+
+    def variants(
+        self,
+        name: str,
+        title: str,
+        calls: Mapping[str, Call],
+        *,
+        per_call: tuple[float, str] | None = None,
+        peaks: bool = False,
+        clock: ClockName | None = None,
+    ) -> list[Variant]:
+        """Compare several ways and put them into a table.
+
+        Args:
+            name: of the table.
+            title: of the table.
+            calls: by name; the first is what the others are held against.
+            per_call: what one call works through, and the rate's unit: ``(n, "byte/s")``.
+            peaks: also the memory that one call of each needs at its highest.
+            clock: by which; the main one if not told.
+        """
+        found = self.compare(calls, clock)
+        columns = [Column("variant"), Column("time", "s")]
+        columns += [Column("rate", per_call[1])] if per_call else []
+        columns += [Column("peak memory", "byte")] if peaks else []
+        columns += [Column("speed-up", "x"), Column("interval"), Column("verdict")]
+        self.table(name, title, *columns)
+        for variant in found:
+            cells: list[Cell] = [variant.name, variant.median_s]
+            cells += [per_call[0] / variant.median_s] if per_call else []
+            cells += [self.peak(calls[variant.name])] if peaks else []
+            between = variant.ci95
+            interval = f"{between[0]:.3g} to {between[1]:.3g}" if between else ""
+            self.row(name, *cells, variant.ratio, interval, variant.verdict)
+        return found
+
+    def chart(
+        self, name: str, title: str, axis: str, *series: tuple[str, str], steps: bool = False
+    ) -> None:
+        """Begin a chart.
+
+        Args:
+            name: of the chart.
+            title: of the chart.
+            axis: what runs from left to right.
+            series: name and unit of each line.
+            steps: the places are steps with a name, not sizes.
+        """
+        lines = tuple(Series(label, unit, ()) for label, unit in series)
+        self._charts[name] = Chart(name, title, "step" if steps else axis, (), lines)
+        self._changed()
+
+    def point(self, name: str, place: float | str, *values: float | None) -> None:
+        """Add a place to a chart that was begun: a size, or the name of a step.
+
+        Raises:
+            ValueError: the chart has another number of series.
+        """
+        chart = self._charts[name]
+        if len(values) != len(chart.series):
+            raise ValueError(f"chart {name} has {len(chart.series)} series, not {len(values)}")
+        named = isinstance(place, str)
+        self._charts[name] = Chart(
+            name,
+            chart.title,
+            chart.axis,
+            (*chart.places, float(len(chart.places) + 1) if isinstance(place, str) else place),
+            tuple(
+                Series(series.name, series.unit, (*series.values, value))
+                for series, value in zip(chart.series, values, strict=True)
+            ),
+            (*chart.labels, str(place)) if named else chart.labels,
+            chart.marks,
+        )
+        self._changed()
+
+    def mark(self, name: str, line: str) -> None:
+        """Say what there is to see in a chart."""
+        chart = self._charts[name]
+        self._charts[name] = Chart(
+            name, chart.title, chart.axis, chart.places, chart.series, chart.labels,
+            (*chart.marks, line),
+        )  # fmt: skip
+        self._changed()
+
+    def staircase(self, name: str, title: str) -> Callable[[str], Held]:
+        """Begin a table and a chart of the memory held after each step.
+
+        Returns:
+            A function that takes the step's name, notes what is held now, and returns it.
+        """
+        words = ("allocated", "reserved", "used", "nvml")
+        self.table(name, title, Column("step"), *(Column(word, "byte") for word in words))
+        self.chart(name, title, "step", *((word, "byte") for word in words), steps=True)
+
+        def step(label: str) -> Held:
+            self._tools.look()
+            held = self.held()
+            values = (held.allocated, held.reserved, held.used, held.nvml)
+            self.unavailable |= {
+                f"tables.{name}.{word}": reason for word, reason in held.unavailable.items()
+            }
+            self.row(name, label, *values)
+            self.point(name, label, *values)
+            return held
+
+        return step
+
+    def _changed(self) -> None:
+        self._tell(self)
+        self._tools.look()
