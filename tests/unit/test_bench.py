@@ -1,0 +1,68 @@
+"""The tools of a study on this machine: peaks, what is held, rounds."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+
+from workloads import malloc
+from workloads.bench import FEWEST, ROUNDS, Bench
+from workloads.clocks import HostClock
+from workloads.timing import Cancelled, Control
+
+MIB = 2**20
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def bench() -> Bench:
+    malloc.keep_freed_memory()
+    return Bench(CPU, HostClock(), Control())
+
+
+def test_the_peak_of_a_call_is_what_it_needs_on_top(bench: Bench) -> None:
+    held = torch.ones(8 * MIB)
+    size = 64 * MIB
+
+    def call() -> object:
+        return torch.ones(size // 4)
+
+    peak = bench.peak(call)
+    if malloc.heap() is None:
+        pytest.skip("this C library has no malloc_trim")
+    assert peak is not None
+    assert size * 0.95 < peak < size * 1.3
+    assert held.numel() == 8 * MIB
+
+
+def test_what_is_held_grows_with_a_tensor_and_falls_with_it(bench: Bench) -> None:
+    gc.collect()
+    before = bench.held()
+    tensor = torch.ones(16 * MIB)
+    during = bench.held()
+    del tensor
+    after = bench.held()
+    if before.allocated is None or during.allocated is None or after.allocated is None:
+        pytest.skip("this C library does not report its heap")
+    assert during.allocated - before.allocated >= 64 * MIB
+    assert after.allocated - before.allocated < MIB
+    assert before.nvml is None
+    assert "nvml" in before.unavailable
+
+
+def test_rounds_give_every_way_a_time_in_each(bench: Bench) -> None:
+    small, large = torch.ones(1000), torch.ones(200_000)
+    rounds = bench.rounds([lambda: small + 1, lambda: large + 1], "device")
+    assert FEWEST <= len(rounds) <= ROUNDS
+    assert all(len(times) == 2 and min(times) > 0 for times in rounds)
+
+
+def test_a_cancel_is_heard_within_the_rounds() -> None:
+    class Ended(Control):
+        def report(self, *_args: object, **_more: object) -> None:
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        Bench(CPU, HostClock(), Ended()).rounds([lambda: None], "wall")
