@@ -1,0 +1,148 @@
+"""A file that contradicts itself is told so, and nothing is said of one that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.snapshots import raw
+from tests.snapshots.raw import BASE
+from tui.snapshots.checks import check
+from tui.snapshots.filters import Keep
+from tui.snapshots.load import load
+from tui.snapshots.normalise import normalise
+
+FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_real_files_are_sound(path: Path) -> None:
+    assert check(load(path)) == ()
+
+
+def test_a_sound_file_is_sound() -> None:
+    assert check(normalise(raw.snapshot())) == ()
+
+
+def _segment(objects: dict[str, Any]) -> dict[str, Any]:
+    segment: dict[str, Any] = objects["segments"][0]
+    return segment
+
+
+def _gap(objects: dict[str, Any]) -> None:
+    _segment(objects)["blocks"][1]["address"] += 512
+
+
+def _short(objects: dict[str, Any]) -> None:
+    del _segment(objects)["blocks"][1]
+
+
+def _sum(objects: dict[str, Any]) -> None:
+    _segment(objects)["active_size"] += 512
+
+
+def _overlap(objects: dict[str, Any]) -> None:
+    objects["segments"].append(raw.segment(BASE + 2560))
+
+
+def _greedy(objects: dict[str, Any]) -> None:
+    _segment(objects)["blocks"][0]["requested_size"] = 2000
+    _segment(objects)["requested_size"] = 2000
+    objects["device_traces"] = []
+
+
+def _twice(objects: dict[str, Any]) -> None:
+    objects["device_traces"][0].insert(4, raw.entry("alloc", BASE, 1000, 3))
+
+
+def _freed_twice(objects: dict[str, Any]) -> None:
+    objects["device_traces"][0].append(raw.entry("free_completed", BASE + 1024, 700, 7))
+
+
+def _other_size(objects: dict[str, Any]) -> None:
+    objects["device_traces"][0][6]["size"] = 701
+
+
+def _back(objects: dict[str, Any]) -> None:
+    objects["device_traces"][0][4]["time_us"] -= 3
+
+
+def _lost(objects: dict[str, Any]) -> None:
+    objects["device_traces"][0].append(raw.entry("alloc", BASE + 1024, 700, 7))
+
+
+def _undead(objects: dict[str, Any]) -> None:
+    objects["device_traces"][0].append(raw.entry("free_completed", BASE, 1000, 7))
+
+
+def _resized(objects: dict[str, Any]) -> None:
+    objects["device_traces"][0][3]["size"] = 999
+
+
+def _no_frees(objects: dict[str, Any]) -> None:
+    entries = objects["device_traces"][0]
+    entries[:] = [each for each in entries if not each["action"].startswith("free")]
+    entries.append(raw.entry("alloc", BASE + 1024, 400, 8))
+
+
+BROKEN: dict[str, tuple[Callable[[dict[str, Any]], None], tuple[str, ...]]] = {
+    "a gap": (_gap, ("blocks do not follow each other (1): gap of 512 B before 0x7f0000000600",)),
+    "a missing block": (_short, ("fill their segment (1): 0x7f0000000000 1.0 KiB in 4.0 KiB",)),
+    "a wrong sum": (_sum, ("add up to the active_size that their segment states (1): 0x7f00",)),
+    "overlapping segments": (_overlap, ("segments overlap (1): 0x7f0000000a00 and 0x7f00",)),
+    "a block below what was asked": (_greedy, ("blocks smaller than what was asked for (1)",)),
+    "allocated twice": (_twice, ("allocated where something is live (1): 0x7f0000000000",)),
+    "freed twice": (_freed_twice, ("freed twice (1): 0x7f0000000400",)),
+    "freed with another size": (_other_size, ("0x7f0000000400 700 B, then 701 B",)),
+    "time that runs back": (_back, ("time runs back 1 time",)),
+    "live, but no block": (_lost, ("allocated in the trace, but not active at the end (1)",)),
+    "freed, but a block": (_undead, ("freed in the trace, but active at the end (1)",)),
+    "a block of another size": (_resized, ("999 B, then 1.0 KiB",)),
+    "frees left out": (_no_frees, ("no frees on record (skip_actions)",)),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_contradiction_is_one_line(what: str) -> None:
+    damage, words = BROKEN[what]
+    objects = raw.snapshot()
+    damage(objects)
+    lines = check(normalise(objects))
+    assert len(lines) == len(words), lines
+    for line, each in zip(lines, words, strict=True):
+        assert line.startswith("device 0: ")
+        assert each in line
+
+
+def test_many_of_a_kind_are_counted() -> None:
+    objects = [raw.segment(BASE + 8192 * number) for number in range(15)]
+    for segment in objects:
+        segment["allocated_size"] = 1
+    (line,) = check(normalise(objects))
+    assert "(15): " in line
+    assert line.endswith("; 12 more")
+
+
+def test_an_address_used_again_is_no_contradiction() -> None:
+    objects = raw.snapshot()
+    objects["device_traces"][0] += [
+        raw.entry("free_requested", BASE, 1000, 7),
+        raw.entry("free_completed", BASE, 1000, 8),
+        raw.entry("alloc", BASE, 1000, 9),
+    ]
+    assert check(normalise(objects)) == ()
+
+
+def test_what_a_filter_took_away_is_not_held_against_the_file() -> None:
+    for keep in (Keep(first=3), Keep(last=4), Keep(minimal_size=800)):
+        assert check(normalise(raw.snapshot(), keep=keep)) == ()
+
+
+def test_devices_are_told_apart() -> None:
+    objects = raw.snapshot()
+    objects["segments"].append(raw.segment(BASE, 1))
+    objects["device_traces"].append(raw.trace()[:4])
+    assert check(normalise(objects)) == ()

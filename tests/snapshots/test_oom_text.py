@@ -1,0 +1,119 @@
+"""The wordings of the message, from torch 1.0 to 2.15."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.snapshots.facts import OomText
+from tui.snapshots.oom_text import matching_text, parse_oom_texts, to_bytes
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def gib(value: float) -> int:
+    return round(value * GIB)
+
+
+def only(text: str) -> OomText:
+    (found,) = parse_oom_texts(text)
+    return found
+
+
+def test_torch_1() -> None:
+    found = only(
+        "RuntimeError: CUDA out of memory. Tried to allocate 12.50 MiB (GPU 0; 10.92 GiB total"
+        " capacity; 8.57 MiB already allocated; 9.28 GiB free; 4.68 MiB cached)"
+    )
+    assert (found.asked, found.device, found.total) == (round(12.5 * MIB), 0, gib(10.92))
+    assert (found.allocated, found.device_free) == (round(8.57 * MIB), gib(9.28))
+    assert found.reserved == round(4.68 * MIB)
+    assert found.process is None
+
+
+def test_torch_1_13() -> None:
+    found = only(
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1;"
+        " 15.78 GiB total capacity; 14.25 GiB already allocated; 0 bytes free; 14.30 GiB reserved"
+        " in total by PyTorch) If reserved memory is >> allocated memory try setting"
+    )
+    assert (found.device, found.total, found.device_free) == (1, gib(15.78), 0)
+    assert (found.allocated, found.reserved) == (gib(14.25), gib(14.30))
+
+
+def test_torch_2_1_with_its_misspelling_and_a_process() -> None:
+    found = only(
+        "CUDA out of memory. Tried to allocate 496.00 MiB. GPU 0 has a total capacty of 14.75 GiB"
+        " of which 235.06 MiB is free. Process 20398 has 14.52 GiB memory in use. Of the allocated"
+        " memory 14.06 GiB is allocated by PyTorch, and 330.42 MiB is reserved by PyTorch but"
+        " unallocated. If reserved but unallocated memory is large try setting max_split_size_mb"
+    )
+    assert (found.total, found.others) == (gib(14.75), ((20398, gib(14.52)),))
+    assert found.process is None
+    assert found.unallocated == round(330.42 * MIB)
+    assert found.reserved == gib(14.06) + round(330.42 * MIB)
+
+
+def test_torch_2_15_within_a_broken_log() -> None:
+    found = only(
+        '[rank0]: Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
+        "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 3\n"
+        " has a total capacity of 79.15 GiB of which 1.06 GiB is free. 70.00 GiB allowed; Process"
+        " 17 has 2.00 GiB memory in use. Process 18 has 512.00 MiB memory in use. Including "
+        "non-PyTorch memory, this process has 75.50 GiB memory in use. Of the allocated memory"
+        " 70.10 GiB is allocated by PyTorch, with 3.25 GiB allocated in private"
+        " pools (e.g., CUDA Graphs), and 4.00 GiB is reserved by PyTorch but unallocated.\n"
+        "something else: 5.00 GiB total capacity"
+    )
+    assert (found.device, found.total, found.allowed) == (3, gib(79.15), gib(70))
+    assert found.others == ((17, 2 * GIB), (18, 512 * MIB))
+    assert (found.process, found.private_pools) == (gib(75.5), gib(3.25))
+
+
+def test_no_message_is_no_text() -> None:
+    assert parse_oom_texts("") == ()
+    assert parse_oom_texts("Killed\nSegmentation fault") == ()
+
+
+def test_of_several_the_last_that_fits() -> None:
+    text = (
+        "Tried to allocate 2.00 GiB. GPU {} has a total capacity of {}.00 GiB of which 1.00 GiB is"
+    )
+    texts = parse_oom_texts("\n".join(text.format(*pair) for pair in ((0, 8), (0, 9), (1, 10))))
+    assert len(texts) == 3
+    found = matching_text(texts, 0, 2 * GIB)
+    assert found is not None
+    assert found.total == 9 * GIB
+    assert matching_text(texts, 2, 2 * GIB) is None
+    assert matching_text(texts, 0, GIB) is None
+
+
+def printed(size: int) -> str:
+    """As ``c10::CachingAllocator::format_size``."""
+    if size <= 1024:
+        return f"{size} bytes"
+    for unit, scale in (("KiB", 1024), ("MiB", MIB)):
+        if size <= scale * 1024:
+            return f"{size / scale:.2f} {unit}"
+    return f"{size / GIB:.2f} GiB"
+
+
+@given(st.integers(1, 1 << 45))
+def test_the_size_asked_for_is_recognised_as_printed(size: int) -> None:
+    (found,) = parse_oom_texts(f"Tried to allocate {printed(size)}. GPU 0 has a total")
+    assert matching_text((found,), 0, size) is found
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    parse_oom_texts(text)
+    parse_oom_texts(f"Tried to allocate 1 MiB {text}")
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "size"),
+    [("0", "bytes", 0), ("1", "byte", 1), ("1.50", "KiB", 1536), ("2", "GB", 2 * GIB)],
+)
+def test_units(number: str, unit: str, size: int) -> None:
+    assert to_bytes(number, unit) == size

@@ -1,0 +1,162 @@
+"""What is drawn: the timeline, the segment map, and what pins free memory."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.snapshots.generator import Options
+from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
+from tests.snapshots.scenes import MIB, PIECE, scene, segment
+from tui.snapshots.layout import Filled, final_layout, fragmentation
+from tui.snapshots.pinning import cheapest_window, widest_window
+
+PIECES = st.lists(
+    st.tuples(st.sampled_from(("allocated", "free")), st.integers(1, 9)), min_size=1, max_size=9
+)
+
+
+def filled(pieces: list[PIECE]) -> Filled:
+    return final_layout(scene([segment(1 << 30, pieces)]).devices[0].device).filled[0]
+
+
+@given(SEEDS, OPTIONS, st.integers(1, 40), st.integers(-5, 60), st.integers(-5, 200))
+@settings(max_examples=40, deadline=None)
+def test_buckets_tile_the_events(
+    seed: int, options: Options, width: int, first: int, last: int
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        line = device.timeline(width, first=first, last=last if last > first else None)
+        if not device.replay.events or not line.buckets:
+            continue
+        events = [e for bucket in line.buckets for e in range(bucket.first, bucket.last + 1)]
+        assert events == list(range(line.first, line.last + 1))
+        assert len(line.buckets) <= width
+        for bucket in line.buckets:
+            live = [device.replay.live_at(e) for e in range(bucket.first, bucket.last + 1)]
+            assert (bucket.live_min, bucket.live_max) == (min(live), max(live))
+            assert 0 <= bucket.live_max <= line.scale
+            assert bucket.reserved_max <= line.scale
+        assert sum(bucket.ooms for bucket in line.buckets) == len(line.ooms)
+
+
+def test_a_timeline_needs_columns() -> None:
+    with pytest.raises(ValueError, match="at least one column"):
+        analysed(1, Options())[2].devices[0].timeline(0)
+
+
+def test_a_part_keeps_the_scale_of_the_whole() -> None:
+    device = analysed(1, Options())[2].devices[0]
+    assert device.timeline(5, first=0, last=3).scale == device.timeline(5).scale
+
+
+@given(PIECES, st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_cells_share_out_the_bytes(pieces: list[PIECE], width: int) -> None:
+    analysis = scene([segment(1 << 30, pieces)]).devices[0]
+    part = filled(pieces)
+    drawn = analysis.cells(None, 0, width)
+    assert len(drawn) == width
+    used = sum(held.size for held in part.held) / part.range.size
+    assert abs(sum(cell.used for cell in drawn) / width - used) < 1e-6
+    for cell in drawn:
+        assert cell.state in ("allocated", "inactive")
+        assert cell.mixed == (0 < cell.used < 1)
+
+
+def test_zoom_shows_what_is_outside_as_unmapped() -> None:
+    device = scene([segment(1 << 30, [("allocated", 2), ("free", 2)])]).devices[0]
+    base = 1 << 30
+    drawn = device.cells(None, 0, 6, start=base - MIB, end=base + 5 * MIB)
+    states = [cell.state for cell in drawn]
+    assert states == ["unmapped", *["allocated"] * 2, *["inactive"] * 2, "unmapped"]
+    with pytest.raises(ValueError, match="nothing to draw"):
+        device.cells(None, 0, 3, start=base, end=base)
+
+
+def test_rows_and_pieces() -> None:
+    device = scene([segment(1 << 30, [("free", 3), ("allocated", 2), ("free", 4)])]).devices[0]
+    (row,) = device.map_rows()
+    assert (row.size, row.allocated, row.free, row.largest_free, row.blocks) == (
+        9 * MIB,
+        2 * MIB,
+        7 * MIB,
+        4 * MIB,
+        1,
+    )
+    states = [(piece.state, piece.size // MIB, piece.site) for piece in device.pieces(None, 0)]
+    assert states == [
+        ("inactive", 3, ""),
+        ("allocated", 2, "train.py:5 train_step"),
+        ("inactive", 4, ""),
+    ]
+    pin = device.pinning(None, 0)
+    assert pin is not None
+    assert (pin.span, pin.cost, pin.count, pin.largest_free) == (9 * MIB, 2 * MIB, 1, 4 * MIB)
+    assert pin.blocks[0].name == f"{(1 << 30) + 3 * MIB:#x}#0"
+
+
+@given(SEEDS, OPTIONS)
+@settings(max_examples=20, deadline=None)
+def test_pieces_fill_every_segment(seed: int, options: Options) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        for event in (None, device.replay.events // 2 - 1):
+            for row in device.map_rows(event):
+                pieces = device.pieces(event, row.index)
+                assert pieces[0].address == row.address
+                for low, high in itertools.pairwise(pieces):
+                    assert low.address + low.size == high.address
+                assert pieces[-1].address + pieces[-1].size == row.address + row.size
+
+
+def spans(part: Filled, need: int) -> list[tuple[int, int]]:
+    """Cost and negative span of every window that is enough, by trying all."""
+    found = []
+    edges = [part.range.address, *(held.address + held.size for held in part.held)]
+    begins = [*(held.address for held in part.held), part.range.end]
+    for first in range(len(part.held)):
+        for last in range(first, len(part.held)):
+            span = begins[last + 1] - edges[first]
+            if span >= need:
+                found.append((sum(h.size for h in part.held[first : last + 1]), -span))
+    return found
+
+
+@given(PIECES, st.integers(1, 60))
+@settings(max_examples=150, deadline=None)
+def test_cheapest_window_is_the_cheapest_of_all(pieces: list[PIECE], need: int) -> None:
+    part = filled(pieces)
+    window = cheapest_window([part], need * MIB)
+    every = spans(part, need * MIB)
+    if part.largest >= need * MIB or not every:
+        assert window is None
+    else:
+        assert window is not None
+        assert window.cost == min(every)[0]
+        assert window.span >= need * MIB
+
+
+@given(PIECES)
+@settings(max_examples=60, deadline=None)
+def test_widest_window_of_one_block(pieces: list[PIECE]) -> None:
+    part = filled(pieces)
+    window = widest_window(part)
+    if not part.held:
+        assert window is None
+    else:
+        assert window is not None
+        assert len(window.blocks) == 1
+        singles = [span for cost, span in spans(part, 0) if cost == window.cost]
+        assert -window.span in singles
+
+
+def test_fragmentation() -> None:
+    scattered = fragmentation((filled([("free", 3), ("allocated", 4), ("free", 1)]),))
+    assert (scattered.free, scattered.pieces, scattered.largest) == (4 * MIB, 2, 3 * MIB)
+    assert scattered.unused == 0.5
+    assert scattered.clumped == (9 + 1) / 16
+    nothing = fragmentation(())
+    assert (nothing.unused, nothing.clumped) == (None, None)

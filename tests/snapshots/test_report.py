@@ -1,0 +1,164 @@
+"""What is handed on: JSON, Markdown, and both without user names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from tests.snapshots.generator import Options
+from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
+from tests.snapshots.scenes import MIB, oom, scene, segment
+from tui.snapshots.analysis import Analysis, compare
+from tui.snapshots.markdown import diff_markdown, snapshot_markdown
+from tui.snapshots.redact import Redactor, redacted
+from tui.snapshots.report import diff_report, snapshot_report
+from workloads import wire
+
+DEVICE_KEYS = {
+    "index",
+    "segments",
+    "blocks",
+    "reserved",
+    "allocated",
+    "requested",
+    "largest_free_block",
+    "events",
+    "live_at_start",
+    "live_peak",
+    "live_peak_event",
+    "live_at_end",
+    "ooms",
+    "top",
+}
+OOM_KEYS = {
+    "event",
+    "asked",
+    "device_free",
+    "live",
+    "reserved",
+    "largest_free_block",
+    "cause",
+    "top",
+}
+
+
+def failed() -> Analysis:
+    return scene([segment(1 << 30, [("allocated", 300)])], oom(100, 50))
+
+
+def test_shape_of_the_report() -> None:
+    report = snapshot_report(failed(), ("odd",), at=0)
+    assert {"file", "devices", "warnings", "unavailable"} <= report.keys()
+    assert report["warnings"] == ["odd"]
+    (device,) = report["devices"]
+    assert device.keys() >= DEVICE_KEYS
+    (entry,) = device["ooms"]
+    assert entry.keys() >= OOM_KEYS
+    assert entry["cause"] == "truly full"
+    assert entry["top"][0]["frame"] == "train.py:5 train_step"
+    assert entry["total"] is None
+    assert "devices.0.ooms.0.total" in report["unavailable"]
+    assert device["at"]["live"] == 300 * MIB
+
+
+def paths_of_nulls(value: Any, path: str = "") -> list[str]:
+    if value is None:
+        return [path]
+    items = enumerate(value) if isinstance(value, list) else value.items()
+    return [
+        found
+        for key, item in items
+        if item is None or isinstance(item, (dict, list))
+        for found in paths_of_nulls(item, f"{path}.{key}".lstrip("."))
+    ]
+
+
+@given(SEEDS, OPTIONS)
+@settings(max_examples=20, deadline=None)
+def test_every_absence_has_its_reason(seed: int, options: Options) -> None:
+    report = snapshot_report(analysed(seed, options)[2], ())
+    json.dumps(report, allow_nan=False)
+    for path in paths_of_nulls(report["devices"]):
+        if path.endswith(("unused", "clumped", "kind", "time_us")):
+            continue  # told by what stands beside them
+        assert f"devices.{path}" in report["unavailable"]
+
+
+def test_a_device_or_an_event_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match="holds no device 3; it holds 0"):
+        snapshot_report(failed(), (), device=3)
+    with pytest.raises(ValueError, match="has no event 9; it has events 0 to 0"):
+        snapshot_report(failed(), (), at=9)
+
+
+def test_markdown_of_an_oom() -> None:
+    text = snapshot_markdown(failed(), ("a `b` | c",), at=0)
+    assert "### OOM at event 0: truly full" in text
+    assert "| device free | 50.0 MiB |" in text
+    assert "| device total | n/a |" in text
+    assert "| 300 MiB | 100% | 1 | `train.py:5 train_step` |" in text
+    assert "> train.py:9 backward" in text
+    assert "- a \\`b\\` \\| c" in text
+
+
+@given(SEEDS, OPTIONS)
+@settings(max_examples=10, deadline=None)
+def test_markdown_of_any_file(seed: int, options: Options) -> None:
+    assert snapshot_markdown(analysed(seed, options)[2], ()).startswith("# Allocator snapshot")
+
+
+def test_two_files_compared() -> None:
+    a = scene([segment(1 << 30, [("allocated", 3)])])
+    b = scene([segment(1 << 30, [("allocated", 5)], line=6)])
+    differences = compare(a, b)
+    report = diff_report(differences, "a", "b")
+    assert [site["change"] for site in report["devices"][0]["sites"]] == ["new", "gone"]
+    text = diff_markdown(differences, "a", "b")
+    assert "| new | 5.0 MiB | 0 B | 5.0 MiB | 0 to 1 | `train.py:6 train_step` |" in text
+    assert "No site differs." in diff_markdown(compare(a, a), "a", "a")
+
+
+def test_facts_go_over_the_wire() -> None:
+    device = failed().devices[0]
+    for made in (device.verdict(0), device.summary(), device.state(0), device.timeline(3)):
+        line = wire.encode(made)
+        assert wire.decode(line, (type(made),)) == made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("/home/ann/work/a.py", "/home/user/work/a.py"),
+        ("/Users/ann/a.py", "/Users/user/a.py"),
+        ("C:\\Users\\Ann Lee\\a.py", "C:\\Users\\user\\a.py"),
+        ("/mnt/c/Users/ann/a.py", "/mnt/c/Users/user/a.py"),
+        ("/var/home/ann/a.py", "/var/home/user/a.py"),
+        ("/root/a.py", "/root/a.py"),
+        ("/opt/a.py", "/opt/a.py"),
+        ("/tmp/torchinductor_ann/x.py", "/tmp/torchinductor_user/x.py"),
+        ('File "/home/ann/a.py", line 3', 'File "/home/user/a.py", line 3'),
+        ("/data/ann/run.py and /home/ann/x", "/data/user/run.py and /home/user/x"),
+        ("/home/ann/annex.py", "/home/user/annex.py"),
+        ("~ann/a.py of ~100 MB", "~user/a.py of ~100 MB"),
+    ],
+)
+def test_names_are_taken_out(before: str, after: str) -> None:
+    redact = Redactor([before])
+    assert redact(before) == after
+    assert redact(redact(before)) == after
+
+
+def test_a_redacted_snapshot_names_nobody() -> None:
+    snapshot, redact = redacted(failed().snapshot, ("see /home/eve/log",))
+    assert redact("/data/eve/x") == "/data/user/x"
+    analysis = Analysis(snapshot)
+    text = snapshot_markdown(analysis, ()) + json.dumps(snapshot_report(analysis, ()))
+    assert "ann" not in text.replace("cannot", "").replace("annotation", "")
+
+
+def test_options_are_repeatable() -> None:
+    first, second = (snapshot_report(analysed(4, Options())[2], ()) for _ in range(2))
+    assert first == second

@@ -1,0 +1,201 @@
+"""The verdict at an OOM entry, on states written by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from tests.snapshots.generator import Options
+from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
+from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
+from tui.snapshots.analysis import Analysis
+from tui.snapshots.cause import segment_for
+from tui.snapshots.facts import Verdict
+from tui.snapshots.oom_text import parse_oom_texts
+
+GIB_TEXT = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total"
+    " capacity of 1000.00 MiB of which 50.00 MiB is free. Process 4242 has 600.00 MiB memory in"
+    " use. Including non-PyTorch memory, this process has 350.00 MiB memory in use. Of the"
+    " allocated memory 300.00 MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but"
+    " unallocated."
+)
+HOLED: list[PIECE] = [("free", 60), ("allocated", 1)] * 4
+FULL: list[PIECE] = [("allocated", 300)]
+
+
+def judged(analysis: Analysis, text: str = "") -> Verdict:
+    device = analysis.devices[0]
+    return device.verdict(device.replay.ooms[-1], parse_oom_texts(text))
+
+
+def whats(verdict: Verdict) -> str:
+    return "\n".join(f"{advice.what}: {advice.why}" for advice in verdict.advice)
+
+
+def test_live_memory_that_fills_the_device() -> None:
+    verdict = judged(scene([segment(1 << 30, FULL)], oom(100, 50)))
+    assert verdict.cause == "truly full"
+    assert (verdict.asked, verdict.device_free) == (100 * MIB, 50 * MIB)
+    assert (verdict.state.live, verdict.state.reserved) == (300 * MIB, 300 * MIB)
+    assert verdict.total is None
+    assert "text of the exception" in verdict.unavailable["total"]
+    assert verdict.top[0].label == "train.py:5 train_step"
+    assert verdict.top[0].share == 1
+    assert "train.py:5 train_step held 300 MiB" in whats(verdict)
+    assert "expandable" not in whats(verdict)
+    assert any("its total is not in the file" in reason for reason in verdict.reasons)
+
+
+def test_enough_cached_but_in_pieces() -> None:
+    analysis = scene(
+        [segment(1 << 30, HOLED)], oom(100, 10), settings={"expandable_segments": False}
+    )
+    verdict = judged(analysis)
+    assert verdict.cause == "fragmentation"
+    assert (verdict.serving_free_block, verdict.serving_cached) == (60 * MIB, 240 * MIB)
+    assert "free 240 MiB cached, largest piece 60.0 MiB, asked 100 MiB" in verdict.reasons
+    assert "expandable_segments:True" in whats(verdict)
+    assert "240 MiB was cached in pieces" in whats(verdict)
+    assert "1 block of 1.0 MiB kept a span of 121 MiB in pieces" in whats(verdict)
+    assert "empty_cache" in whats(verdict)
+
+
+def test_expandable_segments_are_not_advised_where_they_are_on() -> None:
+    on = scene([segment(1 << 30, HOLED)], oom(100, 10), settings={"expandable_segments": True})
+    assert "expandable_segments" not in whats(judged(on))
+    silent = scene([segment(1 << 30, HOLED)], oom(100, 10))
+    assert "is not in the file" in whats(judged(silent))
+
+
+def test_what_is_cached_and_free_on_the_device_together_is_enough() -> None:
+    verdict = judged(scene([segment(1 << 30, [("free", 60), ("allocated", 10)])], oom(100, 50)))
+    assert verdict.cause == "fragmentation"
+
+
+def test_cached_in_private_pools() -> None:
+    graph = segment(1 << 40, [("allocated", 10), ("free", 200)], pool=(0, 7))
+    verdict = judged(scene([segment(1 << 30, FULL), graph], oom(100, 10, pool_id=(0, 0))))
+    assert verdict.cause == "private pools"
+    assert verdict.serving_free_block == 0
+    assert verdict.state.private_cached == 200 * MIB
+    assert "200 MiB was free inside other pools" in whats(verdict)
+
+
+def test_a_private_pool_serves_its_own_requests() -> None:
+    graph = segment(1 << 40, [("allocated", 10), ("free", 60)] * 2, pool=(0, 7))
+    verdict = judged(scene([segment(1 << 30, FULL), graph], oom(100, 10, pool_id=(0, 7))))
+    assert verdict.cause == "fragmentation"
+    assert verdict.serving_cached == 120 * MIB
+
+
+def test_cached_for_another_stream() -> None:
+    other = segment(1 << 40, [("allocated", 10), ("free", 200)], stream=77)
+    verdict = judged(scene([segment(1 << 30, FULL), other], oom(100, 10)))
+    assert verdict.cause == "other streams"
+    assert verdict.streams_cached == 200 * MIB
+
+
+def test_other_processes_by_the_text() -> None:
+    verdict = judged(scene([segment(1 << 30, FULL)], oom(100, 50)), GIB_TEXT)
+    assert verdict.cause == "other processes"
+    assert verdict.total == 1000 * MIB
+    assert verdict.others == 600 * MIB
+    assert verdict.text is not None
+    assert "600 MiB" in whats(verdict)
+    assert verdict.unavailable == {}
+
+
+def test_a_text_of_another_size_is_not_taken() -> None:
+    verdict = judged(scene([segment(1 << 30, FULL)], oom(101, 50)), GIB_TEXT)
+    assert verdict.text is None
+    assert verdict.cause == "truly full"
+
+
+def test_other_processes_as_far_as_the_trace_itself_tells() -> None:
+    # 900 MiB were reserved here once, so the device has them; now 300 and 50 are all there is.
+    trace: list[Raw] = [
+        {"action": "segment_free", "addr": 1 << 41, "size": 600 * MIB, "stream": 0, "frames": []},
+        oom(100, 50),
+    ]
+    verdict = judged(scene([segment(1 << 30, FULL)], *trace))
+    assert verdict.cause == "other processes"
+    assert verdict.others is None
+    assert "at least 550 MiB more was held outside" in " ".join(verdict.reasons)
+
+
+def test_limit_of_the_process() -> None:
+    text = GIB_TEXT.replace("50.00 MiB is free.", "650.00 MiB is free. 350.00 MiB allowed;")
+    verdict = judged(scene([segment(1 << 30, FULL)], oom(100, 650)), text)
+    assert verdict.cause == "process limit"
+    assert "350 MiB" in whats(verdict)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "entry", "why"),
+    [
+        pytest.param(FULL, oom(100, 500), "more than the 100 MiB", id="device had room"),
+        pytest.param(
+            [("allocated", 10), ("free", 200)], oom(100, 10), "seems to have been there", id="piece"
+        ),
+        pytest.param(
+            [("allocated", 300), ("free", 10)], oom(100, None), "is not told", id="free not told"
+        ),
+    ],
+)
+def test_what_cannot_be_told_is_unknown_with_the_reason(
+    pieces: list[PIECE], entry: Raw, why: str
+) -> None:
+    verdict = judged(scene([segment(1 << 30, pieces)], entry))
+    assert verdict.cause == "unknown"
+    assert why in " ".join(verdict.reasons)
+
+
+def test_address_space_is_no_memory() -> None:
+    text = GIB_TEXT + " The virtual address space reserved for expandable segments is used up."
+    verdict = judged(scene([segment(1 << 30, FULL)], oom(100, 50)), text)
+    assert verdict.cause == "unknown"
+    assert "address space" in verdict.reasons[0]
+
+
+def test_the_stack_that_asked_is_told() -> None:
+    verdict = judged(scene([segment(1 << 30, FULL)], oom(100, 50)))
+    assert verdict.stack[-1].name == "backward"
+
+
+def test_only_oom_entries_have_a_verdict() -> None:
+    analysis = scene([segment(1 << 30, FULL)], oom(100, 50), {"action": "snapshot", "size": 0})
+    with pytest.raises(ValueError, match="event 1 of device 0 is no OOM entry"):
+        analysis.devices[0].verdict(1)
+
+
+def test_segments_that_the_driver_is_asked_for() -> None:
+    assert segment_for(512, expandable=False) == 2 * MIB
+    assert segment_for(3 * MIB, expandable=False) == 20 * MIB
+    assert segment_for(11 * MIB, expandable=False) == 12 * MIB
+    assert segment_for(21 * MIB, expandable=True) == 40 * MIB
+
+
+@given(SEEDS, OPTIONS)
+@settings(max_examples=40, deadline=None)
+def test_generated_ooms_are_never_contradicted(seed: int, options: Options) -> None:
+    """The model fails only for lack of memory, so its failures are never beyond telling."""
+    _, devices, analysis = analysed(seed, options)
+    for truth in devices:
+        one = analysis.devices.get(truth.index)
+        for event in one.replay.ooms if one else ():
+            assert one is not None
+            verdict = one.verdict(event)
+            assert verdict.state.live == truth.moments[event].live
+            assert sum(site.bytes for site in verdict.top) <= verdict.state.live
+            known_pools = options.pool_ids or not options.private_pools
+            if known_pools:
+                assert verdict.cause not in ("unknown", "other processes", "process limit")
+
+
+def test_a_dump_after_unwinding_is_told() -> None:
+    analysis = scene([segment(1 << 30, [("free", 2000), ("allocated", 20)])])
+    summary = analysis.devices[0].summary()
+    assert any("except block" in remark for remark in summary.remarks)
+    assert summary.live_peak is None
+    assert "no history was recorded" in summary.unavailable["live_peak"]

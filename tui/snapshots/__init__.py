@@ -1,0 +1,1 @@
+"""Allocator snapshots: read, replay, explain. Pure Python; no torch, no Textual."""

@@ -1,0 +1,388 @@
+"""What the reader child is asked and what it answers, one JSON line each.
+
+Every request has an ``id`` of the asker's choice that its answer repeats. A request that still
+waits is replaced by a newer one of the same :func:`slot`: the cursor moves faster than some
+queries. Sizes are bytes, an *event* the number of a trace entry; ``None`` is the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import Literal, TypeVar, Union, get_args
+
+from tui.snapshots.facts import (
+    Difference,
+    Grouping,
+    MapRow,
+    Order,
+    Piece,
+    Pinning,
+    SiteListing,
+    State,
+    Summary,
+    Timeline,
+    Verdict,
+)
+from tui.snapshots.model import Frame
+from workloads.fact import fact
+
+VERSION = 1
+R = TypeVar("R", bound="Request")
+
+# ---- requests ----------------------------------------------------------------------------------
+
+
+@fact
+class Load:
+    """Read one file, or two to compare. The first request, and only once."""
+
+    id: int
+    paths: tuple[str, ...]
+    """``-`` is the descriptor that the child was given as its input."""
+    device: int | None = None
+    """Keep only this device, as :class:`tui.snapshots.filters.Keep` says."""
+    first: int = 0
+    last: int | None = None
+    minimal_size: int = 0
+    oom_text: str = ""
+    """Messages of exceptions: they add what the file lacks to the verdicts."""
+    top: int = 10
+    """Sites that the summaries list."""
+    redact: bool = False
+    """Take user names and home directories out of all that is answered."""
+
+
+@fact
+class SetOomText:
+    """Messages of exceptions, in place of those known so far; the answer tells how many."""
+
+    id: int
+    text: str
+
+
+@fact
+class AskVerdict:
+    id: int
+    device: int
+    event: int
+    top: int = 10
+
+
+@fact
+class AskState:
+    id: int
+    device: int
+    event: int | None
+
+
+@fact
+class AskTimeline:
+    id: int
+    device: int
+    width: int
+    first: int = 0
+    last: int | None = None
+
+
+@fact
+class AskSites:
+    """The children of one node of the tree of what was live at an event."""
+
+    id: int
+    device: int
+    event: int | None
+    path: tuple[str, ...] = ()
+    grouping: Grouping = "site"
+    order: Order = "bytes"
+    search: str = ""
+    regex: bool = False
+    limit: int = 200
+
+
+@fact
+class AskStack:
+    id: int
+    stack: int
+
+
+@fact
+class AskMap:
+    """Some rows of the segment map, each drawn as ``width`` cells."""
+
+    id: int
+    device: int
+    event: int | None
+    first: int
+    count: int
+    width: int
+
+
+@fact
+class AskStretch:
+    """A stretch of one segment: its cells, and the piece at one address."""
+
+    id: int
+    device: int
+    event: int | None
+    row: int
+    start: int
+    end: int
+    width: int
+    address: int
+
+
+@fact
+class AskPinning:
+    """The ``most`` blocks of a segment whose release would free the longest span."""
+
+    id: int
+    device: int
+    event: int | None
+    row: int
+    most: int = 1
+
+
+@fact
+class AskDifference:
+    """What changed from the first file to the second, on one device."""
+
+    id: int
+    device: int
+    at_peak: bool = False
+    grouping: Grouping = "site"
+    limit: int = 300
+
+
+@fact
+class Export:
+    """A report on the file, or where two are read on their difference."""
+
+    id: int
+    form: Literal["json", "markdown"]
+    device: int | None = None
+    event: int | None = None
+    """A state to report on besides; ``None`` for none."""
+    top: int = 10
+    at_peak: bool = True
+    """Two files are compared at their peaks, else at their ends."""
+
+
+Request = Union[
+    Load,
+    SetOomText,
+    AskVerdict,
+    AskState,
+    AskTimeline,
+    AskSites,
+    AskStack,
+    AskMap,
+    AskStretch,
+    AskPinning,
+    AskDifference,
+    Export,
+]
+REQUESTS: tuple[type[Request], ...] = get_args(Request)
+Slot = tuple[str, ...]
+
+
+def slot(request: Request) -> Slot:
+    """What a request is for: of two with the same slot only the newer one matters."""
+    name = type(request).__name__
+    return (name, *request.path) if isinstance(request, AskSites) else (name,)
+
+
+def same(one: Request, other: Request) -> bool:
+    """They ask for the same, whatever their ids."""
+    return type(one) is type(other) and replace(one, id=0) == replace(other, id=0)
+
+
+def numbered(request: R, number: int) -> R:
+    """The request with an id."""
+    return replace(request, id=number)
+
+
+# ---- events ------------------------------------------------------------------------------------
+
+
+@fact
+class ReaderHello:
+    version: int
+    pid: int
+
+
+@fact
+class Estimated:
+    """What the reading takes, before it begins; ``None`` where it cannot be told."""
+
+    id: int
+    byte: int
+    """Of the files as they lie on the disk; 0 for a pipe."""
+    expected: int | None
+    """Resident bytes at the peak."""
+    allowed: int | None
+    """The limit that the child has set itself."""
+    words: str
+
+
+@fact
+class Progress:
+    id: int
+    phase: str
+    """``reading``, ``indexing``, ``replaying``."""
+    done: int
+    """Bytes on the disk while reading, else trace entries."""
+    total: int
+    """0 where it is not known."""
+    elapsed_s: float
+    left_s: float | None
+    """Of this phase, from its pace so far; ``None`` before there is one."""
+
+
+@fact
+class FileInfo:
+    """What a file is."""
+
+    file: str
+    container: str
+    form: str
+    byte: int
+    settings: dict[str, str]
+    warnings: tuple[str, ...]
+    host_segments: int
+
+
+@fact
+class Loaded:
+    """The files are read; a summary of each device of the first one."""
+
+    id: int
+    files: tuple[FileInfo, ...]
+    devices: tuple[Summary, ...]
+    common: tuple[int, ...]
+    """Devices that all files have."""
+    texts: int
+    """Messages of exceptions that were understood."""
+    took_s: float
+
+
+@fact
+class TextTaken:
+    id: int
+    texts: int
+
+
+@fact
+class VerdictIs:
+    id: int
+    verdict: Verdict
+
+
+@fact
+class StateIs:
+    id: int
+    state: State
+
+
+@fact
+class TimelineIs:
+    id: int
+    timeline: Timeline
+
+
+@fact
+class SitesAre:
+    id: int
+    listing: SiteListing
+
+
+@fact
+class StackIs:
+    id: int
+    frames: tuple[Frame, ...]
+    """Innermost first."""
+
+
+@fact
+class RowPicture:
+    """One segment as cells: for each the state's letter and how full it is."""
+
+    row: MapRow
+    states: str
+    """A letter a cell: ``a`` allocated, ``p`` pending, ``i`` inactive, ``u`` unmapped."""
+    used: str
+    """A digit a cell: tenths of it that are in use, rounded; ``9`` is all or nearly all."""
+
+
+@fact
+class MapIs:
+    id: int
+    rows: tuple[RowPicture, ...]
+    total: int
+    """Rows of the whole map."""
+
+
+@fact
+class StretchIs:
+    id: int
+    states: str
+    used: str
+    """Both as in :class:`RowPicture`."""
+    piece: Piece | None
+    """At the address asked for; ``None`` where nothing is mapped."""
+    frames: tuple[Frame, ...]
+    """Of the piece, innermost first; without those of C++."""
+
+
+@fact
+class PinningIs:
+    id: int
+    pinning: Pinning | None
+    """``None`` where nothing of the segment is in use."""
+
+
+@fact
+class DifferenceIs:
+    id: int
+    difference: Difference
+    more: int
+    """Rows that were left off."""
+
+
+@fact
+class Exported:
+    """A report, or a part of one that is too long for a line."""
+
+    id: int
+    text: str
+    more: bool = False
+    """Another part follows."""
+
+
+@fact
+class Refused:
+    """A request that cannot be done: one line that says what, why and what to do."""
+
+    id: int
+    reason: str
+    fatal: bool = False
+    """Nothing can be asked of this child any more."""
+    asked: str = field(default="")
+    """The request's type."""
+
+
+Answer = Union[
+    Loaded,
+    TextTaken,
+    VerdictIs,
+    StateIs,
+    TimelineIs,
+    SitesAre,
+    StackIs,
+    MapIs,
+    StretchIs,
+    PinningIs,
+    DifferenceIs,
+    Exported,
+]
+ReaderEvent = Union[ReaderHello, Estimated, Progress, Refused, Answer]
+READER_EVENTS: tuple[type[ReaderEvent], ...] = get_args(ReaderEvent)

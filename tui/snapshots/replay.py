@@ -1,0 +1,153 @@
+"""Live and reserved bytes after every event, counted from the final state backwards.
+
+The blocks of the file are the state at the end; a free that is undone adds its bytes, an alloc that
+is undone takes them away. So memory that was allocated before the recording began, or before the
+oldest entry that a ring buffer kept, is counted from the first event on.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable
+from itertools import accumulate
+from operator import mul
+
+from tui.snapshots.model import Action, DeviceSnapshot, Trace
+from workloads.fact import fact
+
+_SEGMENT_EVENTS = re.compile(
+    b"[%c-%c]" % (Action.SEGMENT_ALLOC, Action.SEGMENT_UNMAP),
+)
+_OOMS = re.compile(b"[%c]" % Action.OOM)
+
+
+def _signs(gains: Iterable[Action], loses: Iterable[Action]) -> bytes:
+    table = bytearray(256)
+    for action in gains:
+        table[action] = 1
+    for action in loses:
+        table[action] = 255  # -1 when read as a signed byte
+    return bytes(table)
+
+
+_LIVE = _signs((Action.ALLOC,), (Action.FREE_COMPLETED,))
+_RESERVED = _signs(
+    (Action.SEGMENT_ALLOC, Action.SEGMENT_MAP), (Action.SEGMENT_FREE, Action.SEGMENT_UNMAP)
+)
+
+
+@fact
+class Replay:
+    """What was live and reserved on one device over its trace of ``n`` events."""
+
+    device: int
+    live: array[int]
+    """``q``, n + 1 items: before the first event, then after each; requested bytes, pending ones
+    included."""
+    reserved: array[int]
+    """``q``, n + 1 items, likewise."""
+    peak: int
+    """The most that was live."""
+    peak_event: int | None
+    """After which it was first reached; ``None``: already before the first event."""
+    reserved_peak: int
+    reserved_peak_event: int | None
+    ooms: tuple[int, ...]
+    segment_events: array[int]
+    """``I``: the numbers of the segment events, ascending."""
+    doubts: tuple[str, ...]
+    """Why the columns may be off, one line each; empty where they are exact."""
+
+    @property
+    def events(self) -> int:
+        """How many entries the trace has."""
+        return len(self.live) - 1
+
+    @property
+    def live_at_start(self) -> int:
+        """Before the first event."""
+        return self.live[0]
+
+    @property
+    def live_at_end(self) -> int:
+        """After the last event: the sum over the blocks."""
+        return self.live[-1]
+
+    def live_at(self, event: int) -> int:
+        """Requested bytes that were live after an event; -1 stands before the first."""
+        return self.live[event + 1]
+
+    def reserved_at(self, event: int) -> int:
+        """Reserved bytes after an event; -1 stands before the first."""
+        return self.reserved[event + 1]
+
+
+def replay(device: DeviceSnapshot) -> Replay:
+    """Count live and reserved bytes over the trace; linear, some 0.4 s for a million entries."""
+    trace = device.trace
+    live = _backwards(trace, _LIVE, final_live(device))
+    events = array("I", (found.start() for found in _SEGMENT_EVENTS.finditer(trace.action)))
+    reserved = _reserved(trace, events, sum(segment.size for segment in device.segments))
+    peak, reserved_peak = max(live), max(reserved)
+    return Replay(
+        device.index,
+        live,
+        reserved,
+        peak,
+        _event_of(live, peak),
+        reserved_peak,
+        _event_of(reserved, reserved_peak),
+        tuple(found.start() for found in _OOMS.finditer(trace.action)),
+        events,
+        _doubts(device, live, reserved),
+    )
+
+
+def final_live(device: DeviceSnapshot) -> int:
+    """Requested bytes at the end: of every block that is not inactive."""
+    return sum(
+        block.requested
+        for segment in device.segments
+        for block in segment.blocks
+        if block.state != "inactive"
+    )
+
+
+def _backwards(trace: Trace, signs: bytes, end: int) -> array[int]:
+    """The column that ends with ``end`` and changes by sign times size at each event."""
+    sign = array("b", trace.action.translate(signs))
+    start = end - sum(map(mul, sign, trace.size))
+    return array("q", accumulate(map(mul, sign, trace.size), initial=start))
+
+
+def _reserved(trace: Trace, events: array[int], end: int) -> array[int]:
+    """As :func:`_backwards`, for events that are few among many."""
+    signs = [(-1 if sign > 1 else sign) for sign in _RESERVED]
+    steps = [signs[trace.action[event]] * trace.size[event] for event in events]
+    value = end - sum(steps)
+    column, filled = array("q"), 0
+    for event, step in zip(events, steps, strict=True):
+        column.extend(array("q", [value]) * (event + 1 - filled))
+        filled = event + 1
+        value += step
+    column.extend(array("q", [value]) * (len(trace) + 1 - filled))
+    return column
+
+
+def _event_of(column: array[int], value: int) -> int | None:
+    index = column.index(value)
+    return index - 1 if index else None
+
+
+def _doubts(device: DeviceSnapshot, live: array[int], reserved: array[int]) -> tuple[str, ...]:
+    doubts = []
+    if device.inexact:
+        doubts.append(device.inexact)
+    if min(live) < 0:
+        doubts.append(
+            "live bytes fall below zero: the trace lacks frees, or its sizes do not fit its blocks"
+        )
+    if min(reserved) < 0:
+        doubts.append("reserved bytes fall below zero: the trace lacks segment entries")
+    return tuple(doubts)
