@@ -7,16 +7,23 @@ import os
 import signal
 import sys
 
-from workloads import process
+from workloads import own, process
 
-USAGE = "usage: workloads serve | list"
+USAGE = "usage: workloads serve | list [--workloads FILE]…"
 
 
 def main() -> int:
     """Run the mode named on the command line; returns the exit code."""
-    mode = sys.argv[1] if len(sys.argv) == 2 else ""
+    files, left = own.files_in(sys.argv[2:])
+    mode = sys.argv[1] if len(sys.argv) > 1 and not left else ""
+    if sys.argv[1:2] == ["torchrun"] and len(sys.argv) > 2:
+        return _torchrun(int(sys.argv[2]), sys.argv[3:])
+    if mode == "rank":
+        from workloads.ranks.start import main as rank
+
+        return rank()
     if mode == "list":
-        return _list()
+        return _list(files)
     if mode not in ("serve", "worker", "probe"):
         print(USAGE, file=sys.stderr)  # noqa: T201 (a command's own output)
         return 2
@@ -25,7 +32,7 @@ def main() -> int:
         process.die_with_parent(os.getppid(), signal.SIGTERM)
         from workloads.serve import serve
 
-        return serve(reading, writing)
+        return serve(reading, writing, files)
     # The parent is in this environment too, and is the one that keeps the C heap's settings.
     from workloads.malloc import keep_freed_memory
 
@@ -34,6 +41,8 @@ def main() -> int:
     if mode == "worker":
         from workloads.worker import work
 
+        # What is wrong with the files was told by the parent.
+        own.load(files)
         work(reading, writing)
     else:
         from workloads.probe import probe
@@ -42,13 +51,22 @@ def main() -> int:
     return 0
 
 
-def _list() -> int:
+def _torchrun(worker: int, arguments: list[str]) -> int:
+    """Become torchrun, which then ends with the worker that started it."""
+    process.die_with_parent(worker, signal.SIGKILL)
+    os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", *arguments])
+
+
+def _list(files: list[str]) -> int:
     from workloads import catalog, wire, workload
 
     assert catalog
+    problems = own.load(files)
     infos = wire.to_plain(workload.infos_with_code())
     print(json.dumps(infos))  # noqa: T201 (a command's own output)
-    return 0
+    for problem in problems:
+        print(problem, file=sys.stderr)  # noqa: T201 (a command's own output)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

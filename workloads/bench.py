@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from workloads import malloc, memory, statistics, timing
+from workloads import held_against, malloc, memory, statistics, timing
+from workloads.ceilings import Ceiling, Ceilings
 from workloads.clocks import Block, Clock
 from workloads.study import Call, ClockName, Held
 from workloads.timing import BLOCK_S, Control
@@ -26,12 +27,20 @@ class Bench:
         device: where the workload runs.
         clock: of that device.
         control: told that the study goes on; may end it.
+        ceilings: takes those that are measured.
     """
 
-    def __init__(self, device: torch.device, clock: Clock, control: Control) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        clock: Clock,
+        control: Control,
+        ceilings: Ceilings | None = None,
+    ) -> None:
         self._device = device
         self._clock = clock
         self._control = control
+        self._ceilings = ceilings or Ceilings()
 
     def look(self) -> None:
         """Say that it goes on.
@@ -95,6 +104,10 @@ class Bench:
         if resident is None or highest.process_peak is None:
             return None
         return max(0, highest.process_peak - resident)
+
+    def ceiling(self, kind: str) -> Ceiling:
+        """Measure a ceiling of this device anew; see :func:`workloads.held_against.anew`."""
+        return held_against.anew(kind, self._device, self._clock, self._control, self._ceilings)
 
     def held(self) -> Held:
         """What is held now."""

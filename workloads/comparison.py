@@ -52,6 +52,7 @@ def summarise(
     fresh_process: bool,
     parameters: dict[str, Setting],
     warnings: tuple[str, ...] = (),
+    measured: Sequence[tuple[float, float]] = (),
 ) -> Comparison:
     """The comparison so far."""
     unavailable: dict[str, str] = {}
@@ -83,6 +84,7 @@ def summarise(
         break_even_calls=break_even,
         fresh_process=fresh_process,
         pair_ratios=tuple(pair.a.steady_s / pair.b.steady_s for pair in pairs),
+        measured=tuple(measured),
         warnings=warnings,
         unavailable=unavailable,
     )

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from workloads.fact import fact
 
+TOO_MANY = 0.1
+"""Busy cores of other processes, beyond those that no thread of ours needs, that spoil a timing."""
 _STAT = Path("/proc/stat")
 _IDLE = (3, 4)
 """Columns of idle and iowait in a cpu line of /proc/stat (proc(5))."""
@@ -48,6 +50,17 @@ def now() -> CpuTime | None:
     )
     ours = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     return CpuTime(ticks / os.sysconf("SC_CLK_TCK"), ours)
+
+
+def disturbed(others: float | None, threads: int) -> bool:
+    """Whether others kept more cores busy than ours leave free.
+
+    Args:
+        others: cores, of :func:`other_cores`.
+        threads: that work for us.
+    """
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (others or 0.0) - max(0, (usable or 1) - threads) > TOO_MANY
 
 
 def other_cores(before: CpuTime | None, after: CpuTime | None, seconds: float) -> float | None:

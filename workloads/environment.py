@@ -33,6 +33,8 @@ VARIABLES = (
 )
 """Environment variables that change what a timing or a memory figure means."""
 
+_CPUS = Path("/sys/devices/system/cpu")
+
 
 def describe(malloc: str) -> Environment:
     """Look at everything; starts the CUDA driver, so never in a process that is forked later.
@@ -41,7 +43,7 @@ def describe(malloc: str) -> Environment:
         malloc: what ``workloads.malloc.keep_freed_memory`` said.
     """
     unavailable: dict[str, str] = {}
-    devices = (*_cuda_devices(unavailable), *_mps_devices(), _cpu())
+    devices = all_devices(unavailable)
     has_cuda = any(device.id.startswith("cuda") for device in devices)
     cudnn = _cudnn_version(unavailable) if has_cuda else None
     if torch.version.cuda is None:
@@ -119,13 +121,15 @@ def _cuda_device(index: int) -> TorchDevice:
         multi_processors=properties.multi_processor_count,
         clock_hz=_clock_hz(properties),
         l2_bytes=properties.L2_cache_size,
+        memory_clock_hz=_clock_hz(properties, "memory_clock_rate"),
+        memory_bus_bits=getattr(properties, "memory_bus_width", None) or None,
     )
 
 
-def _clock_hz(properties: object) -> float | None:
-    """The highest clock; ``None`` where this torch does not tell."""
-    kilohertz = getattr(properties, "clock_rate", None)
-    return None if kilohertz is None else kilohertz * 1e3
+def _clock_hz(properties: object, name: str = "clock_rate") -> float | None:
+    """The highest clock; ``None`` where this torch or the driver does not tell."""
+    kilohertz = getattr(properties, name, None)
+    return kilohertz * 1e3 if kilohertz else None
 
 
 def _pci_bus_id(properties: object) -> str | None:
@@ -150,11 +154,44 @@ def _mps_devices() -> list[TorchDevice]:
     return [TorchDevice(id="mps", name="Apple GPU (unified memory)", total_memory=total)]
 
 
+def all_devices(unavailable: dict[str, str]) -> tuple[TorchDevice, ...]:
+    """Every device that torch has here; why there is no CUDA device goes under ``devices``."""
+    return (*_cuda_devices(unavailable), *_mps_devices(), _cpu())
+
+
 def device(target: torch.device) -> TorchDevice:
     """One device as torch describes it."""
     if target.type == "cuda":
         return _cuda_device(target.index or 0)
     return next(iter(_mps_devices()), _cpu()) if target.type == "mps" else _cpu()
+
+
+def last_cache(target: torch.device) -> int | None:
+    """Bytes of the last cache before the memory, all that we may use together; if known."""
+    if target.type == "cuda":
+        return _cuda_device(target.index or 0).l2_bytes or None
+    return _last_cpu_cache() if target.type == "cpu" else None
+
+
+def _last_cpu_cache() -> int | None:
+    """By Linux's sysfs; CPUs that share one count it once."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    found: dict[str, int] = {}
+    for cpu in os.sched_getaffinity(0):
+        folder = _CPUS / f"cpu{cpu}" / "cache"
+        caches = sorted(folder.glob("index*"), key=lambda path: int(path.name[5:]))
+        if not caches:
+            return None
+        try:
+            shared = (caches[-1] / "shared_cpu_list").read_text().strip()
+            size = (caches[-1] / "size").read_text().strip()
+        except OSError:
+            return None
+        if not size.endswith("K"):
+            return None
+        found[shared] = int(size[:-1]) * 1024
+    return sum(found.values())
 
 
 def _cpu() -> TorchDevice:

@@ -12,15 +12,18 @@ from dataclasses import replace
 
 import torch
 
-from workloads import environment, flags, limits, malloc, memory, timing
+from workloads import cpu_share, flags, held_against, malloc, memory, timing
 from workloads.bench import Bench
+from workloads.ceilings import Ceilings
 from workloads.clocks import Clock, clock_for
 from workloads.fact import fact
+from workloads.held_against import Question
 from workloads.inventory import Setting
 from workloads.needs import unmet
 from workloads.place import Place
 from workloads.protocol import Run
-from workloads.results import Check, Figure, Limit, Rates, RunResult, Status, Timing
+from workloads.ranks import launch, lockstep, torchrun
+from workloads.results import Check, Figure, Rates, RunResult, Status, Timing
 from workloads.study import Study
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case, ParameterError, Skip, Workload, complete, registered
@@ -28,15 +31,12 @@ from workloads.workload import Case, ParameterError, Skip, Workload, complete, r
 FAULT_S = 1e-6
 """What one minor page fault costs, roughly: 11 ms for 6242 of them were measured."""
 LAUNCH_BOUND = 0.8
-OTHERS_CORES = 0.1
-"""Busy cores of other processes, beyond those that no thread of ours needs, that spoil a timing."""
 NOISY_IQR = 0.10
 """torch.utils.benchmark warns from here on."""
 TELL_S = 0.3
 """Between two looks at a study that goes on."""
 STUDY_CANCELLED = "after the time was taken; what was found by then is kept"
-ABOVE_LIMIT = 1.03
-"""Beyond the error of the limit itself."""
+UNMEASURED = "no ceiling has been measured on this box: run the workload ceiling"
 
 
 @fact
@@ -74,28 +74,48 @@ def prepared(
         RuntimeError: what torch says.
     """
     workload = lookup(name)
-    parameters = complete(workload.info, given)
-    target = torch.device(device)
-    if target.type not in workload.info.devices:
-        raise Skip(f"runs on {', '.join(workload.info.devices)} only")
-    lacking = unmet(workload.info.needs, target.type)
-    if lacking is not None:
-        raise Skip(lacking)
-    if target.type == "cuda" and os.environ.get("CUDA_LAUNCH_BLOCKING") not in (None, "", "0"):
-        raise Skip(
-            "CUDA_LAUNCH_BLOCKING is set: each launch waits, so no time would hold; unset it"
-        )
+    parameters, target = allowed(workload, device, given)
+    together = lockstep.current()
+    if workload.info.ranks and together is None:
+        raise Skip("its ranks are processes of their own: settings cannot be switched within one")
     flags.apply(settings)
     place, clock = Place(device), clock_for(target)
+    if together is not None:
+        clock = lockstep.LockstepClock(clock, together)
+    own = torchrun.own_parameters(parameters) if workload.info.ranks else parameters
     with on_device(target):
         _start_libraries(place, clock)
         _forget_earlier_runs(target)
-        case = workload.prepare(place, **parameters)
+        case = workload.prepare(place, **own)
         try:
             yield Prepared(case, clock, place, parameters)
         finally:
             if case.cleanup is not None:
                 case.cleanup()
+
+
+def allowed(
+    workload: Workload, device: str, given: Mapping[str, Setting]
+) -> tuple[dict[str, Setting], torch.device]:
+    """The complete parameters and the device, where the workload can run on it.
+
+    Raises:
+        Skip: it cannot.
+        ParameterError: a name or value that is not allowed.
+        RuntimeError: torch knows no such device.
+    """
+    parameters = complete(workload.info, given)
+    target = torch.device(device)
+    lacking = unmet(workload.info.needs, target.type)
+    if lacking is not None:
+        raise Skip(lacking)
+    if target.type not in workload.info.devices:
+        raise Skip(f"runs on {', '.join(workload.info.devices)} only")
+    if target.type == "cuda" and os.environ.get("CUDA_LAUNCH_BLOCKING") not in (None, "", "0"):
+        raise Skip(
+            "CUDA_LAUNCH_BLOCKING is set: each launch waits, so no time would hold; unset it"
+        )
+    return parameters, target
 
 
 @contextmanager
@@ -137,7 +157,12 @@ def outcome(error: BaseException) -> tuple[Status, str]:
 
 
 def run(
-    request: Run, control: Control, tell: Callable[[RunResult], None], *, cold: bool
+    request: Run,
+    control: Control,
+    tell: Callable[[RunResult], None],
+    *,
+    cold: bool,
+    ceilings: Ceilings | None = None,
 ) -> RunResult:
     """Run a workload; whatever happens to it becomes part of the result.
 
@@ -146,6 +171,7 @@ def run(
         control: told how far it is; may end it.
         tell: takes the result once the time is taken, before it is checked.
         cold: this process has not run the workload yet.
+        ceilings: those known; one that is lacking is measured. Without it none is.
     """
     result = RunResult(
         id=request.id,
@@ -157,7 +183,7 @@ def run(
         started_at=time.time(),
     )
     try:
-        result = _run(request, control, result, tell, cold=cold)
+        result = _run(request, control, result, tell, cold, ceilings)
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
         status, reason = outcome(error)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
@@ -179,10 +205,15 @@ def _run(
     control: Control,
     result: RunResult,
     tell: Callable[[RunResult], None],
-    *,
     cold: bool,
+    ceilings: Ceilings | None,
 ) -> RunResult:
     control.report("preparing")
+    workload = lookup(request.workload)
+    if workload.info.ranks and lockstep.current() is None:
+        parameters, _ = allowed(workload, request.device, request.parameters)
+        complete_request = replace(request, parameters=parameters)
+        return launch.run(complete_request, workload.prepare, control, result, tell)
     with prepared(request.workload, request.device, request.parameters, request.flags) as ready:
         case = ready.case
         result = replace(result, parameters=ready.parameters)
@@ -190,26 +221,79 @@ def _run(
         measured, cancelled = timing.measure(case.timed, ready.clock, case.clock, plan, control)
         measured = replace(measured, first_call_cold=cold)
         peak, unavailable = memory.peaks(ready.place.device)
-        rates, limit = _rates(case, measured, ready.place.device, unavailable)
+        rates = _rates(case, measured, unavailable)
+        asked = held_against.question(case, rates, ready.place.device)
         result = replace(
             result,
             status="cancelled" if cancelled else "ok",
             reason="what was measured is kept" if cancelled else None,
             time=measured,
             rates=rates,
-            limit=limit,
             memory=peak,
-            warnings=_warnings(measured, limit, ready.place.type),
+            warnings=_warnings(measured, ready.place.type),
             unavailable=_absent_times(measured, unavailable),
         )
+        result = _held_against(result, asked, ready, ceilings or Ceilings())
         if cancelled or request.time_only:
-            return result
+            return with_impossible(result)
         tell(result)
-        return _conclude(result, ready, control, tell)
+        result = _conclude(result, request, ready, control, tell, ceilings or Ceilings())
+        if ceilings is not None and isinstance(asked, Question) and result.status == "ok":
+            result = _with_ceiling(result, asked, ready, control, ceilings)
+        return with_impossible(result)
+
+
+def _held_against(
+    result: RunResult, asked: Question | str, ready: Prepared, ceilings: Ceilings
+) -> RunResult:
+    """The result with its limit, as far as it is known, or the reason for none."""
+    if isinstance(asked, str):
+        return replace(result, unavailable={**result.unavailable, "limit": asked})
+    limit = held_against.known(asked, ready.place.device, ceilings)
+    absent = {} if limit is not None else {"limit": UNMEASURED}
+    return replace(result, limit=limit, unavailable={**result.unavailable, **absent})
+
+
+def _with_ceiling(
+    result: RunResult, asked: Question, ready: Prepared, control: Control, ceilings: Ceilings
+) -> RunResult:
+    """The result held against a ceiling measured now, where it needs one.
+
+    A measured ceiling that was exceeded may have been measured while something else ran: again.
+    """
+    device = ready.place.device
+    # Its study may have measured the one that was lacking.
+    result = replace(result, limit=held_against.known(asked, device, ceilings))
+    doubtful = result.limit is not None and result.limit.basis == "measured"
+    if result.limit is None or (doubtful and result.limit.exceeded):
+        found = held_against.measured(asked, device, ready.clock, control, ceilings)
+        if isinstance(found, str):
+            reason = {} if result.limit is not None else {"limit": found}
+            return replace(result, unavailable={**result.unavailable, **reason})
+        result = replace(result, limit=found)
+    absent = {path: why for path, why in result.unavailable.items() if path != "limit"}
+    return replace(result, unavailable=absent)
+
+
+def with_impossible(result: RunResult) -> RunResult:
+    """The result with a warning where its rate lies above its limit."""
+    limit = result.limit
+    if limit is None or not limit.exceeded:
+        return result
+    if limit.basis == "measured":
+        words = "of the ceiling measured here: the ceiling is too low or the time is wrong"
+    else:
+        words = "of the limit is impossible: the time is wrong, or less was done than counted"
+    return replace(result, warnings=(*result.warnings, f"{limit.fraction:.0%} {words}"))
 
 
 def _conclude(
-    result: RunResult, ready: Prepared, control: Control, tell: Callable[[RunResult], None]
+    result: RunResult,
+    request: Run,
+    ready: Prepared,
+    control: Control,
+    tell: Callable[[RunResult], None],
+    ceilings: Ceilings,
 ) -> RunResult:
     """Check the result and study what else there is, after the time is taken."""
     case, timed = ready.case, result.time
@@ -222,9 +306,10 @@ def _conclude(
         if case.study is not None:
             control.report("figures")
             before = result
-            bench = Bench(ready.place.device, ready.clock, control)
+            bench = Bench(ready.place.device, ready.clock, control, ceilings)
             told = _Paced(lambda so_far: tell(with_findings(before, so_far)))
-            study = Study(timed.median_s, case.clock, bench, told)
+            study = Study(timed.median_s, case.clock, bench, told, timed.first_call_s)
+            study.quick = request.budget == "quick"
             case.study(study)
             result = with_findings(result, study)
             result = replace(result, warnings=(*result.warnings, *_odd(study.figures, result)))
@@ -273,9 +358,7 @@ class _Paced:
             self._tell(study)
 
 
-def _rates(
-    case: Case, measured: Timing, device: torch.device, unavailable: dict[str, str]
-) -> tuple[Rates, Limit | None]:
+def _rates(case: Case, measured: Timing, unavailable: dict[str, str]) -> Rates:
     seconds = measured.median_s
 
     def per_second(count: int | None) -> float | None:
@@ -289,18 +372,7 @@ def _rates(
     ):
         if rate is None:
             unavailable[f"rates.{name}"] = "this workload does not count them"
-    limit = None
-    if device.type == "cpu":
-        unavailable["limit"] = "no limit is known for this CPU"
-        return rates, None
-    described = environment.device(device)
-    if rates.flop_per_s is not None and case.precision is not None:
-        limit = limits.compute_limit(described, case.precision, rates.flop_per_s)
-    elif rates.byte_per_s is not None and case.byte_limit is not None:
-        limit = limits.bandwidth_limit(described, case.byte_limit, rates.byte_per_s)
-    if limit is None:
-        unavailable["limit"] = f"no limit is known for this workload on {described.name}"
-    return rates, limit
+    return rates
 
 
 def _absent_times(measured: Timing, unavailable: dict[str, str]) -> dict[str, str]:
@@ -316,12 +388,10 @@ def _absent_times(measured: Timing, unavailable: dict[str, str]) -> dict[str, st
     return unavailable
 
 
-def _warnings(measured: Timing, limit: Limit | None, kind: str) -> tuple[str, ...]:
+def _warnings(measured: Timing, kind: str) -> tuple[str, ...]:
     warnings = []
-    spare = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    free = (spare or 1) - torch.get_num_threads()
-    others = measured.other_cpu_cores or 0.0
-    if kind == "cpu" and others - max(0, free) > OTHERS_CORES:
+    others = measured.other_cpu_cores
+    if kind == "cpu" and cpu_share.disturbed(others, torch.get_num_threads()):
         warnings.append(f"other processes kept {others:.1f} cores busy: not a figure to keep")
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
@@ -334,10 +404,6 @@ def _warnings(measured: Timing, limit: Limit | None, kind: str) -> tuple[str, ..
     spread = (measured.q3_s - measured.q1_s) / measured.median_s if measured.median_s else 0.0
     if spread > NOISY_IQR:
         warnings.append(f"the quartiles lie {spread:.0%} apart: the machine was not quiet")
-    if limit is not None and limit.fraction > ABOVE_LIMIT:
-        warnings.append(
-            f"{limit.fraction:.0%} of the limit is impossible: do not believe this figure"
-        )
     return tuple(warnings)
 
 

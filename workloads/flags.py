@@ -70,6 +70,8 @@ FLAGS = (
     ),
 )
 BY_NAME = {flag.name: flag for flag in FLAGS}
+DEFAULTS = {flag.name: flag.get() for flag in FLAGS}
+"""As torch comes: read before anything is switched."""
 
 
 def _unavailable(flag: Flag, no_cudnn: str | None) -> str | None:

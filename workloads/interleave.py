@@ -22,10 +22,16 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
     pairs: list[Pair] = []
     warnings: tuple[str, ...] = ()
     parameters = dict(request.parameters)
+    spans: list[tuple[float, float]] = []
 
     def so_far() -> Comparison:
         return comparison.summarise(
-            request, pairs, fresh_process=False, parameters=parameters, warnings=warnings
+            request,
+            pairs,
+            fresh_process=False,
+            parameters=parameters,
+            warnings=warnings,
+            measured=spans,
         )
 
     try:
@@ -37,7 +43,9 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
             wanted = comparison.pairs_wanted(request, False)
             limit, began = comparison.BLOCKS_S[request.budget], time.monotonic()
             while len(pairs) < wanted:
+                start = time.time()
                 pairs.append(blocks.pair(len(pairs)))
+                spans.append((start, time.time()))
                 tell(so_far())
                 control.report("measuring", len(pairs))
                 if len(pairs) >= 3 and time.monotonic() - began > limit:

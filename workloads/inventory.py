@@ -49,6 +49,10 @@ class WorkloadInfo:
     """Device types it runs on: cpu, cuda, mps."""
     needs: tuple[Need, ...] = ()
     """What it needs beside torch and a device."""
+    compared: bool = False
+    """A switch of a backend flag compares it at once; others are compared when asked for."""
+    ranks: bool = False
+    """It runs in several processes that torchrun starts."""
     code: str = ""
     """The lines that are timed, read from the source; empty before they are read."""
 
@@ -85,6 +89,9 @@ class TorchDevice:
     clock_hz: float | None = None
     """The highest clock of the multiprocessors."""
     l2_bytes: int | None = None
+    memory_clock_hz: float | None = None
+    """The highest; data goes over at both edges."""
+    memory_bus_bits: int | None = None
 
 
 @fact

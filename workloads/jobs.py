@@ -57,7 +57,8 @@ class RunJob:
             self._progress = event
         if isinstance(event, Measured):
             self._measured = event.result
-        self.done = isinstance(event, Finished)
+        # What the worker says of its memory comes after the result, often in the same breath.
+        self.done = self.done or isinstance(event, Finished)
         return event
 
     def end(self, status: Status, reason: str) -> Event:
@@ -124,6 +125,7 @@ class ProcessesJob:
         self._pairs: list[Pair] = []
         self._open: dict[int, ArmSample] = {}
         self._warnings: list[str] = []
+        self._measured: list[tuple[float, float]] = []
 
     def _arm(self) -> int:
         first, second = comparison.order(len(self._pairs))
@@ -159,6 +161,7 @@ class ProcessesJob:
             text = f"{setting}: {warning}"
             if text not in self._warnings:
                 self._warnings.append(text)
+        self._measured.append((result.time.measured_from, result.time.measured_to))
         self._open[self._arm()] = ArmSample(result.time.median_s, result.time.first_call_s)
         if len(self._open) < 2:
             return None
@@ -179,4 +182,5 @@ class ProcessesJob:
             fresh_process=True,
             parameters=self._parameters,
             warnings=tuple(self._warnings),
+            measured=self._measured,
         )

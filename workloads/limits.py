@@ -1,143 +1,112 @@
-"""What a rate is held against: published peaks, or where there is no row, derived ones.
+"""What a rate is held against: a published peak, else a derived one, else one measured here.
 
-Published figures are dense (no structured sparsity), with float32 accumulation for the 16-bit
-types, from the vendor's datasheet of the part; bandwidths in 10^9 bytes per second. Sources by
-letter: M = the accelerator chapter of the Machine Learning Engineering book, L = Lightning
-Fabric's table, T = torchtitan's utilities, X = xformers' device limits, W = the vendor's
-architecture whitepaper, each compared with the derivation below; read 2026-11-21.
+Where there are several, the first in this order is taken, and the limit says which it is. No torch.
 """
 
 from __future__ import annotations
 
-import re
+import time
 
-from workloads.fact import fact
+from workloads.ceilings import COPY, Ceiling
 from workloads.inventory import TorchDevice
-from workloads.results import Limit
-
-READ = "read 2026-11-21"
-
-
-@fact
-class Peak:
-    """One part: TFLOP/s by precision, GB/s of its memory and of its host link one way."""
-
-    pattern: str
-    min_gib: int
-    max_gib: int
-    tflops: dict[str, float]
-    memory_gb_s: float
-    pcie_gb_s: float | None
-    source: str
-
-
-def _row(
-    pattern: str,
-    gib: tuple[int, int],
-    fp32: float,
-    tf32: float | None,
-    half: float,
-    memory: float,
-    pcie: int | None,
-    source: str,
-    *,
-    bf16: bool = True,
-) -> Peak:
-    tflops = {"float32": fp32, "float16": half}
-    if bf16:
-        tflops["bfloat16"] = half
-    if tf32 is not None:
-        tflops["tf32"] = tf32
-    # PCI Express x16, one way, after 128b/130b encoding.
-    link = {3: 15.75, 4: 31.5, 5: 63.0}.get(pcie) if pcie is not None else None
-    return Peak(pattern, gib[0], gib[1], tflops, memory, link, source)
-
-
-PEAKS = (
-    _row(r"V100.*SXM2", (15, 33), 15.7, None, 125, 900, 3, "L, X", bf16=False),
-    _row(r"V100.*PCIE", (15, 33), 14, None, 112, 900, 3, "L, X", bf16=False),
-    _row(r"Tesla T4|NVIDIA T4", (14, 16), 8.1, None, 65, 320, 3, "L, X", bf16=False),
-    _row(r"NVIDIA A10$", (21, 24), 31.2, 62.5, 125, 600, 4, "L"),
-    _row(r"NVIDIA A30", (22, 24), 10.3, 82, 165, 933, 4, "X"),
-    _row(r"NVIDIA A40", (43, 48), 37.4, 74.8, 149.7, 696, 4, "L"),
-    _row(r"A100.*40GB", (38, 40), 19.5, 156, 312, 1555, 4, "M, L"),
-    _row(r"A100.*80GB.*PCI|A100.*PCI.*80GB", (78, 80), 19.5, 156, 312, 1935, 4, "M"),
-    _row(r"A100.*SXM.*80GB", (78, 80), 19.5, 156, 312, 2039, 4, "M"),
-    _row(r"NVIDIA L4$", (21, 24), 30.3, 60, 121, 300, 4, "L"),
-    _row(r"NVIDIA L40S", (43, 48), 91.6, 183, 362, 864, 4, "M"),
-    _row(r"RTX 3090$", (23, 24), 35.6, 35.6, 71, 936, 4, "L, W"),
-    _row(r"RTX 4090$", (23, 24), 82.6, 82.6, 165.2, 1008, 4, "L, W"),
-    _row(r"RTX 5090$", (31, 32), 104.8, 104.8, 209.5, 1792, 5, "W"),
-    _row(r"RTX 6000 Ada", (47, 48), 91.1, 182, 364, 960, 4, "W"),
-    _row(r"H100 PCIe", (78, 80), 51, 378, 756, 2000, 5, "M, T"),
-    _row(r"H100 NVL", (92, 94), 60, 418, 835, 3900, 5, "T, M"),
-    _row(r"H100 80GB HBM3", (78, 80), 67, 494.5, 989, 3350, 5, "M, T"),
-    _row(r"H200 NVL", (139, 141), 60, 418, 836, 4800, 5, "L halved: it lists sparse"),
-    _row(r"NVIDIA H200$", (139, 141), 67, 494.5, 989, 4800, 5, "M, T"),
-    _row(r"GH200", (94, 97), 67, 494.5, 989, 4000, None, "M"),
-    _row(r"GH200", (139, 144), 67, 494.5, 989, 4800, None, "M"),
-    _row(r"NVIDIA B200", (178, 183), 80, 1125, 2250, 7700, 5, "M, T"),
+from workloads.peaks import (
+    READ,
+    Peak,
+    derived_byte_per_s,
+    derived_flop_per_s,
+    published,
 )
+from workloads.results import Basis, Limit
 
-PER_CLOCK = {
-    "7.0": {"float32": 128, "float16": 1024},
-    "7.5": {"float32": 128, "float16": 1024},
-    "8.0": {"float32": 128, "tf32": 1024, "float16": 2048, "bfloat16": 2048},
-    "8.6": {"float32": 256, "tf32": 512, "float16": 1024, "bfloat16": 1024},
-    "8.9": {"float32": 256, "tf32": 512, "float16": 1024, "bfloat16": 1024},
-    "9.0": {"float32": 256, "tf32": 2048, "float16": 4096, "bfloat16": 4096},
-    "10.0": {"float32": 256, "tf32": 4096, "float16": 8192, "bfloat16": 8192},
-    "12.0": {"float32": 256, "tf32": 512, "float16": 1024, "bfloat16": 1024},
-}
-"""FLOP per clock and multiprocessor, dense, by compute capability (vendor's whitepapers)."""
+ERROR = 0.03
+"""Of a limit itself: rounded figures, clocks that are a little off, noise of a measured one."""
+CACHES = 4
+"""Bytes of a call below this many times the last cache may never reach the memory."""
+
+MEMORY, PCIE = "memory", "pcie"
+_NAMES = {MEMORY: "memory bandwidth", PCIE: "PCIe x16, one way"}
 
 
-def published(device: TorchDevice) -> Peak | None:
-    """The table's row for a device, by its name and memory size."""
-    if device.total_memory is None:
-        return None
-    gib = device.total_memory / 2**30
-    for peak in PEAKS:
-        if re.search(peak.pattern, device.name) and peak.min_gib - 2 <= gib <= peak.max_gib + 1:
-            return peak
-    return None
+def name_of(kind: str) -> str:
+    """What a limit is called: the precision, or of what it is the bandwidth.
+
+    Args:
+        kind: a precision, ``memory`` or ``pcie``.
+    """
+    return _NAMES.get(kind, kind)
 
 
-def derived_flop_per_s(device: TorchDevice, precision: str) -> float | None:
-    """Multiprocessors x FLOP per clock x clock; GeForce parts run tensor cores at half the rate."""
-    per_clock = PER_CLOCK.get(device.capability or "", {}).get(precision)
-    if per_clock is None or device.multi_processors is None or device.clock_hz is None:
-        return None
-    halved = "GeForce" in device.name and precision != "float32"
-    if halved and device.capability in ("7.5", "8.6", "8.9", "12.0"):
-        per_clock //= 2
-    return device.multi_processors * per_clock * device.clock_hz
+def ceiling_kind(kind: str) -> str | None:
+    """The ceiling that can stand in for a limit; ``None`` if there is none to measure."""
+    return {MEMORY: COPY, PCIE: None}.get(kind, kind)
 
 
-def compute_limit(device: TorchDevice, precision: str, flop_per_s: float) -> Limit | None:
-    """The limit for a rate of multiplications of the given precision (``Case.precision``)."""
+def hardware_limit(device: TorchDevice, kind: str, rate: float) -> Limit | None:
+    """The limit by the table or the device's properties; ``None`` where neither has a figure.
+
+    Args:
+        device: as torch describes it.
+        kind: a precision (``Case.precision``), ``memory`` or ``pcie``.
+        rate: that is held against it, FLOP/s or byte/s.
+    """
     peak = published(device)
-    if peak is not None and precision in peak.tflops:
-        value = peak.tflops[precision] * 1e12
-        source = f"published dense peak ({peak.source}; {READ})"
-        return Limit(precision, value, flop_per_s / value, source)
-    derived = derived_flop_per_s(device, precision)
+    listed = _listed(peak, kind) if peak is not None else None
+    derived = _derived(device, kind)
+    if peak is not None and listed is not None:
+        # Datasheets quote some rates at less than the highest clock.
+        reach = max(1.0, (derived or 0.0) / listed)
+        source = f"published dense peak ({peak.source}; read {READ})"
+        return _limit(kind, listed, rate, source, "published", reach * (1 + ERROR) - 1)
     if derived is None:
         return None
+    return _limit(kind, derived, rate, _how_derived(device, kind), "derived", ERROR)
+
+
+def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:
+    """The limit by a ceiling that was measured on this box."""
+    moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(ceiling.measured_at))
+    source = f"measured on this box {moment}: {ceiling.how}"
+    return _limit(kind, ceiling.value, rate, source, "measured", ERROR)
+
+
+def cached(kind: str, byte: int | None, cache: int | None) -> str | None:
+    """Why a rate is not held against the memory's bandwidth, if it is not.
+
+    Args:
+        kind: of the limit.
+        byte: that one call moves.
+        cache: the last one before the memory, bytes; ``None`` if not known.
+    """
+    if kind != MEMORY or not cache or byte is None or byte >= CACHES * cache:
+        return None
+    moved, held = byte / 2**20, cache / 2**20
+    return (
+        f"{moved:.3g} MiB a call can stay in the cache of {held:.3g} MiB: the memory's bandwidth "
+        "is no limit for it"
+    )
+
+
+def _listed(peak: Peak, kind: str) -> float | None:
+    if kind == MEMORY:
+        return peak.memory_gb_s * 1e9
+    if kind == PCIE:
+        return None if peak.pcie_gb_s is None else peak.pcie_gb_s * 1e9
+    return peak.tflops[kind] * 1e12 if kind in peak.tflops else None
+
+
+def _derived(device: TorchDevice, kind: str) -> float | None:
+    if kind == PCIE:
+        return None
+    return derived_byte_per_s(device) if kind == MEMORY else derived_flop_per_s(device, kind)
+
+
+def _how_derived(device: TorchDevice, kind: str) -> str:
+    if kind == MEMORY:
+        megahertz = (device.memory_clock_hz or 0) / 1e6
+        return f"derived: a bus of {device.memory_bus_bits} bits at {megahertz:.0f} MHz, both edges"
     megahertz = (device.clock_hz or 0) / 1e6
-    source = f"derived: {device.multi_processors} multiprocessors at {megahertz:.0f} MHz"
-    return Limit(precision, derived, flop_per_s / derived, source)
+    return f"derived: {device.multi_processors} multiprocessors at {megahertz:.0f} MHz"
 
 
-def bandwidth_limit(device: TorchDevice, kind: str, byte_per_s: float) -> Limit | None:
-    """The limit for bytes moved: ``memory`` of the device, or ``pcie`` between it and the host."""
-    peak = published(device)
-    if peak is None:
-        return None
-    gb_s = peak.memory_gb_s if kind == "memory" else peak.pcie_gb_s
-    if gb_s is None:
-        return None
-    name = "memory bandwidth" if kind == "memory" else "PCIe x16, one way"
-    value = gb_s * 1e9
-    source = f"published ({peak.source}; {READ})"
-    return Limit(name, value, byte_per_s / value, source)
+def _limit(kind: str, value: float, rate: float, source: str, basis: Basis, error: float) -> Limit:
+    return Limit(name_of(kind), value, rate / value, source, basis, error)

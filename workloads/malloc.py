@@ -68,7 +68,10 @@ def heap() -> Heap | None:
     info = _read(library) if library is not None else None
     if info is None:
         return None
-    cached = max(0, info.fordblks - _returned)
+    global _returned
+    # What was taken out of the returned pages since then is no longer with the kernel.
+    _returned = min(_returned, info.fordblks)
+    cached = info.fordblks - _returned
     return Heap(in_use=info.uordblks + info.hblkhd, cached=cached)
 
 
@@ -94,4 +97,8 @@ def trim() -> bool:
 
 
 _returned = 0
-"""What the heap counts as free after a trim: its pages are with the kernel already."""
+"""What the heap counts as free after a trim: its pages are with the kernel already.
+
+The heap does not tell which free piece it takes; as it seems to take returned pages first, what is
+cached since the trim is an upper bound.
+"""

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -82,10 +82,12 @@ class Nursery:
     Args:
         malloc: what ``keep_freed_memory`` said here; a fork inherits it.
         private: descriptors that no child may keep.
+        options: arguments of a child that is not forked.
     """
 
-    def __init__(self, malloc: str, private: tuple[int, ...]) -> None:
+    def __init__(self, malloc: str, private: tuple[int, ...], options: Sequence[str] = ()) -> None:
         self._malloc = malloc
+        self._options = options
         self._private = private
         self._hide_cuda = False
 
@@ -193,7 +195,7 @@ class Nursery:
             environment["CUDA_VISIBLE_DEVICES"] = ""
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, _BOOTSTRAP, mode],
+            [sys.executable, _BOOTSTRAP, mode, *self._options],
             environment,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, reading, 0),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
 import torch
 
+from workloads import environment, malloc, memory
+from workloads.inventory import TorchDevice
 from workloads.workload import Skip
 
 SEED = 20_000
@@ -32,6 +35,10 @@ class Place:
     def type(self) -> str:
         """The device's type: cpu, cuda or mps."""
         return self.device.type
+
+    def described(self) -> TorchDevice:
+        """The device as torch describes it."""
+        return environment.device(self.device)
 
     def randn(self, *shape: int, dtype: str = "float32") -> torch.Tensor:
         """Normally distributed data, made on the device: constant data would run too fast.
@@ -59,6 +66,25 @@ class Place:
     def host_randn(self, *shape: int) -> torch.Tensor:
         """The same in pageable host memory, float32."""
         return torch.randn(*shape, generator=self._generator)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done what was asked of it, for a time taken by hand."""
+        if self.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        elif self.type == "mps":
+            torch.mps.synchronize()
+
+    def empty_cache(self) -> int:
+        """Return freed memory to the device or, on the CPU, to the kernel, where that is possible.
+
+        Returns:
+            Bytes by which reserved (a GPU) or resident memory (the CPU) fell; on a CPU whose C
+            library cannot trim its heap, 0.
+        """
+        if self.type == "cpu" and malloc.heap() is None:
+            gc.collect()
+            return 0
+        return memory.empty_cache(self.device)
 
     def require(self, size: int, what: str, *, host: int = 0) -> None:
         """See that there is room before anything is allocated.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal, Union
 
+from workloads.ceilings import Ceiling
 from workloads.fact import fact
 from workloads.inventory import Environment, Setting, WorkloadInfo
 from workloads.results import Comparison, RunResult, Status
@@ -17,7 +18,7 @@ VERSION = 1
 """Raised when a message changes in a way that an older peer would misread."""
 
 Budget = Literal["quick", "normal", "careful"]
-Phase = Literal["preparing", "first call", "warm-up", "measuring", "checking", "figures"]
+Phase = Literal["preparing", "first call", "warm-up", "measuring", "checking", "figures", "ceiling"]
 
 
 # ---- requests: front end to runner -------------------------------------------------------------
@@ -66,6 +67,13 @@ class ResetPeaks:
     device: str
 
 
+@fact
+class KnownCeilings:
+    """Ceilings that were measured earlier, under whichever conditions; nothing answers it."""
+
+    ceilings: tuple[Ceiling, ...]
+
+
 # ---- events: runner to front end ---------------------------------------------------------------
 
 
@@ -78,6 +86,8 @@ class Hello:
     python: str
     executable: str
     workloads: tuple[WorkloadInfo, ...]
+    problems: tuple[str, ...] = ()
+    """What is wrong with the files that users brought: path, line, reason."""
 
 
 @fact
@@ -189,6 +199,13 @@ class Emptied:
 
 
 @fact
+class CeilingMeasured:
+    """A ceiling of this box, to be kept for later runners."""
+
+    ceiling: Ceiling
+
+
+@fact
 class Heartbeat:
     at: float
     busy_with: str | None
@@ -203,8 +220,8 @@ class Rejected:
     status: Status = "failed"
 
 
-Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks]
-REQUESTS = (Run, Compare, Cancel, EmptyCache, ResetPeaks)
+Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, KnownCeilings]
+REQUESTS = (Run, Compare, Cancel, EmptyCache, ResetPeaks, KnownCeilings)
 
 Event = Union[
     Hello,
@@ -219,6 +236,7 @@ Event = Union[
     TorchMemory,
     HostHeap,
     Emptied,
+    CeilingMeasured,
     Heartbeat,
     Rejected,
 ]
@@ -235,6 +253,7 @@ EVENTS = (
     TorchMemory,
     HostHeap,
     Emptied,
+    CeilingMeasured,
     Heartbeat,
     Rejected,
 )

@@ -14,6 +14,8 @@ from workloads.inventory import Setting
 
 Status = Literal["ok", "failed", "skipped", "cancelled"]
 Verdict = Literal["faster", "slower", "same", "unclear"]
+Basis = Literal["published", "derived", "measured"]
+"""Where a limit is from: a datasheet, the device's properties, or a measurement on this box."""
 
 
 @fact
@@ -65,6 +67,14 @@ class Limit:
     fraction: float
     """Measured rate over the limit: 1.0 is the limit itself."""
     source: str
+    basis: Basis = "published"
+    error: float = 0.03
+    """How far a true rate can lie above ``value``: a share of it."""
+
+    @property
+    def exceeded(self) -> bool:
+        """The rate lies above what is possible, the limit's own error granted."""
+        return self.fraction > 1 + self.error
 
 
 @fact
@@ -201,6 +211,8 @@ class Comparison:
     break_even_calls: float | None
     fresh_process: bool
     pair_ratios: tuple[float, ...] = ()
+    measured: tuple[tuple[float, float], ...] = ()
+    """Unix times from and to which something was timed, so that samples can be laid beside it."""
     status: Status = "ok"
     reason: str | None = None
     warnings: tuple[str, ...] = ()

@@ -16,9 +16,11 @@ import sys
 import time
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from types import FrameType
 
-from workloads import catalog, process, wire, workload
+from workloads import catalog, ceilings, own, process, wire, workload
+from workloads.ceilings import Ceiling
 from workloads.inventory import Environment
 from workloads.jobs import BlocksJob, Job, ProcessesJob, RunJob, Task
 from workloads.malloc import keep_freed_memory
@@ -29,6 +31,7 @@ from workloads.protocol import (
     REQUESTS,
     VERSION,
     Cancel,
+    CeilingMeasured,
     Compare,
     Compared,
     EmptyCache,
@@ -37,6 +40,7 @@ from workloads.protocol import (
     Heartbeat,
     Hello,
     HostHeap,
+    KnownCeilings,
     Measured,
     Progress,
     Ready,
@@ -119,6 +123,8 @@ class Runner:
         """Waits for the dying to give back what they hold."""
         self._task_by = 0.0
         self._worker_flags: dict[str, bool] = {}
+        self._ceilings: tuple[Ceiling, ...] = ()
+        """Known to the front end or measured by a worker: for the workers to come."""
         self._ladder: list[tuple[float, signal.Signals]] = []
         self._cancelling = False
         self._beat = 0.0
@@ -179,6 +185,8 @@ class Runner:
                 self._cancel(message.id)
             elif isinstance(message, (EmptyCache, ResetPeaks)):
                 self._pass_on(message)
+            elif isinstance(message, KnownCeilings):
+                self._ceilings = ceilings.newest((*self._ceilings, *message.ceilings))
 
     def _queue_comparison(self, request: Compare) -> None:
         assert self._environment is not None
@@ -261,6 +269,7 @@ class Runner:
             self._worker = self._nursery.worker()
             self._worker_flags = {}
             self._output.send(WorkerStarted(self._worker.pid))
+            self._tell_worker(KnownCeilings(self._ceilings))
         self._worker_flags.update(task.request.flags)
         self._tell_worker(task.request)
 
@@ -300,6 +309,8 @@ class Runner:
 
     def _take_event(self, event: object) -> None:
         assert isinstance(event, EVENTS)
+        if isinstance(event, CeilingMeasured):
+            self._ceilings = ceilings.newest((*self._ceilings, event.ceiling))
         told: Event | None = event
         job = self._current
         if job is not None:
@@ -346,17 +357,26 @@ class Runner:
                     self._output.send(self._current.end("cancelled", text))
 
 
-def serve(reading: int, writing: int) -> int:
-    """Serve one front end over a pair of descriptors; returns the exit code."""
+def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
+    """Serve one front end over a pair of descriptors; returns the exit code.
+
+    Args:
+        reading: descriptor that requests come from.
+        writing: descriptor that events go to.
+        files: of workloads that users bring.
+    """
     faulthandler.enable()
     # torch says so at import where NumPy is not installed; nothing here needs it.
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     output = Output(writing)
+    # Before anything imports torch, which a file may do.
+    malloc = keep_freed_memory()
+    problems = own.load(files)
     version, infos = platform.python_version(), workload.infos_with_code()
-    output.send(Hello(VERSION, os.getpid(), version, sys.executable, infos))
-    nursery = Nursery(keep_freed_memory(), (reading, writing))
+    output.send(Hello(VERSION, os.getpid(), version, sys.executable, infos, problems))
+    nursery = Nursery(malloc, (reading, writing), own.options(files))
     requests = Channel(reading, writing, REQUESTS)
     runner = Runner(requests, output, nursery)
     try:

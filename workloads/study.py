@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from workloads import statistics
+from workloads.ceilings import Ceiling
 from workloads.fact import fact
 from workloads.results import Cell, Chart, Column, Figure, Series, Table
 
@@ -63,6 +64,13 @@ class Tools(Protocol):
     def held(self) -> Held:
         """What is held now."""
 
+    def ceiling(self, kind: str) -> Ceiling:
+        """Measure a ceiling anew: of a precision, or ``copy``.
+
+        Raises:
+            RuntimeError: torch has no product of such numbers here.
+        """
+
     def look(self) -> None:
         """Say how far it is.
 
@@ -79,12 +87,21 @@ class Study:
         clock: the one that it was taken by.
         tools: to measure with.
         tell: called after each finding.
+        first_call_s: seconds of the first call of ``Case.timed``, what it compiles among them.
     """
 
     def __init__(
-        self, median_s: float, clock: ClockName, tools: Tools, tell: Callable[[Study], None]
+        self,
+        median_s: float,
+        clock: ClockName,
+        tools: Tools,
+        tell: Callable[[Study], None],
+        first_call_s: float | None = None,
     ) -> None:
         self.median_s = median_s
+        self.first_call_s = first_call_s
+        self.quick = False
+        """A look is wanted rather than a measurement."""
         self._clock = clock
         self._tools = tools
         self._tell = tell
@@ -104,6 +121,14 @@ class Study:
 
     # ---- measure ----
 
+    def look(self) -> None:
+        """Look for a cancel, in the middle of something long.
+
+        Raises:
+            Cancelled: the run is to end.
+        """
+        self._tools.look()
+
     def time(self, call: Call, clock: ClockName | None = None) -> float:
         """The median of a short measurement, seconds per call; by the main clock if not told."""
         self._tools.look()
@@ -117,6 +142,18 @@ class Study:
     def held(self) -> Held:
         """What is held now."""
         return self._tools.held()
+
+    def ceiling(self, kind: str) -> Ceiling:
+        """Measure the device's highest rate of a kind anew, for this run and those to come.
+
+        Args:
+            kind: a precision, as ``Case.precision``, or ``copy``.
+
+        Raises:
+            RuntimeError: torch has no product of such numbers here.
+        """
+        self._tools.look()
+        return self._tools.ceiling(kind)
 
     def compare(self, calls: Mapping[str, Call], clock: ClockName | None = None) -> list[Variant]:
         """Time several ways in turns, so that a drift of the machine falls on all alike.

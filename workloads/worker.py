@@ -15,15 +15,18 @@ import time
 import torch
 
 from workloads import catalog, execute, interleave, memory, wire
+from workloads.ceilings import Ceilings
 from workloads.process import Channel
 from workloads.protocol import (
     REQUESTS,
     Cancel,
+    CeilingMeasured,
     Compare,
     Compared,
     Emptied,
     EmptyCache,
     Finished,
+    KnownCeilings,
     Measured,
     Phase,
     Progress,
@@ -88,6 +91,7 @@ class Worker:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._waiting: list[object] = []
+        self._ceilings = Ceilings(lambda ceiling: channel.send(CeilingMeasured(ceiling)))
         self._ran: set[str] = set()
         """Workloads that this process has run, on whichever device."""
 
@@ -116,6 +120,8 @@ class Worker:
             usable = not execute.is_device_lost(comparison.reason)
             self.channel.send(Compared(comparison, done=True, worker_usable=usable))
             self._settle()
+        elif isinstance(message, KnownCeilings):
+            self._ceilings.learn(message.ceilings)
         elif isinstance(message, EmptyCache):
             self._empty_cache(message)
         elif isinstance(message, ResetPeaks):
@@ -132,7 +138,8 @@ class Worker:
             if tellable(result) is result:
                 self.channel.send(Measured(result))
 
-        result = execute.run(message, Reporter(self, message), tell, cold=cold)
+        reporter = Reporter(self, message)
+        result = execute.run(message, reporter, tell, cold=cold, ceilings=self._ceilings)
         # The result goes first: after a device error nothing that asks the device returns.
         usable = not execute.is_device_lost(result.reason)
         self.channel.send(Finished(tellable(result), usable))

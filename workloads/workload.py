@@ -103,6 +103,25 @@ class Workload:
 
 _registry: dict[str, Workload] = {}
 
+RANK_PARAMETERS = (
+    ParameterInfo(
+        "ranks", 0, "processes on this host; 0: one per GPU, two on the CPU", minimum=0, maximum=64
+    ),
+    ParameterInfo(
+        "hosts", 1, "on which the same run is started (torchrun --nnodes)", minimum=1, maximum=64
+    ),
+    ParameterInfo(
+        "rendezvous",
+        "",
+        "where several hosts meet (torchrun --rdzv-endpoint)",
+        form=r"|([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}",
+        form_about="empty for one host, else HOST:PORT",
+    ),
+    ParameterInfo("wait_s", 60, "seconds to wait for the other hosts", minimum=5, maximum=3600),
+)
+"""What a workload of several ranks takes beside its own parameters; its function does not see
+them."""
+
 Prepare = TypeVar("Prepare", bound=Callable[..., Any])
 
 
@@ -114,8 +133,14 @@ def workload(
     look_for: str,
     devices: tuple[str, ...] = ("cpu", "cuda", "mps"),
     needs: tuple[Need, ...] = (),
+    ranks: bool = False,
+    compared: bool = False,
 ) -> Callable[[Prepare], Prepare]:
     """Register the decorated function as a workload under its own name.
+
+    With ``ranks`` it runs in several processes, each of which prepares its own case and calls
+    ``timed`` as often as the others; :data:`RANK_PARAMETERS` say how many there are. What it
+    studies must not depend on the rank where the other ranks are waited for.
 
     Raises:
         ValueError: the name is taken, a parameter has no :class:`Rule` or no default, or there is
@@ -132,9 +157,11 @@ def workload(
             title=title,
             about=about,
             look_for=look_for,
-            parameters=_parameters(name, prepare),
+            parameters=(*_parameters(name, prepare), *(RANK_PARAMETERS if ranks else ())),
             devices=devices,
             needs=needs,
+            ranks=ranks,
+            compared=compared,
         )
         constants = prepare.__code__.co_consts
         if not any(getattr(item, "co_name", None) == "timed" for item in constants):
@@ -191,9 +218,22 @@ def infos() -> tuple[WorkloadInfo, ...]:
 
 def infos_with_code() -> tuple[WorkloadInfo, ...]:
     """What can be said of each workload, the lines that are timed among it."""
-    return tuple(
-        replace(item.info, code=_timed_source(item.prepare)) for item in _registry.values()
-    )
+    return tuple(with_code(item) for item in _registry.values())
+
+
+def with_code(item: Workload) -> WorkloadInfo:
+    """What can be said of a workload, the lines that are timed among it.
+
+    Raises:
+        ValueError: they cannot be found in its source.
+        OSError: the source cannot be read.
+    """
+    return replace(item.info, code=_timed_source(item.prepare))
+
+
+def forget(name: str) -> None:
+    """Take a declared workload back."""
+    del _registry[name]
 
 
 class ParameterError(ValueError):

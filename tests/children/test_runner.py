@@ -11,10 +11,13 @@ import psutil
 import pytest
 
 from tests.children.driver import MISBEHAVING, Driver
-from workloads import protocol
+from workloads import catalog, protocol
 from workloads.results import RunResult
+from workloads.workload import infos
 
-CATALOGUE = ["matmul", "conv2d", "naive_timing", "mlp_training", "mlp_evaluation", "transfer"]
+assert catalog
+CHEAP = ["transfer", "matmul", "conv2d", "mlp_training", "mlp_evaluation", "naive_timing"]
+"""The others run in their own tests, with small parameters; all of them in the benchmark."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +38,7 @@ def test_it_says_hello_with_the_catalogue_before_torch_is_imported() -> None:
     with Driver() as driver:
         hello = driver.until(protocol.Hello)
         assert driver.seen == [hello]
-        assert [info.name for info in hello.workloads] == CATALOGUE
+        assert [info.name for info in hello.workloads] == [info.name for info in infos()]
         assert hello.version == protocol.VERSION
 
 
@@ -49,8 +52,8 @@ def test_the_environment_names_torch_its_threads_and_the_malloc_settings(runner:
     assert environment.malloc
 
 
-@pytest.mark.parametrize("workload", CATALOGUE)
-def test_every_workload_runs_on_the_cpu(runner: Driver, workload: str) -> None:
+@pytest.mark.parametrize("workload", CHEAP)
+def test_a_workload_runs_on_the_cpu(runner: Driver, workload: str) -> None:
     result = runner.run(workload)
     assert (result.status, result.reason) == ("ok", None)
     assert result.time is not None
@@ -86,7 +89,7 @@ def test_the_training_lowers_its_loss(runner: Driver) -> None:
 @pytest.mark.parametrize(
     ("workload", "parameters", "says"),
     [
-        ("nonesuch", {}, "no workload 'nonesuch': one of matmul"),
+        ("nonesuch", {}, "no workload 'nonesuch': one of transfer"),
         ("matmul", {"n": 0}, "matmul: n=0: from 1 to 65536"),
         ("matmul", {"m": 1}, "matmul has no parameter 'm': it takes n, dtype"),
         ("matmul", {"dtype": "int8"}, "matmul: dtype=int8: one of float32"),

@@ -1,5 +1,50 @@
-"""The workloads. Importing this package declares them all, without torch."""
+"""The workloads. Importing this package declares them all, without torch.
 
-from workloads.catalog import compute, convolution, pitfalls, training, transfer
+They are listed in the order of declaration, so the imports stand in the order of the screen.
+"""
 
-__all__ = ["compute", "convolution", "pitfalls", "training", "transfer"]
+# ruff: noqa: I001
+
+from workloads.catalog import transfer, transfer_placement, transfer_copies, transfer_overlap
+from workloads.catalog import compute, compute_shapes, compute_precision, compute_attention
+from workloads.catalog import compute_memory_bound, ceiling
+from workloads.catalog import convolution, convolution_layers, convolution_choice
+from workloads.catalog import training, training_step, training_precision, training_memory
+from workloads.catalog import training_scaling, training_loading, training_compile
+from workloads.catalog import training_profiler
+from workloads.catalog import memory, memory_oom, memory_batch
+from workloads.catalog import pitfalls, pitfalls_device, pitfalls_host
+from workloads.catalog import multi_gpu_devices, multi_gpu, multi_gpu_burn
+
+__all__ = [
+    "ceiling",
+    "compute",
+    "compute_attention",
+    "compute_memory_bound",
+    "compute_precision",
+    "compute_shapes",
+    "convolution",
+    "convolution_choice",
+    "convolution_layers",
+    "memory",
+    "memory_batch",
+    "memory_oom",
+    "multi_gpu",
+    "multi_gpu_burn",
+    "multi_gpu_devices",
+    "pitfalls",
+    "pitfalls_device",
+    "pitfalls_host",
+    "training",
+    "training_compile",
+    "training_loading",
+    "training_memory",
+    "training_precision",
+    "training_profiler",
+    "training_scaling",
+    "training_step",
+    "transfer",
+    "transfer_copies",
+    "transfer_overlap",
+    "transfer_placement",
+]

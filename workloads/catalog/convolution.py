@@ -18,6 +18,7 @@ FORWARD, BOTH = "forward", "forward+backward"
 
 @workload(
     group="convolution",
+    compared=True,
     title="3 x 3 convolution of an image",
     about="A convolution layer with a 3 x 3 kernel and padding 1 on a square image, float32, as "
     "the first layer of an image classifier: 3 channels in, 64 out, 224 x 224.",

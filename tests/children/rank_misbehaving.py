@@ -1,0 +1,72 @@
+"""The real runner with workloads whose ranks misbehave; started like ``workloads/bootstrap.py``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+# Loaded by a rank, this file finds the package where the rank has found it.
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parents[2])
+
+from workloads.__main__ import main  # (once the path is right)
+from workloads.workload import Case, Skip, workload
+
+
+def _rank() -> int:
+    return int(os.environ["RANK"])
+
+
+def _declare(name: str, behaviour: Callable[[], object]) -> None:
+    def prepare(_on: object) -> Case:
+        def timed() -> object:
+            return behaviour()
+
+        return Case(timed, clock="wall")
+
+    prepare.__name__ = name
+    workload(group="misbehaving", title=name, about="a.", look_for="l.", ranks=True)(prepare)
+
+
+def _second_raises() -> None:
+    if _rank() == 1:
+        print("about to fail [/x]", file=sys.stderr)
+        raise RuntimeError("aten::all_reduce went wrong\nsecond line")
+    time.sleep(600)
+
+
+def _second_is_killed() -> None:
+    if _rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def _some_milliseconds() -> None:
+    """Different on each rank, so that each by itself would take another number of blocks."""
+    time.sleep(0.002 * (1 + _rank()))
+
+
+_declare("second_raises", _second_raises)
+_declare("second_is_killed", _second_is_killed)
+_declare("never_returns", lambda: time.sleep(600))
+_declare("unequal", _some_milliseconds)
+
+
+@workload(group="misbehaving", title="one lacks", about="a.", look_for="l.", ranks=True)
+def second_lacks_something(_on: object) -> Case:
+    """One rank cannot run it, the others could."""
+
+    def timed() -> object:
+        return None
+
+    if _rank() == 1:
+        raise Skip("needs more than there is")
+    return Case(timed, clock="wall")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""Workloads of several ranks through torchrun: what comes back, how they fail, what they leave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.children.driver import Driver
+from workloads import protocol
+from workloads.inventory import Setting
+from workloads.ranks import folder
+from workloads.results import RunResult
+
+pytestmark = pytest.mark.timeout(240)
+
+MISBEHAVING = Path(__file__).with_name("rank_misbehaving.py")
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Driver]:
+    with Driver(MISBEHAVING) as driver:
+        driver.ready()
+        yield driver
+
+
+def _ranks_of(driver: Driver) -> list[int]:
+    """Processes that speak to the worker which this runner has now; their pids."""
+    mark = f"{folder.VARIABLE}=".encode()
+    inside = f"{folder.PREFIX}{driver.worker_pid()}-".encode()
+    found = []
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit():
+            continue
+        try:
+            variables = (path / "environ").read_bytes().split(b"\0")
+        except OSError:
+            # It has ended, or is somebody else's.
+            continue
+        if any(each.startswith(mark) and inside in each for each in variables):
+            found.append(int(path.name))
+    return found
+
+
+def _gone(pids: list[int], patience: float = 10.0) -> bool:
+    deadline = time.monotonic() + patience
+    while any(_lives(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _lives(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def _until_measuring(driver: Driver, phase: str) -> list[int]:
+    driver.until(protocol.Progress, lambda event: event.phase == phase)
+    pids = _ranks_of(driver)
+    # torchrun and two ranks.
+    assert len(pids) == 3
+    return pids
+
+
+def test_the_ranks_decide_alike_and_the_slowest_is_what_counts(runner: Driver) -> None:
+    result = runner.run("unequal")
+    assert (result.status, result.reason) == ("ok", None)
+    assert result.time is not None
+    assert result.time.min_s >= 0.004
+    assert result.figures["ranks"].value == 2.0
+    assert result.figures["backend"].value == "gloo"
+    phases = [event.phase for event in runner.seen if isinstance(event, protocol.Progress)]
+    assert list(dict.fromkeys(phases)) == ["preparing", "first call", "warm-up", "measuring"]
+
+
+def test_a_rank_that_raises_is_named_with_its_error_and_its_last_words(runner: Driver) -> None:
+    result = runner.run("second_raises")
+    assert result.status == "failed"
+    assert result.reason == "rank 1: RuntimeError: aten::all_reduce went wrong"
+    assert "about to fail [/x]" in result.log
+    assert result.trace is not None
+    assert "_second_raises" in result.trace
+
+
+def test_a_rank_that_is_killed_is_named_with_the_signal(runner: Driver) -> None:
+    result = runner.run("second_is_killed")
+    assert result.status == "failed"
+    assert result.reason is not None
+    assert result.reason.startswith("rank 1 died: SIGKILL")
+
+
+def test_what_one_rank_lacks_skips_the_run(runner: Driver) -> None:
+    result = runner.run("second_lacks_something")
+    assert (result.status, result.reason) == ("skipped", "needs more than there is")
+
+
+def test_hosts_without_a_place_to_meet_are_refused_at_once(runner: Driver) -> None:
+    result = runner.run("unequal", hosts=2)
+    assert result.status == "failed"
+    assert result.reason is not None
+    assert "hosts=2 needs rendezvous=HOST:PORT" in result.reason
+
+
+def test_hosts_that_do_not_meet_end_with_one_line(runner: Driver) -> None:
+    place = f"127.0.0.1:{_free_port()}"
+    result = runner.run("unequal", hosts=2, ranks=1, rendezvous=place, wait_s=5)
+    assert result.status == "failed"
+    assert result.reason is not None
+    assert result.reason.startswith(f"2 hosts did not meet at {place} within 5 s: start the same")
+    assert result.log == ()
+
+
+def test_a_cancel_keeps_what_was_measured_and_leaves_no_rank(runner: Driver) -> None:
+    runner.send(protocol.Run("c", "unequal", "cpu", {}, {}, "careful"))
+    runner.until(protocol.Progress, lambda event: event.blocks >= 3)
+    pids = _ranks_of(runner)
+    runner.send(protocol.Cancel("c"))
+    result = runner.until(protocol.Finished).result
+    assert result.status == "cancelled"
+    assert result.time is not None or "median_so_far" in result.figures
+    assert len(pids) == 3
+    assert _gone(pids)
+
+
+def test_ranks_that_hang_are_ended_by_a_cancel(runner: Driver) -> None:
+    runner.send(protocol.Run("h", "never_returns", "cpu", {}, {}, "quick"))
+    pids = _until_measuring(runner, "first call")
+    runner.send(protocol.Cancel("h"))
+    assert runner.until(protocol.Finished).result.status == "cancelled"
+    assert _gone(pids)
+
+
+def test_no_rank_outlives_a_worker_that_is_killed(runner: Driver) -> None:
+    runner.send(protocol.Run("k", "never_returns", "cpu", {}, {}, "quick"))
+    pids = _until_measuring(runner, "first call")
+    os.kill(runner.worker_pid(), signal.SIGKILL)
+    assert runner.until(protocol.Finished).result.status == "failed"
+    assert _gone(pids)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_two_hosts_on_loopback_find_the_same_figures(runner: Driver) -> None:
+    place = f"127.0.0.1:{_free_port()}"
+    settings: dict[str, Setting] = {"hosts": 2, "ranks": 1, "rendezvous": place, "mib": 1}
+    with Driver() as other:
+        other.ready()
+        for host in (runner, other):
+            host.start_run("all_reduce", "two", **settings)
+        first, second = (_finished(host) for host in (runner, other))
+    assert (first.status, first.reason) == ("ok", None)
+    assert first.time is not None
+    assert second.time is not None
+    assert first.time.block_times_s == second.time.block_times_s
+    assert first.charts == second.charts
+    assert first.figures["ranks"].value == 2.0
+    assert first.figures["bus_bandwidth"] == second.figures["bus_bandwidth"]
+
+
+def _finished(host: Driver) -> RunResult:
+    return host.until(protocol.Finished, lambda event: event.result.id == "two").result
+
+
+def test_data_parallel_training_averages_its_gradients(runner: Driver) -> None:
+    result = runner.run("ddp_training", batch=16, width=32)
+    assert (result.status, result.reason) == ("ok", None)
+    assert result.check is not None
+    assert result.check.passed
+    (table,) = result.tables
+    assert [row[0] for row in table.rows] == [
+        "one rank, the others idle",
+        "all ranks, no exchange",
+        "all ranks, DDP",
+    ]
+    assert result.figures["gradient_bytes"].value == 4 * (3 * (32 * 32 + 32) + 32 + 1)
+    assert result.time is not None
+    assert result.rates.item_per_s == pytest.approx(2 * 16 / result.time.median_s)

@@ -1,0 +1,64 @@
+"""Products, attention, chains and reductions on a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import torch
+
+from tests.gpu.test_transfer import GPU, on_gpu
+from tests.unit.catalog_runs import column, numbers, ran
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+
+
+def test_the_facts_of_a_result_name_the_gpu() -> None:
+    assert GPU in column(on_gpu("matmul_shapes"), "facts", "of plain factors")
+
+
+def test_a_sweep_lays_the_cpu_beside_the_gpu() -> None:
+    result = on_gpu("matmul_sweep", largest=1024)
+    time = next(chart for chart in result.charts if chart.name == "time")
+    assert [series.name for series in time.series] == ["GPU", "GPU with copies", "CPU"]
+    alone, with_copies, _ = (series.values[-1] for series in time.series)
+    assert alone is not None
+    assert with_copies is not None
+    assert alone < with_copies
+    assert len(time.marks) == 2
+
+
+def test_tf32_is_faster_and_coarser_where_the_gpu_has_it() -> None:
+    if torch.cuda.get_device_capability()[0] < 8:
+        pytest.skip("TF32 needs compute capability 8.0")
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    result = on_gpu("tf32", n=4096)
+    assert before == (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
+    exact, rounded, conv_exact, conv_rounded = numbers(result, "precision", "error against float64")
+    assert exact < rounded < 5e-3
+    assert conv_exact < conv_rounded < 5e-3
+    assert numbers(result, "precision", "speed-up")[1] > 0.9
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_attention_is_right_by_the_kernel_that_torch_chooses(dtype: str, mask: str) -> None:
+    result = on_gpu("attention", dtype=dtype, mask=mask)
+    assert result.check is not None
+    assert result.check.passed
+    kernels = column(result, "kernels", "variant")
+    assert "math" in kernels
+    assert all(isinstance(peak, int) for peak in column(result, "kernels", "peak memory"))
+
+
+def test_a_compiled_chain_is_faster_than_the_eager_one() -> None:
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("the module triton is not installed beside this torch")
+    result = ran("elementwise", GPU, mib=512)
+    assert result.status == "ok", result.reason
+    assert numbers(result, "ways", "speed-up")[1] > 1.5
+
+
+def test_reductions_run_and_stay_below_the_bandwidth() -> None:
+    result = on_gpu("reductions", rows=131_072)
+    assert result.limit is None or result.limit.fraction <= 1.03

@@ -1,0 +1,51 @@
+"""Convolutions on a GPU: what cuDNN is asked to do."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.gpu.test_transfer import on_gpu
+from tests.unit.catalog_runs import column
+from workloads.catalog.convolution_layers import RESNET50
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+
+
+def test_every_layer_of_the_network_is_timed() -> None:
+    result = on_gpu("resnet50_layers", batch=16)
+    assert len(column(result, "layers", "layer")) == len(RESNET50)
+    assert result.limit is None or result.limit.fraction <= 1.03
+
+
+def test_both_layouts_give_the_right_result_in_each_type() -> None:
+    result = on_gpu("conv_layouts", batch=16, channels=64, size=56)
+    assert result.check is not None
+    assert result.check.passed
+    assert column(result, "grid", "type") == ["float32", "bfloat16", "float16"]
+
+
+def test_the_primitives_of_a_block_run() -> None:
+    assert len(column(on_gpu("conv_block"), "primitives", "primitive")) == 7
+
+
+def test_varying_shapes_show_benchmark_off_and_on_by_different_sizes() -> None:
+    before = torch.backends.cudnn.benchmark
+    result = on_gpu("varying_shapes")
+    assert torch.backends.cudnn.benchmark is before
+    settings, sizes = column(result, "sizes", "setting"), column(result, "sizes", "size")
+    off = {
+        size for size, setting in zip(sizes, settings, strict=True) if setting == "benchmark off"
+    }
+    assert len(off) == 6
+    assert not off & {
+        size for size, setting in zip(sizes, settings, strict=True) if setting == "benchmark on"
+    }
+    assert "first_over_later_benchmark_on" in result.figures
+
+
+def test_deterministic_backward_passes_have_the_same_bits() -> None:
+    result = on_gpu("deterministic", batch=16, channels=64, size=56)
+    assert result.check is not None
+    assert result.check.passed
+    assert column(result, "settings", "repeats that differ")[1:] == ["0 of 8", "0 of 8"]

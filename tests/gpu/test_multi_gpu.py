@@ -1,0 +1,65 @@
+"""The multi-GPU workloads on real GPUs; those that need two are skipped where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.children.driver import Driver
+from workloads import protocol
+from workloads.inventory import Setting
+from workloads.results import RunResult
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs 2 GPUs")
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Driver]:
+    with Driver() as driver:
+        driver.ready()
+        yield driver
+
+
+def _run(runner: Driver, workload: str, **parameters: Setting) -> RunResult:
+    runner.send(protocol.Run("gpu", workload, "cuda:0", dict(parameters), {}, "quick"))
+    return runner.until(protocol.Finished, lambda event: event.result.id == "gpu").result
+
+
+@pytest.mark.parametrize("workload", ["all_reduce", "ddp_training"])
+def test_a_single_rank_runs_under_nccl(runner: Driver, workload: str) -> None:
+    result = _run(runner, workload, ranks=1)
+    assert (result.status, result.reason) == ("ok", None)
+    assert result.figures["backend"].value == "nccl"
+    assert result.check is not None
+    assert result.check.passed
+
+
+def test_more_ranks_than_gpus_are_skipped_with_the_need(runner: Driver) -> None:
+    result = _run(runner, "all_reduce", ranks=64)
+    assert result.status == "skipped"
+
+
+@two_gpus
+@pytest.mark.parametrize("workload", ["all_reduce", "ddp_training", "peer_copies", "data_parallel"])
+def test_several_gpus_give_the_right_result(runner: Driver, workload: str) -> None:
+    result = _run(runner, workload)
+    assert (result.status, result.reason) == ("ok", None)
+    assert result.check is not None
+    assert result.check.passed
+
+
+def test_every_gpu_is_listed_with_its_capability_and_memory(runner: Driver) -> None:
+    rows = _run(runner, "device_list").tables[0].rows
+    for index in range(torch.cuda.device_count()):
+        assert rows[index][0] == f"cuda:{index}"
+        assert all(cell is not None for cell in rows[index])
+
+
+def test_a_burn_loads_every_gpu_and_finds_nothing_wrong(runner: Driver) -> None:
+    result = _run(runner, "burn", seconds=2)
+    assert (result.status, result.reason) == ("ok", None)
+    assert len(result.tables[0].rows) == torch.cuda.device_count()
+    assert result.figures["wrong_entries"].value == 0.0

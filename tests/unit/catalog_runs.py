@@ -1,0 +1,58 @@
+"""Run workloads of the catalogue in this process, and look into what they found."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from workloads import bench, catalog, timing
+from workloads.execute import run
+from workloads.inventory import Setting
+from workloads.protocol import Run
+from workloads.results import Cell, RunResult, Table
+from workloads.timing import Control, Plan
+
+assert catalog
+
+BRIEF = Plan(
+    target=0.5, warm_up_s=0, warm_up_calls=1, min_blocks=3, min_s=0, max_s=0.2, calls_apart=0
+)
+"""What is found is tested here, not how well the times are known."""
+
+
+def ran(name: str, device: str = "cpu", **parameters: Setting) -> RunResult:
+    """The result of a run that measures next to nothing."""
+    request = Run("test", name, device, dict(parameters), {}, "quick")
+    with (
+        patch.dict(timing.PLANS, quick=BRIEF),
+        patch.object(timing, "SHORT", BRIEF),
+        patch.object(timing, "BLOCK_S", 0.001),
+        patch.object(bench, "BLOCK_S", 0.001),
+        patch.object(bench, "ROUNDS", 3),
+    ):
+        return run(request, Control(), lambda _result: None, cold=False)
+
+
+def ok(name: str, **parameters: Setting) -> RunResult:
+    """The result of such a run on the CPU, which must succeed."""
+    result = ran(name, "cpu", **parameters)
+    assert (result.status, result.reason) == ("ok", None), result.trace
+    return result
+
+
+def table(result: RunResult, name: str) -> Table:
+    """One of its tables."""
+    return next(found for found in result.tables if found.name == name)
+
+
+def column(result: RunResult, name: str, heading: str) -> list[Cell]:
+    """A column of one of its tables."""
+    found = table(result, name)
+    place = [each.name for each in found.columns].index(heading)
+    return [row[place] for row in found.rows]
+
+
+def numbers(result: RunResult, name: str, heading: str) -> list[float]:
+    """The same, where every cell is a number."""
+    cells = column(result, name, heading)
+    assert all(isinstance(cell, (int, float)) for cell in cells), cells
+    return [float(cell) for cell in cells if cell is not None]

@@ -1,0 +1,185 @@
+"""Products, attention, chains and reductions: counts against formulas, tables, settings."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.catalog_runs import column, numbers, ok, ran
+from workloads import curves, flop
+from workloads.catalog import compute_memory_bound
+from workloads.catalog.compute_attention import CAUSAL, FULL, needed_flop
+from workloads.catalog.compute_shapes import SHAPES, Shape, _sweep, bound_by
+from workloads.place import Place
+from workloads.study import Call, ClockName, Held, Study
+
+
+def test_products_of_several_shapes_come_with_the_facts_of_a_result() -> None:
+    result = ok("matmul_shapes")
+    facts = dict(
+        zip(
+            column(result, "facts", "fact"),
+            column(result, "facts", "of plain factors"),
+            strict=True,
+        )
+    )
+    assert facts["shape"] == "(1000, 200)"
+    assert facts["dtype"] == "torch.float32"
+    assert (facts["requires_grad"], facts["is_leaf"]) == ("False", "True")
+    recorded = column(result, "facts", "where x requires a gradient")
+    assert recorded[4:7] == ["True", "False", "MmBackward0"]
+    assert len(column(result, "shapes", "product")) == len(SHAPES) + 1
+    assert result.log[1].startswith("tensor([[")
+    assert result.rates.flop_per_s is not None
+    assert result.time is not None
+    assert result.rates.flop_per_s * result.time.median_s == pytest.approx(2 * 1000 * 500 * 200)
+
+
+@given(*[st.integers(1, 300)] * 4)
+def test_the_counter_agrees_with_the_formula_for_products(
+    batch: int, m: int, k: int, n: int
+) -> None:
+    meta = torch.device("meta")
+    a, b = torch.empty(batch, m, k, device=meta), torch.empty(batch, k, n, device=meta)
+    assert flop.count(lambda: torch.matmul(a, b)) == Shape("", m, k, n, batch).flop
+
+
+@given(*[st.integers(1, 64)] * 4)
+def test_the_counter_agrees_with_the_formula_for_attention(
+    batch: int, heads: int, length: int, width: int
+) -> None:
+    q = torch.empty(batch, heads, length, width, device="meta")
+
+    def attend() -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+    counted = flop.count(attend)
+    assert counted == needed_flop(batch, heads, length, width, FULL)
+    assert counted == 4 * batch * heads * length**2 * width
+    causal = needed_flop(batch, heads, length, width, CAUSAL)
+    assert counted / 2 <= causal <= counted
+
+
+def test_what_a_product_waits_for_follows_its_intensity_unless_it_is_only_a_launch() -> None:
+    assert bound_by(1.0, 1.0, 10.0, 1e-6) == "memory"
+    assert bound_by(1.0, 100.0, 10.0, 1e-6) == "compute"
+    assert bound_by(1e-6, 100.0, 10.0, 1e-6) == "launch"
+
+
+def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
+    result = ok("matmul_sweep", largest=96, smallest=16)
+    time = next(chart for chart in result.charts if chart.name == "time")
+    assert time.places == tuple(map(float, curves.doublings(16, 96)))
+    assert [series.name for series in time.series] == ["CPU"]
+    assert result.figures["knee"].value in time.places
+    assert "no GPU" in result.unavailable["figures.overtakes"]
+
+
+class _SecondPlace(Place):
+    """The CPU by the name of a GPU: the paths that lay the two side by side."""
+
+    @property
+    def type(self) -> str:
+        return "cuda"
+
+
+class _Told:
+    """Tools that give the times told, one after the other."""
+
+    def __init__(self, times: list[float]) -> None:
+        self._times = iter(times)
+
+    def time(self, call: Call, clock: ClockName) -> float:
+        call()
+        assert clock == "wall"
+        return next(self._times)
+
+    def look(self) -> None:
+        return None
+
+    def rounds(self, *_: object) -> list[list[float]]:
+        raise NotImplementedError
+
+    def peak(self, _call: Call) -> int | None:
+        raise NotImplementedError
+
+    def held(self) -> Held:
+        raise NotImplementedError
+
+    def ceiling(self, _kind: str) -> object:
+        raise NotImplementedError
+
+
+def test_a_sweep_beside_the_cpu_says_where_the_gpu_gets_ahead() -> None:
+    # For each size: the GPU, the GPU with copies, the CPU; the last CPU time ends its curve.
+    told = _Told([2e-5, 9e-5, 1e-5, 2e-5, 9e-5, 4e-5, 2e-5, 9e-5, 8e-2, 3e-5, 2e-4])
+    study = Study(1.0, "device", told, lambda _study: None)  # type: ignore[arg-type]
+    place = _SecondPlace("cpu")
+    place.randn = place.host_randn  # type: ignore[assignment,method-assign]
+    _sweep(study, place, [2, 4, 8, 16])
+    marks = next(chart for chart in study.charts if chart.name == "time").marks
+    assert marks == (
+        "the GPU overtakes the CPU between n=2 and n=4",
+        "the GPU with copies overtakes the CPU between n=4 and n=8",
+    )
+    assert study.figures["overtakes"].value == 4.0
+    assert study.figures["overtakes_with_copies"].value == 8.0
+    rate = next(chart for chart in study.charts if chart.name == "rate")
+    assert rate.series[2].values[-1] is None
+    assert "ends before n=16" in study.log[0]
+
+
+def test_rounding_is_measured_and_the_setting_put_back() -> None:
+    before = torch.get_float32_matmul_precision()
+    result = ok("tf32", n=64)
+    assert torch.get_float32_matmul_precision() == before
+    assert column(result, "precision", "setting") == ["exact", "rounded"]
+    errors = numbers(result, "precision", "error against float64")
+    assert 0 < errors[0] <= 1e-5
+    assert errors[1] >= errors[0] or "same bits" in result.unavailable["figures.error_growth"]
+
+
+@pytest.mark.parametrize("mask", [FULL, CAUSAL])
+def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
+    result = ok("attention", batch=1, heads=2, length=32, width=16, mask=mask)
+    assert result.check is not None
+    assert result.check.passed
+    kernels = column(result, "kernels", "variant")
+    assert "math" in kernels
+    assert len(kernels) + len(result.log) == 4
+    assert all("does not run here" in line for line in result.log)
+
+
+def test_reductions_are_held_against_a_copy() -> None:
+    result = ok("reductions", rows=64, columns=32)
+    assert column(result, "operations", "operation")[0] == "copy"
+    assert numbers(result, "operations", "of the copy's rate")[0] == pytest.approx(100)
+
+
+def test_a_compiler_that_fails_skips_the_chain_with_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_chain: object) -> object:
+        def call(_x: object) -> object:
+            raise RuntimeError("no working C++ compiler found\nand a long story")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", broken)
+    monkeypatch.setattr("workloads.execute.unmet", lambda *_: None)
+    result = ran("elementwise", mib=1)
+    assert result.status == "skipped"
+    assert result.reason == "torch.compile fails here: no working C++ compiler found"
+    assert torch.compiler.config.force_disable_caches is False
+
+
+def test_a_compiled_chain_is_compared_with_the_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda chain: chain)
+    monkeypatch.setattr("workloads.execute.unmet", lambda *_: None)
+    result = ok("elementwise", mib=1)
+    assert column(result, "ways", "variant") == ["eager", "compiled"]
+    assert isinstance(result.figures["compile"].value, float)
+    assert "break_even_calls" in result.figures
+    assert result.figures["expected_speed_up"].value == compute_memory_bound.EAGER_PASSES / 2

@@ -1,0 +1,116 @@
+"""Convolutions: the layers of a ResNet-50, layouts, shapes, determinism."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.catalog_runs import column, numbers, ok
+from workloads import flop
+from workloads.catalog.convolution_choice import SETTINGS, settings_kept
+from workloads.catalog.convolution_layers import RESNET50, Layer
+
+
+def test_the_layers_are_those_of_a_resnet50() -> None:
+    assert sum(layer.count for layer in RESNET50) == 53
+    weights = sum(
+        layer.count * layer.channels_in * layer.channels * layer.kernel**2 for layer in RESNET50
+    )
+    # 25 557 032 parameters less the fully connected layer and the batch norms' scales and shifts.
+    assert weights == 25_557_032 - (2048 * 1000 + 1000) - 2 * 26_560
+    # Published as 4.1 G multiply-adds, the fully connected layer among them.
+    multiply_adds = sum(layer.count * layer.flop for layer in RESNET50) / 2
+    assert multiply_adds / 1e9 == pytest.approx(4.09, abs=0.01)
+
+
+@given(
+    st.integers(1, 16), st.integers(1, 16), st.sampled_from([1, 3, 7]), st.integers(1, 2),
+    st.integers(7, 40),
+)  # fmt: skip
+def test_the_counter_agrees_with_a_layers_formula(
+    channels_in: int, channels: int, kernel: int, stride: int, size: int
+) -> None:
+    layer = Layer(channels_in, channels, kernel, stride, size, 1)
+    image = torch.empty(1, channels_in, size, size, device="meta")
+    weight = torch.empty(channels, channels_in, kernel, kernel, device="meta")
+
+    def call() -> torch.Tensor:
+        return torch.nn.functional.conv2d(image, weight, stride=stride, padding=kernel // 2)
+
+    assert flop.count(call) == layer.flop
+    assert call().shape[-1] == layer.size_out
+
+
+def test_each_layer_has_its_row_and_the_network_their_sum() -> None:
+    result = ok("resnet50_layers")
+    assert len(column(result, "layers", "layer")) == len(RESNET50)
+    total = result.figures["network"].value
+    assert isinstance(total, float)
+    assert total == pytest.approx(sum(numbers(result, "layers", "in the network")))
+
+
+def test_layouts_are_compared_in_each_type_and_the_result_is_right() -> None:
+    result = ok("conv_layouts", batch=1, channels=4, size=8)
+    assert column(result, "grid", "type") == ["float32", "bfloat16", "float16"]
+    assert min(numbers(result, "grid", "speed-up")) > 0
+    assert result.check is not None
+    assert result.check.passed
+
+
+def test_a_block_names_the_rate_only_of_what_multiplies() -> None:
+    result = ok("conv_block", batch=1, channels=4, size=8)
+    rates = dict(
+        zip(
+            column(result, "primitives", "primitive"),
+            column(result, "primitives", "rate"),
+            strict=True,
+        )
+    )
+    assert rates["ReLU"] is None
+    assert rates["convolution 3x3"]
+    assert "tables.primitives.rate" in result.unavailable
+
+
+def test_each_setting_of_varying_shapes_has_sizes_of_its_own() -> None:
+    result = ok("varying_shapes", count=3, channels=4, size=10)
+    sizes = column(result, "sizes", "size")
+    assert sorted(map(str, sizes)) == ["13 x 13", "14 x 14", "15 x 15"]
+    assert min(numbers(result, "sizes", "first call")) > 0
+    assert "first_over_later_oneDNN" in result.figures
+
+
+def test_determinism_is_checked_priced_and_left_as_found() -> None:
+    result = ok("deterministic", batch=1, channels=4, size=8)
+    assert result.check is not None
+    assert result.check.error == 0
+    assert column(result, "settings", "setting") == list(SETTINGS)
+    repeats = column(result, "settings", "repeats that differ")
+    assert repeats[1:] == ["0 of 8", "0 of 8"]
+    assert "put_" in result.log[0]
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.backends.cudnn.deterministic is False
+
+
+def test_settings_are_put_back_when_something_is_raised() -> None:
+    def fails() -> None:
+        with settings_kept():
+            torch.use_deterministic_algorithms(True)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(3, 16))
+def test_the_counter_agrees_for_forward_and_backward(batch: int, channels: int, size: int) -> None:
+    image = torch.empty(batch, channels, size, size, device="meta", requires_grad=True)
+    weight = torch.empty(channels, channels, 3, 3, device="meta", requires_grad=True)
+
+    def call() -> object:
+        result = torch.nn.functional.conv2d(image, weight, padding=1)
+        return torch.autograd.grad(result.sum(), (image, weight))
+
+    assert flop.count(call) == 3 * 2 * 9 * channels**2 * batch * size**2

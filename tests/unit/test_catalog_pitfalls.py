@@ -1,0 +1,69 @@
+"""The pitfalls group on the CPU, small: the mistake is shown, the error told, the fix works."""
+
+from __future__ import annotations
+
+from tests.unit.catalog_runs import ran
+
+
+def test_a_mixture_of_devices_raises_what_is_told_and_the_fix_works() -> None:
+    result = ran("device_mismatch", batch=8, width=8)
+    assert result.status == "ok"
+    outcomes = {row[0]: str(row[1]) for row in result.tables[0].rows}
+    assert outcomes["here + there"].startswith("RuntimeError: ")
+    assert "meta" in outcomes["here + there"]
+    assert outcomes["moved input, model left"].startswith("RuntimeError: ")
+    assert outcomes["here + there.to(here.device)"] == "no error: the result is on cpu"
+    assert outcomes["number on the CPU * here"].startswith("no error")
+    assert result.figures["device_of_the_fixed_result"].value == "cpu"
+    assert any("meta device stands in" in line for line in result.log)
+
+
+def test_the_loss_of_a_model_left_on_the_cpu_falls_all_the_same() -> None:
+    result = ran("model_on_cpu", batch=16, width=16)
+    assert result.status == "ok"
+    assert result.check is not None
+    assert result.check.passed
+    first, last = (result.figures[name].value for name in ("loss_at_first", "loss_at_last"))
+    assert isinstance(first, float)
+    assert isinstance(last, float)
+    assert last < first
+    assert [row[2] for row in result.tables[0].rows] == ["cpu"] * 6
+    assert str(result.figures["input_alone_moved"].value).startswith("RuntimeError: ")
+    assert result.figures["speed_up_by_moving"].value is None
+    assert result.unavailable["figures.speed_up_by_moving"]
+
+
+def test_item_each_step_gives_the_same_sum_and_on_a_cpu_nothing_waits() -> None:
+    result = ran("item_in_loop", steps=10, width=8, batch=8)
+    assert result.status == "ok"
+    assert result.check is not None
+    assert result.check.passed
+    assert [row[0] for row in result.tables[0].rows][1] == "one .item() at the end"
+    assert result.unavailable["figures.wait_per_step"]
+
+
+def test_one_expression_is_faster_than_a_loop_over_its_elements() -> None:
+    result = ran("python_loop", n=500)
+    assert result.status == "ok"
+    assert result.check is not None
+    assert result.check.passed
+    loop, floats, expression = (row[1] for row in result.tables[0].rows)
+    assert isinstance(loop, float)
+    assert isinstance(floats, float)
+    assert isinstance(expression, float)
+    assert loop > 10 * expression
+    assert loop > floats
+    assert result.charts[0].places == (16, 64, 256, 500)
+
+
+def test_the_overhead_share_of_a_tiny_model_falls_with_its_width() -> None:
+    result = ran("tiny_model", width=4, batch=4)
+    assert result.status == "ok"
+    chart = result.charts[0]
+    share = dict(zip(chart.places, chart.series[-1].values, strict=True))
+    narrow, wide = share[4], share[1024]
+    assert narrow == 100
+    assert wide is not None
+    assert wide < 50
+    assert result.unavailable["figures.crossover"]
+    assert chart.marks

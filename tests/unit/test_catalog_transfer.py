@@ -1,0 +1,74 @@
+"""Copies and placement: what they find on the CPU, and what is worked out from times."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.catalog_runs import column, numbers, ok, ran
+from workloads.catalog.transfer_copies import _bend
+from workloads.catalog.transfer_overlap import hidden_share
+
+SECONDS = st.floats(1e-6, 1e3)
+
+
+def test_placement_says_where_each_tensor_lies_and_what_to_returns() -> None:
+    result = ok("placement", batch=4, width=8)
+    assert column(result, "tensors", "after") == ["cpu"] * 9
+    assert column(result, "tensors", "kind").count("buffer") == 3
+    assert sum(numbers(result, "tensors", "size")) == 4 * (8 * 8 + 5 * 8 + 10 * 8 + 10) + 8
+    assert result.figures["tensor_to_again"].value == "the same tensor"
+    assert result.figures["model_to"].value == "the model itself"
+    assert result.figures["fallback_selects"].value in ("cpu", "cuda")
+    assert len(column(result, "creation", "variant")) == 2
+
+
+def test_copies_by_size_give_a_curve_from_4_kib_to_the_largest() -> None:
+    result = ok("copy_sizes", largest_mib=1)
+    (chart,) = result.charts
+    assert chart.places == (4096.0, 16384.0, 65536.0, 262144.0, 1048576.0)
+    assert all(value and value > 0 for series in chart.series for value in series.values)
+    assert chart.marks
+    assert "CUDA" in result.unavailable["figures.pinned"]
+    assert column(result, "ways", "variant")
+
+
+def test_a_curve_that_falls_off_is_not_said_to_stay_at_its_top() -> None:
+    sizes = [4096, 16384, 65536]
+    assert _bend(sizes, [1.0, 9.0, 10.0]) == "within 20 % of its best from 16 KiB on"
+    assert _bend(sizes, [1.0, 10.0, 4.0]) == "best at 16 KiB, 40% of that at 64 KiB"
+
+
+def test_a_loop_that_copies_is_held_against_one_that_does_not() -> None:
+    result = ok("copies_in_loop", mib=4, steps=2)
+    ways = column(result, "ways", "variant")
+    assert ways == [
+        "copied in, result out, every step", "copied in every step", "kept on the device"
+    ]  # fmt: skip
+    assert numbers(result, "ways", "speed-up")[0] == 1.0
+
+
+def test_copies_within_memory_count_what_they_read_and_write() -> None:
+    result = ok("device_copy", mib=1)
+    traffic = numbers(result, "operations", "traffic")
+    assert [each / 2**20 for each in traffic] == [2, 1, 3, 1]
+    for moved, time, rate in zip(
+        traffic,
+        numbers(result, "operations", "time"),
+        numbers(result, "operations", "rate"),
+        strict=True,
+    ):
+        assert rate == pytest.approx(moved / time)
+
+
+def test_overlap_needs_a_cuda_device() -> None:
+    result = ran("overlap")
+    assert (result.status, result.reason) == ("skipped", "runs on cuda only")
+
+
+@given(SECONDS, SECONDS)
+def test_all_is_hidden_when_both_take_as_long_as_the_longer(copy_s: float, work_s: float) -> None:
+    both = copy_s + work_s
+    assert hidden_share(copy_s, work_s, max(copy_s, work_s)) == pytest.approx(100)
+    assert hidden_share(copy_s, work_s, both) == pytest.approx(0, abs=1e-6)

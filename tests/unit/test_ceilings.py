@@ -1,0 +1,211 @@
+"""Ceilings: which one holds, how one is measured, kept and passed on, and what exceeds one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui import ceilings as kept
+from workloads import catalog, ceiling_bench, execute, flags, held_against
+from workloads.ceilings import COPY, Ceiling, Ceilings, newest
+from workloads.clocks import Block, HostClock
+from workloads.place import Place
+from workloads.protocol import Run
+from workloads.results import Limit, Rates, RunResult
+from workloads.timing import Cancelled, Control
+from workloads.workload import Case
+
+assert catalog
+CPU = torch.device("cpu")
+
+
+def _ceiling(kind: str = "float32", value: float = 1e9, at: float = 1.0, **under: str) -> Ceiling:
+    return Ceiling(kind, value, "told", at, under)
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling_bench, "LONGEST_CALL_S", 0.02)
+
+
+def _run(ceilings: Ceilings | None, **parameters: int) -> RunResult:
+    request = Run("r", "matmul", "cpu", dict(parameters), {}, "quick")
+    return execute.run(request, Control(), lambda _: None, cold=True, ceilings=ceilings)
+
+
+def test_a_ceiling_holds_under_the_conditions_it_was_measured_under_alone() -> None:
+    ceilings = Ceilings()
+    ceilings.learn([_ceiling(threads="2"), _ceiling(threads="4", value=2e9)])
+    found = ceilings.find("float32", {"threads": "4"})
+    assert found is not None
+    assert found.value == 2e9
+    assert ceilings.find("float32", {"threads": "8"}) is None
+    assert ceilings.find(COPY, {"threads": "4"}) is None
+
+
+@given(
+    st.lists(
+        st.builds(
+            _ceiling,
+            st.sampled_from(["float32", COPY]),
+            st.floats(1, 1e15),
+            st.floats(0, 2e9),
+            threads=st.sampled_from(["1", "2"]),
+        )
+    )
+)
+def test_one_of_each_kind_and_condition_is_kept_the_newest(ceilings: list[Ceiling]) -> None:
+    left = newest(ceilings)
+    keys = [(item.kind, item.under["threads"]) for item in left]
+    assert len(set(keys)) == len(keys)
+    for item in ceilings:
+        (same,) = (other for other in left if (other.kind, other.under) == (item.kind, item.under))
+        assert same.measured_at >= item.measured_at
+
+
+def test_conditions_name_what_a_ceiling_depends_on() -> None:
+    under = ceiling_bench.under(CPU)
+    assert under["threads"] == str(torch.get_num_threads())
+    assert under["torch"] == torch.__version__
+    assert {"host", "cpu", "cpus"} <= set(under)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", COPY])
+def test_a_ceiling_of_this_cpu_is_measured_with_flags_as_torch_has_them(kind: str) -> None:
+    flags.apply({"mkldnn.enabled": False})
+    try:
+        found = ceiling_bench.measure(kind, Place("cpu"), HostClock(), Control(), seconds=0.1)
+        assert not flags.BY_NAME["mkldnn.enabled"].get()
+    finally:
+        flags.apply(flags.DEFAULTS)
+    assert found.value > 1e6
+    assert "best of" in found.how
+    assert found.under == ceiling_bench.under(CPU)
+
+
+def test_the_best_block_counts_and_the_slow_ones_do_not() -> None:
+    class Scripted:
+        times = iter([2.0, 1.0, 4.0])
+
+        def synchronize(self) -> None:
+            return None
+
+        def block(self, _call: object, calls: int) -> Block:
+            taken = next(self.times) * calls
+            return Block(taken, None, taken)
+
+    candidate = ceiling_bench._Candidate("copy", 100, lambda: None, 1.0)
+    best, blocks = ceiling_bench._race([candidate], Scripted(), Control(), seconds=7.0)
+    assert (best, blocks) == (("copy", 100.0), 3)
+
+
+def test_a_cancel_is_heard_while_a_ceiling_is_measured() -> None:
+    class Ended(Control):
+        def report(self, *_args: object, **_more: object) -> None:
+            raise Cancelled
+
+    asked = held_against.Question("float32", 1e9)
+    found = held_against.measured(asked, CPU, HostClock(), Ended(), Ceilings())
+    assert found == "cancelled before a ceiling was measured"
+
+
+def test_a_cpu_product_is_held_against_a_ceiling_that_is_measured_once() -> None:
+    told: list[Ceiling] = []
+    ceilings = Ceilings(told.append)
+    first = _run(ceilings, n=256)
+    assert first.limit is not None
+    assert (first.limit.name, first.limit.basis) == ("float32", "measured")
+    assert "limit" not in first.unavailable
+    assert told[0].kind == "float32"
+    if not first.limit.exceeded:
+        count = len(told)
+        again = _run(ceilings, n=64)
+        assert again.limit is not None
+        assert len(told) == count
+
+
+def test_without_a_place_for_ceilings_none_is_measured_and_the_reason_says_how() -> None:
+    result = _run(None, n=64)
+    assert result.limit is None
+    assert result.unavailable["limit"] == execute.UNMEASURED
+
+
+def test_a_ceiling_that_is_exceeded_is_measured_again() -> None:
+    told: list[Ceiling] = []
+    ceilings = Ceilings(told.append)
+    low = Ceiling("float32", 1e6, "while the box was busy", 1.0, ceiling_bench.under(CPU))
+    ceilings.learn([low])
+    result = _run(ceilings, n=256)
+    assert told
+    assert result.limit is not None
+    assert result.limit.value > 1e6
+
+
+def _held_against(fraction: float, basis: str) -> RunResult:
+    limit = Limit("float32", 1e9, fraction, "told", basis, 0.03)  # type: ignore[arg-type]
+    return execute.with_impossible(
+        RunResult("r", "matmul", "cpu", {}, {}, "ok", limit=limit, rates=Rates(1.0, None, None))
+    )
+
+
+@given(st.floats(0.01, 3), st.sampled_from(["published", "derived", "measured"]))
+def test_what_lies_above_its_limit_and_only_that_is_marked(fraction: float, basis: str) -> None:
+    warnings = _held_against(fraction, basis).warnings
+    assert bool(warnings) is (fraction > 1.03)
+    if warnings:
+        word = "ceiling measured here" if basis == "measured" else "impossible"
+        assert word in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("case", "rates", "reason"),
+    [
+        (Case(lambda: None), Rates(None, None, 1.0), held_against.NO_RATE),
+        (
+            Case(lambda: None, byte=1, byte_limit="pcie"),
+            Rates(None, 1.0, None),
+            "PCI Express is not what bounds cpu",
+        ),
+    ],
+)
+def test_a_rate_without_a_limit_says_why(case: Case, rates: Rates, reason: str) -> None:
+    assert held_against.question(case, rates, CPU) == reason
+
+
+# ---- kept by the front end ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def test_what_is_kept_is_read_again(state: Path) -> None:
+    assert kept.load() == ()
+    first, second = _ceiling(threads="2"), _ceiling(COPY, threads="2", at=2.0)
+    kept.keep(first)
+    kept.keep(second)
+    kept.keep(_ceiling(threads="2", value=3e9, at=3.0))
+    assert [(item.kind, item.value) for item in kept.load()] == [(COPY, 1e9), ("float32", 3e9)]
+    assert [path.name for path in state.iterdir()] == ["ceilings.json"]
+
+
+def test_only_so_many_are_kept(state: Path) -> None:
+    for number in range(kept.KEPT + 3):
+        kept.keep(_ceiling(threads=str(number), at=float(number)))
+    assert len(kept.load()) == kept.KEPT
+    assert kept.path().parent == state
+
+
+def test_a_file_that_is_not_ours_is_said_to_be_so_and_replaced(state: Path) -> None:
+    state.mkdir()
+    (state / "ceilings.json").write_text('{"type": "Nonsense"}\n')
+    with pytest.raises(ValueError, match=r"ceilings\.json"):
+        kept.load()
+    kept.keep(_ceiling())
+    assert len(kept.load()) == 1

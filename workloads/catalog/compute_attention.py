@@ -1,0 +1,105 @@
+"""Attention, by each of the kernels that torch has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.catalog.compute import TOLERANCES
+from workloads.results import Check
+from workloads.study import Study
+from workloads.workload import Case, one_of, whole, workload
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.place import Place
+
+FULL, CAUSAL = "full", "causal"
+KERNELS = {
+    "math": "MATH",
+    "flash": "FLASH_ATTENTION",
+    "memory-efficient": "EFFICIENT_ATTENTION",
+    "cuDNN": "CUDNN_ATTENTION",
+}
+
+
+def needed_flop(batch: int, heads: int, length: int, width: int, mask: str) -> int:
+    """FLOP of both products: 4 B H S² D; a causal mask needs only the S (S + 1) / 2 pairs."""
+    pairs = length * (length + 1) // 2 if mask == CAUSAL else length**2
+    return 4 * batch * heads * pairs * width
+
+
+@workload(
+    group="compute",
+    title="scaled dot-product attention",
+    about="softmax(Q K^T / sqrt(D)) V for a batch of heads, as in a transformer, by the kernel "
+    "that torch chooses; then by each kernel in turn. A causal mask lets each position see those "
+    "before it: half of the work.",
+    look_for="Time and peak memory by kernel: the math kernel writes the S x S matrix of scores to "
+    "memory, the fused kernels (flash, memory-efficient, cuDNN) keep it on the chip. Twice the "
+    "length is four times the work. A kernel that does not run here says why in the log; flash "
+    "needs float16 or bfloat16 on a GPU.",
+)
+def attention(
+    on: Place,
+    batch: Annotated[int, whole(1, 1024, "sequences")] = 2,
+    heads: Annotated[int, whole(1, 256, "heads")] = 8,
+    length: Annotated[int, whole(2, 65_536, "positions in a sequence, S")] = 512,
+    width: Annotated[int, whole(8, 256, "width of a head, D")] = 64,
+    mask: Annotated[str, one_of((FULL, CAUSAL), "what a position sees")] = FULL,
+    dtype: Annotated[str, one_of(("float32", "bfloat16", "float16"), "of the numbers")] = "float32",
+) -> Case:
+    import torch
+
+    from workloads.checks import against_float64
+    from workloads.place import DTYPES, precision
+
+    each = 4 if on.type == "cpu" else DTYPES[dtype].itemsize
+    scores = batch * heads * length**2 * each
+    needed = 4 * batch * heads * length * width * each + 2 * scores
+    on.require(needed, "queries, keys, values and the math kernel's scores")
+    q, k, v = (on.randn(batch, heads, length, width, dtype=dtype) for _ in range(3))
+    causal = mask == CAUSAL
+
+    def timed() -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    used = precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+
+    def check() -> Check:
+        one = [tensor[0, 0].cpu().double() for tensor in (q, k, v)]
+        weights = one[0] @ one[1].T / width**0.5
+        if causal:
+            weights = weights.masked_fill(torch.ones_like(weights).triu(1).bool(), -torch.inf)
+        what = "one head by the formula, in float64 on the CPU"
+        reference = weights.softmax(-1) @ one[2]
+        return against_float64(timed()[0, 0], reference, TOLERANCES[used], what)
+
+    def study(found: Study) -> None:
+        _kernels(found, timed, needed_flop(batch, heads, length, width, mask))
+
+    operations = needed_flop(batch, heads, length, width, mask)
+    return Case(timed, flop=operations, precision=used, check=check, study=study)
+
+
+def _kernels(found: Study, attend: Callable[[], torch.Tensor], flop: int) -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def by(kernel: SDPBackend) -> Callable[[], object]:
+        def call() -> object:
+            with sdpa_kernel(kernel):
+                return attend()
+
+        return call
+
+    calls: dict[str, Callable[[], object]] = {}
+    for name, backend in KERNELS.items():
+        call = by(getattr(SDPBackend, backend))
+        try:
+            call()
+        except RuntimeError as error:
+            found.say(f"{name}: does not run here: {str(error).splitlines()[0]}")
+        else:
+            calls[name] = call
+    found.variants("kernels", "by kernel", calls, per_call=(float(flop), "FLOP/s"), peaks=True)

@@ -1,0 +1,152 @@
+"""Operations that wait for memory: chains of pointwise ones, compiled into one, and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+from workloads import statistics
+from workloads.results import Column
+from workloads.study import Study
+from workloads.workload import Case, Skip, whole, workload
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.place import Place
+
+EAGER_PASSES = 9
+"""Tensors read or written by the chain: x * 2, + 1, relu: two each; minus x: three."""
+
+
+@workload(
+    group="compute",
+    title="a chain of pointwise operations, compiled",
+    about="relu(x * 2 + 1) - x on a large tensor. Eager torch runs four kernels, each of which "
+    "reads and writes memory; torch.compile writes one kernel that reads and writes once (C++ on "
+    "the CPU, Triton on a GPU).",
+    look_for="The speed-up comes near the nine tensors that the eager chain moves over the two "
+    "that the compiled one does. Compiling takes seconds, so the calls until it has paid off are "
+    "given: a script that runs once is better off without. The rate counts the bytes of one pass.",
+    devices=("cpu", "cuda"),
+    needs=("a C++ compiler", "Triton"),
+)
+def elementwise(
+    on: Place,
+    mib: Annotated[int, whole(1, 16_384, "size of the tensor, MiB")] = 128,
+) -> Case:
+    import torch
+
+    size = mib * 2**20
+    on.require(4 * size, f"a tensor of {mib} MiB and what is made of it")
+    x = on.randn(size // 4)
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * 2 + 1) - x
+
+    compiled = torch.compile(chain)
+    compile_s = _compile(on, lambda: compiled(x))
+
+    def timed() -> torch.Tensor:
+        # compiled = torch.compile(chain)
+        return compiled(x)
+
+    def study(found: Study) -> None:
+        ways = {"eager": lambda: chain(x), "compiled": timed}
+        eager, fused = found.variants(
+            "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True
+        )
+        about = "the first call: torch's compiler loaded, the kernel written and compiled"
+        found.figure("compile", compile_s, "s", about)
+        calls = statistics.break_even_calls(0.0, eager.median_s, compile_s, fused.median_s)
+        about = "after so many calls compiling has paid for itself"
+        if calls is None or fused.verdict != "faster":
+            found.absent("break_even_calls", "compiling was not shown to be faster", "", about)
+        else:
+            found.figure("break_even_calls", float(round(calls)), "", about)
+        about = "tensors moved by the eager chain over those moved by the compiled one"
+        found.figure("expected_speed_up", EAGER_PASSES / 2, "x", about)
+
+    return Case(
+        timed, byte=2 * size, byte_limit="memory", study=study, cleanup=torch.compiler.reset
+    )
+
+
+def _compile(on: Place, call: Callable[[], object]) -> float:
+    """Seconds of the first call, without what an earlier process left in the compiler's cache.
+
+    Raises:
+        Skip: it cannot be compiled here, with the compiler's first line.
+    """
+    import torch
+
+    torch.compiler.reset()
+    config = torch.compiler.config
+    as_found = config.force_disable_caches
+    started = perf_counter()
+    try:
+        config.force_disable_caches = True
+        call()
+        on.synchronize()
+    except Exception as error:  # the compilers raise classes of their own
+        torch.compiler.reset()
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = lines[0] if lines else type(error).__name__
+        raise Skip(f"torch.compile fails here: {reason}") from error
+    finally:
+        config.force_disable_caches = as_found
+    return perf_counter() - started
+
+
+@workload(
+    group="compute",
+    title="reductions and normalizations",
+    about="Sum, softmax and layer norm over the rows of a matrix: a few operations for each number "
+    "that is read, so the memory's rate decides.",
+    look_for="Each rate beside that of a plain copy of the same matrix: a good kernel reads its "
+    "input once and comes near it. Softmax made of single operations moves the matrix several "
+    "times; the fused one does not.",
+)
+def reductions(
+    on: Place,
+    rows: Annotated[int, whole(1, 1_048_576, "rows")] = 32_768,
+    columns: Annotated[int, whole(2, 131_072, "numbers in a row")] = 1024,
+) -> Case:
+    import torch
+
+    size = 4 * rows * columns
+    on.require(5 * size, f"a {rows} x {columns} matrix and what is made of it")
+    x = on.randn(rows, columns)
+    target = torch.empty_like(x)
+
+    def timed() -> torch.Tensor:
+        return torch.softmax(x, dim=1)
+
+    def by_hand() -> torch.Tensor:
+        e = torch.exp(x - x.amax(dim=1, keepdim=True))
+        return e / e.sum(dim=1, keepdim=True)
+
+    def study(found: Study) -> None:
+        calls: dict[str, tuple[float, Callable[[], object]]] = {
+            "copy": (2.0 * size, lambda: target.copy_(x)),
+            "sum of all": (size, x.sum),
+            "sum of rows": (size + 4.0 * rows, lambda: x.sum(dim=1)),
+            "softmax": (2.0 * size, timed),
+            "softmax by hand": (2.0 * size, by_hand),
+            "layer norm": (
+                2.0 * size,
+                lambda: torch.nn.functional.layer_norm(x, (columns,)),
+            ),
+        }
+        found.table(
+            "operations", f"{rows} x {columns}, float32; bytes of one pass", Column("operation"),
+            Column("time", "s"), Column("rate", "byte/s"), Column("of the copy's rate", "%"),
+        )  # fmt: skip
+        variants = found.compare({name: call for name, (_, call) in calls.items()})
+        copy_rate = calls["copy"][0] / variants[0].median_s
+        for variant in variants:
+            rate = calls[variant.name][0] / variant.median_s
+            found.row("operations", variant.name, variant.median_s, rate, 100 * rate / copy_rate)
+
+    return Case(timed, byte=2 * size, byte_limit="memory", study=study)

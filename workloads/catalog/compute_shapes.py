@@ -1,0 +1,264 @@
+"""Matrix products of many shapes and sizes: which wait for memory, and when a GPU gets ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from workloads import curves
+from workloads.fact import fact
+from workloads.results import Column
+from workloads.study import ClockName, Study
+from workloads.workload import Case, whole, workload
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.place import Place
+
+LAUNCH_SHARE = 0.5
+"""A call is bound by its launch where an operation on one number takes this much of its time."""
+MEMORY_PROBE = 16 * 2**20
+"""Numbers that are copied to learn the memory's rate: 64 MiB, more than most caches hold."""
+CPU_PATIENCE_S = 0.25
+"""The CPU's curve ends before the size that is expected to take longer for one product."""
+
+
+@fact
+class Shape:
+    """A batch of products of an m x k matrix with a k x n matrix, float32."""
+
+    name: str
+    m: int
+    k: int
+    n: int
+    batch: int = 1
+
+    @property
+    def flop(self) -> int:
+        return 2 * self.batch * self.m * self.k * self.n
+
+    @property
+    def byte(self) -> int:
+        """Both factors read once, the product written once."""
+        return 4 * self.batch * (self.m * self.k + self.k * self.n + self.m * self.n)
+
+    @property
+    def text(self) -> str:
+        count = f"{self.batch} of " if self.batch > 1 else ""
+        return f"{count}{self.m}x{self.k} · {self.k}x{self.n}"
+
+
+SHAPES = (
+    Shape("square", 1024, 1024, 1024),
+    Shape("matrix-vector", 4096, 4096, 1),
+    Shape("few columns", 4096, 4096, 8),
+    Shape("thin inner", 2048, 16, 2048),
+    Shape("batch of small", 32, 32, 32, 1024),
+)
+
+
+def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float) -> str:
+    """What a product waits for, by the roofline model (Williams, Waterman, Patterson 2009).
+
+    Args:
+        seconds: of one call.
+        flop_per_byte: its arithmetic intensity.
+        ridge: the machine's FLOP/s over its bytes per second.
+        launch_s: of an operation that has next to nothing to do.
+    """
+    if launch_s >= LAUNCH_SHARE * seconds:
+        return "launch"
+    return "memory" if flop_per_byte < ridge else "compute"
+
+
+@workload(
+    group="compute",
+    title="matrix products of several shapes",
+    about="Multiplies a 1000 x 500 with a 500 x 200 matrix and says everything about the result, "
+    "then products of other shapes: square, matrix-vector, thin and batched.",
+    look_for="FLOP per byte: a shape below the ridge (the machine's FLOP/s over its memory's "
+    "byte/s, both measured here) waits for memory and cannot come near the square product's rate. "
+    "On a GPU small products wait for their launch. The result is a leaf, as no factor requires a "
+    "gradient: autograd records nothing.",
+)
+def matmul_shapes(
+    on: Place,
+    rows: Annotated[int, whole(1, 32_768, "rows of the first matrix")] = 1000,
+    inner: Annotated[int, whole(1, 32_768, "its columns, the second's rows")] = 500,
+    columns: Annotated[int, whole(1, 32_768, "columns of the second matrix")] = 200,
+) -> Case:
+    import torch
+
+    from workloads import flop
+    from workloads.place import precision
+
+    own = Shape("as set", rows, inner, columns)
+    needed = max(shape.byte for shape in (own, *SHAPES)) + 8 * MEMORY_PROBE
+    on.require(needed, "the largest of the products")
+    x, y = on.randn(rows, inner), on.randn(inner, columns)
+
+    def timed(x: torch.Tensor = x, y: torch.Tensor = y) -> torch.Tensor:
+        return torch.matmul(x, y)
+
+    meta = torch.device("meta")
+    operations = flop.count(lambda: timed(x.to(meta), y.to(meta)))
+
+    def study(found: Study) -> None:
+        _facts(found, timed(), timed(x.clone().requires_grad_(), y))
+        _shapes(found, on, (own, *SHAPES))
+
+    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    return Case(timed, flop=operations, precision=used, study=study)
+
+
+def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
+    found.table(
+        "facts", "the result", Column("fact"), Column("of plain factors"),
+        Column("where x requires a gradient"),
+    )  # fmt: skip
+    facts: dict[str, Callable[[torch.Tensor], object]] = {
+        "shape": lambda result: tuple(result.shape),
+        "size()": lambda result: result.size(),
+        "dtype": lambda result: result.dtype,
+        "device": lambda result: result.device,
+        "requires_grad": lambda result: result.requires_grad,
+        "is_leaf": lambda result: result.is_leaf,
+        "grad_fn": lambda result: result.grad_fn.name() if result.grad_fn else "none",
+        "stride()": lambda result: result.stride(),
+    }
+    for name, fact_of in facts.items():
+        found.row("facts", name, str(fact_of(plain)), str(fact_of(recorded)))
+    found.say("print(result)")
+    found.say(str(plain))
+
+
+def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...]) -> None:
+    one = on.randn(1)
+    launch_s = found.time(lambda: one + one)
+    found.figure("launch", launch_s, "s", "an addition of one number: launch and nothing else")
+    memory = 8 * MEMORY_PROBE / _copy_s(found, on)
+    found.figure("memory_rate", memory, "byte/s", "of a copy of 64 MiB, read and written")
+    seconds = [_time(found, on, shape) for shape in shapes]
+    best = max(shape.flop / time for shape, time in zip(shapes, seconds, strict=True))
+    ridge = best / memory
+    about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
+    found.figure("ridge", ridge, "", about)
+    found.table(
+        "shapes", "products in float32", Column("product"), Column("shape"), Column("time", "s"),
+        Column("rate", "FLOP/s"), Column("traffic", "byte/s"), Column("FLOP per byte"),
+        Column("waits for"),
+    )  # fmt: skip
+    for shape, time in zip(shapes, seconds, strict=True):
+        intensity = shape.flop / shape.byte
+        bound = bound_by(time, intensity, ridge, launch_s)
+        found.row(
+            "shapes", shape.name, shape.text, time, shape.flop / time, shape.byte / time,
+            intensity, bound,
+        )  # fmt: skip
+
+
+def _copy_s(found: Study, on: Place) -> float:
+    probe = on.randn(MEMORY_PROBE)
+    target = probe.clone()
+    return found.time(lambda: target.copy_(probe))
+
+
+def _time(found: Study, on: Place, shape: Shape) -> float:
+    import torch
+
+    a, b = on.randn(shape.batch, shape.m, shape.k), on.randn(shape.batch, shape.k, shape.n)
+    if shape.batch == 1:
+        a, b = a[0], b[0]
+    return found.time(lambda: torch.matmul(a, b))
+
+
+@workload(
+    group="compute",
+    title="matrix products over sizes, beside the CPU",
+    about="Square float32 products of growing size. On a GPU the CPU's are laid beside it, and the "
+    "GPU's with the copies: both factors from the host, the product back.",
+    look_for="Where the GPU overtakes the CPU, with and without the copies: below it the CPU is "
+    "the better place. The knee is where the rate comes within 20 % of its best: below it the "
+    "device waits for launches and memory. On the CPU alone, the knee of its own curve.",
+)
+def matmul_sweep(
+    on: Place,
+    largest: Annotated[int, whole(32, 32_768, "rows and columns of the largest")] = 2048,
+    smallest: Annotated[int, whole(1, 32_768, "of the smallest; doubled from there")] = 32,
+) -> Case:
+    import torch
+
+    from workloads.place import precision
+
+    on.require(12 * largest**2, f"three {largest} x {largest} matrices", host=12 * largest**2)
+    a, b = on.randn(largest, largest), on.randn(largest, largest)
+
+    def timed() -> torch.Tensor:
+        return a @ b
+
+    def study(found: Study) -> None:
+        sizes = curves.doublings(smallest, largest)
+        _sweep(found, on, sizes)
+
+    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    return Case(timed, flop=2 * largest**3, precision=used, study=study)
+
+
+def _sweep(found: Study, on: Place, sizes: list[int]) -> None:
+    beside = on.type != "cpu"
+    # With the copies the host's time counts, so the curves beside that take it too.
+    clock: ClockName | None = "wall" if beside else None
+    name = {"cpu": "CPU", "cuda": "GPU", "mps": "GPU"}[on.type]
+    names = [name, f"{name} with copies", "CPU"] if beside else [name]
+    found.chart("rate", "rate over size", "n", *((line, "FLOP/s") for line in names))
+    found.chart("time", "time over size", "n", *((line, "s") for line in names))
+    times: dict[str, list[float]] = {line: [] for line in names}
+    for n in sizes:
+        for line, call in _calls(on, n, names).items():
+            before = times[line]
+            # Twice the size is eight times the work.
+            slow = line == "CPU" and beside and before and 8 * before[-1] > CPU_PATIENCE_S
+            if len(before) < sizes.index(n) or slow:
+                continue
+            known = n == sizes[-1] and not beside
+            before.append(found.median_s if known else found.time(call, clock))
+        latest = [times[line][-1] if len(times[line]) > sizes.index(n) else None for line in names]
+        found.point("time", float(n), *latest)
+        found.point("rate", float(n), *(None if s is None else 2 * n**3 / s for s in latest))
+    place = curves.knee(sizes, [2 * n**3 / s for n, s in zip(sizes, times[name], strict=True)])
+    found.mark("rate", f"the {name} is within 20 % of its best rate from n={place} on")
+    found.figure("knee", float(place), "", "rows: from there on within 20 % of the best rate")
+    if not beside:
+        found.absent("overtakes", "no GPU: only the CPU's own curve", "", "where a GPU gets ahead")
+        return
+    if len(times["CPU"]) < len(sizes):
+        ended = sizes[len(times["CPU"])]
+        found.say(f"the CPU's curve ends before n={ended}: one product would take too long")
+    for line in names[:2]:
+        figure = "overtakes" if line == name else "overtakes_with_copies"
+        _overtakes(found, figure, line, curves.crossing(sizes, times[line], times["CPU"]))
+
+
+def _overtakes(found: Study, figure: str, line: str, at: curves.Crossing | None) -> None:
+    about = "rows: the smallest size measured from which on it is ahead of the CPU"
+    if at is None:
+        found.absent(figure, "the CPU was not measured", "", about)
+        return
+    found.mark("time", curves.crossing_words(f"the {line}", "the CPU", at))
+    if at.before is None:
+        found.absent(figure, f"not up to n={at.after}", "", about)
+    else:
+        found.figure(figure, float(at.before), "", about)
+
+
+def _calls(on: Place, n: int, names: list[str]) -> dict[str, Callable[[], object]]:
+    x, y = on.host_randn(n, n), on.host_randn(n, n)
+    if len(names) == 1:
+        return {names[0]: lambda: x @ y}
+    a, b = x.to(on.device), y.to(on.device)
+    return {
+        names[0]: lambda: a @ b,
+        names[1]: lambda: (x.to(on.device) @ y.to(on.device)).cpu(),
+        names[2]: lambda: x @ y,
+    }

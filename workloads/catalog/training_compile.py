@@ -1,0 +1,160 @@
+"""torch.compile of a transformer block: what it costs once, what it saves each time."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.results import Check
+from workloads.study import Study
+from workloads.workload import Case, ParameterError, one_of, whole, workload
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.place import Place
+
+FORWARD, TRAINING = "forward", "training step"
+DEPTH_FACTOR = 8
+"""Layers after one another add to the error of a single product."""
+CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+
+
+def compiling_cold() -> Callable[[], None]:
+    """Have torch.compile start from nothing, and compile in this process.
+
+    It keeps what it has compiled on disk, so a second run would not show what compiling takes. And
+    it compiles in helper processes, which would outlive a run that is ended.
+
+    Returns:
+        A function that sets everything back.
+    """
+    import torch
+    import torch._inductor.config as inductor
+    from torch._inductor.utils import clear_caches
+
+    folder = tempfile.TemporaryDirectory(prefix="compiled-", ignore_cleanup_errors=True)
+    variables = {name: os.environ.get(name) for name in CACHES}
+    threads = inductor.compile_threads
+    os.environ |= dict.fromkeys(CACHES, folder.name)
+    inductor.compile_threads = 1
+    torch.compiler.reset()
+    clear_caches()
+
+    def back() -> None:
+        torch.compiler.reset()
+        inductor.compile_threads = threads
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        folder.cleanup()
+
+    return back
+
+
+@workload(
+    group="training",
+    title="transformer block with torch.compile",
+    about="A transformer block (causal attention and a perceptron, pre-LN) as Python calls it, and "
+    "compiled: torch.compile traces it, fuses what lies between the products and has Triton (GPU) "
+    "or a C++ compiler (CPU) build the kernels. Its cache on disk is set aside, so the first call "
+    "is a cold one.",
+    look_for="The first call takes seconds, each later one less than before; break-even says after "
+    "how many calls the compilation has paid. A short job, or one whose shapes keep changing, "
+    "never gets there. mode=training step compiles the backward pass too, and takes longer.",
+    devices=("cpu", "cuda"),
+    needs=("a C++ compiler", "Triton"),
+)
+def transformer_compile(
+    on: Place,
+    mode: Annotated[str, one_of((FORWARD, TRAINING), "what is compiled and timed")] = FORWARD,
+    batch: Annotated[int, whole(1, 4096, "sequences")] = 4,
+    length: Annotated[int, whole(2, 32_768, "tokens of a sequence")] = 128,
+    width: Annotated[int, whole(8, 16_384, "features of a token")] = 128,
+    heads: Annotated[int, whole(1, 256, "heads of the attention; they divide the width")] = 4,
+) -> Case:
+    import torch
+
+    from workloads import flop
+    from workloads.catalog.compute import TOLERANCES
+    from workloads.catalog.training_models import TransformerBlock
+    from workloads.checks import against_float64
+    from workloads.place import SEED, precision
+
+    if width % heads:
+        raise ParameterError(f"transformer_compile: heads={heads} do not divide width={width}")
+    tokens_bytes = 4 * batch * length * width
+    on.require(20 * tokens_bytes + 4 * 12 * width**2 * 4, "the block and its activations")
+
+    def block(device: torch.device | str) -> TransformerBlock:
+        torch.manual_seed(SEED)
+        return TransformerBlock(width, heads).to(device)
+
+    model = block(on.device)
+    tokens = on.randn(batch, length, width)
+    back = compiling_cold()
+    compiled: Callable[[torch.Tensor], torch.Tensor] = torch.compile(model)
+    backward = mode == TRAINING
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+
+    def timed(model: Callable[[torch.Tensor], torch.Tensor] = compiled) -> object:
+        if not backward:
+            with torch.no_grad():
+                return model(tokens)
+        optimizer.zero_grad()
+        loss = model(tokens).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def study(found: Study) -> None:
+        ways = {"eager": lambda: timed(model), "compiled": timed}
+        eager, fast = found.variants(
+            "ways", mode, ways, per_call=(batch * length, "tokens/s"), peaks=True
+        )
+        cold = found.first_call_s
+        assert cold is not None
+        about = "the first call, with tracing and compiling; nothing was in the cache"
+        found.figure("cold_compile", cold, "s", about)
+        about = "calls after which the compilation has paid"
+        if fast.verdict != "faster":
+            word = fast.verdict if fast.verdict != "unclear" else "not clearly faster"
+            reason = f"the compiled block is {word}"
+            found.absent("break_even_calls", reason, "", about)
+            return
+        saved = eager.median_s - fast.median_s
+        found.figure("break_even_calls", (cold - eager.median_s) / saved, "", about)
+
+    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+
+    def check() -> Check:
+        with torch.no_grad():
+            reference = block("cpu").double()(tokens[:1].cpu().double())
+            # The weights of a training step have moved on, by a millionth of their gradients.
+            result = compiled(tokens)[:1]
+        tolerance = DEPTH_FACTOR * TOLERANCES[used]
+        what = "the first sequence's result, uncompiled, in float64 on the CPU"
+        return against_float64(result, reference, tolerance, what)
+
+    def on_meta() -> None:
+        meta = block("meta")
+        data = torch.empty(batch, length, width, device="meta")
+        if backward:
+            meta(data).sum().backward()
+        else:
+            meta(data)
+
+    return Case(
+        timed,
+        clock="wall",
+        flop=flop.count(on_meta),
+        item=batch,
+        precision=used,
+        check=check,
+        study=study,
+        cleanup=back,
+    )

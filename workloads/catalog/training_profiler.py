@@ -1,0 +1,132 @@
+"""torch.profiler over a training step: which operator takes the time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from workloads.fact import fact
+from workloads.results import Column
+from workloads.study import Study
+from workloads.workload import Case, whole, workload
+
+if TYPE_CHECKING:
+    from workloads.place import Place
+
+MICROSECOND = 1e-6
+"""The profiler's unit."""
+NO_DEVICE_ROWS = (
+    "the profiler saw no kernel: CUPTI is missing, or this user may not use it (counters need "
+    "CAP_SYS_ADMIN or the driver's option NVreg_RestrictProfilingToAdminUsers=0)"
+)
+
+
+@fact
+class Row:
+    """An operator, over all its calls; seconds and bytes."""
+
+    operator: str
+    calls: int
+    self_s: float
+    """Without what it called."""
+    total_s: float
+    memory: int
+    """Allocated less freed by itself."""
+
+
+def rows(averages: Any, *, device: bool) -> list[Row]:
+    """The operators of a profile, the one with the longest time of its own first.
+
+    Args:
+        averages: ``profile.key_averages()``.
+        device: by time and memory on the device, those without any left out; else of the CPU.
+    """
+    kind = "device" if device else "cpu"
+    found = [
+        Row(
+            event.key,
+            event.count,
+            getattr(event, f"self_{kind}_time_total") * MICROSECOND,
+            getattr(event, f"{kind}_time_total") * MICROSECOND,
+            getattr(event, f"self_{kind}_memory_usage"),
+        )
+        for event in averages
+    ]
+    return sorted((row for row in found if row.self_s > 0), key=lambda row: -row.self_s)
+
+
+@workload(
+    group="training",
+    title="profiler table of a CNN step",
+    about="torch.profiler records every operator of a few training steps of the small CNN: how "
+    "often, how long by itself, how long with what it called, and the memory it took. On a GPU by "
+    "the time of the kernels, on the CPU by processor time.",
+    look_for="Few rows hold most of the time: those are worth changing. Self time adds up to the "
+    "whole, total time counts callers and callees alike. Recording costs time itself, so take "
+    "shares from here and seconds from a run without it.",
+    devices=("cpu", "cuda"),
+)
+def profiler(
+    on: Place,
+    steps: Annotated[int, whole(1, 100, "training steps to record")] = 3,
+    batch: Annotated[int, whole(1, 65_536, "images in a batch")] = 32,
+    width: Annotated[int, whole(1, 1024, "channels of the first convolution")] = 8,
+    size: Annotated[int, whole(8, 512, "height and width of an image, pixels")] = 32,
+) -> Case:
+    import torch
+    from torch.profiler import ProfilerActivity, profile, supported_activities
+
+    from workloads.catalog.training_models import cnn_bytes, images_and_labels, small_cnn
+
+    on.require(cnn_bytes(batch, size, width), "the model and a batch")
+    images, labels = images_and_labels(on, batch, size)
+    model = small_cnn(width, device=on.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+    loss_function = torch.nn.CrossEntropyLoss()
+    supported = supported_activities()
+    device = on.type == "cuda" and ProfilerActivity.CUDA in supported
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device else [])]
+
+    def step() -> None:
+        loss = loss_function(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    def timed() -> Any:
+        with profile(activities=activities, profile_memory=True) as recorded:
+            for _ in range(steps):
+                step()
+            on.synchronize()
+        return recorded
+
+    def unrecorded() -> None:
+        for _ in range(steps):
+            step()
+
+    def study(found: Study) -> None:
+        averages = timed().key_averages()
+        by_kernel = rows(averages, device=True) if device else []
+        if on.type == "cuda" and not by_kernel:
+            reason = NO_DEVICE_ROWS if device else "this torch was built without CUDA profiling"
+            found.absent("device_time", reason, "s", "of all kernels")
+            found.say(f"by processor time instead: {reason}")
+        chosen = by_kernel or rows(averages, device=False)
+        clock = "device" if by_kernel else "CPU"
+        found.table(
+            "operators", f"{steps} steps by self {clock} time", Column("operator"),
+            Column("calls"), Column("self time", "s"), Column("share", "%"),
+            Column("total time", "s"), Column("memory", "byte"),
+        )  # fmt: skip
+        everything = sum(row.self_s for row in chosen)
+        for row in chosen:
+            share = 100 * row.self_s / everything
+            found.row(
+                "operators", row.operator, float(row.calls), row.self_s, share, row.total_s,
+                float(row.memory),
+            )  # fmt: skip
+        if by_kernel:
+            found.figure("device_time", everything, "s", f"of all kernels in {steps} steps")
+        found.figure("operators", float(len(chosen)), "", "that took time of their own")
+        found.variants("cost", "what recording costs", {"plain": unrecorded, "recorded": timed})
+
+    return Case(timed, clock="wall", item=steps * batch, study=study)

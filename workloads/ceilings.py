@@ -1,0 +1,73 @@
+"""Ceilings: the highest rates that were measured on this box. No torch.
+
+A ceiling holds under the conditions it was measured under (machine, processor, threads, versions);
+one measured under others says nothing here. The worker measures what it lacks and tells it; the
+runner keeps it for the workers to come, and the front end for the runners to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from workloads.fact import fact
+
+COPY = "copy"
+"""The kind of a ceiling of memory traffic; the other kinds are precisions."""
+
+
+@fact
+class Ceiling:
+    """The highest rate of one kind that a device has shown."""
+
+    kind: str
+    """A precision of multiplications, as ``Case.precision``, or :data:`COPY`."""
+    value: float
+    """FLOP/s, or of a copy byte/s, read and written bytes together."""
+    how: str
+    """What was run, and for how long."""
+    measured_at: float
+    """Unix time."""
+    under: dict[str, str]
+    """What it depends on, by name."""
+    disturbed: bool = False
+    """Other processes kept the CPU busy meanwhile: it can be too low, and is not to be kept."""
+
+
+def newest(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+    """The newest of each kind and conditions, the oldest first."""
+    kept: dict[tuple[str, tuple[tuple[str, str], ...]], Ceiling] = {}
+    for ceiling in sorted(ceilings, key=lambda item: item.measured_at):
+        key = (ceiling.kind, tuple(sorted(ceiling.under.items())))
+        kept.pop(key, None)
+        kept[key] = ceiling
+    return tuple(kept.values())
+
+
+class Ceilings:
+    """The ceilings known in one process.
+
+    Args:
+        tell: called with each that is measured here.
+    """
+
+    def __init__(self, tell: Callable[[Ceiling], None] = lambda _ceiling: None) -> None:
+        self._known: tuple[Ceiling, ...] = ()
+        self._tell = tell
+
+    @property
+    def known(self) -> tuple[Ceiling, ...]:
+        return self._known
+
+    def learn(self, ceilings: Iterable[Ceiling]) -> None:
+        """Take in ceilings that others have measured."""
+        self._known = newest((*self._known, *ceilings))
+
+    def add(self, ceiling: Ceiling) -> None:
+        """Take in one that was measured here, and tell it."""
+        self.learn([ceiling])
+        self._tell(ceiling)
+
+    def find(self, kind: str, under: dict[str, str]) -> Ceiling | None:
+        """The one of a kind that holds under exactly these conditions."""
+        found = (item for item in self._known if item.kind == kind and item.under == under)
+        return next(found, None)

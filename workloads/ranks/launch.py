@@ -1,0 +1,331 @@
+"""Run a workload in several ranks through torchrun, and make one result of what they say."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from workloads.process import Channel
+from workloads.protocol import Finished, Measured, Progress, Run
+from workloads.ranks import folder as shared
+from workloads.ranks import torchrun
+from workloads.ranks.folder import Folder
+from workloads.ranks.messages import KINDS, Joined, Order
+from workloads.ranks.torchrun import Layout
+from workloads.results import Figure, RunResult
+from workloads.timing import Cancelled, Control
+from workloads.workload import Case
+
+LOOK_S = 0.05
+"""Between two looks at the control."""
+START_S = 60.0
+"""Beside the wait for other hosts, the ranks have this long to import torch and to meet."""
+CANCEL_S = 0.4
+"""Ranks that were asked to end have this long to tell what they have."""
+SETTLE_S = 3.0
+"""After a rank has failed, for the others and torchrun to say what they know."""
+LEAVE_S = 10.0
+"""After every rank has finished, for torchrun to end."""
+GONE_S = 5.0
+"""For killed ranks to be gone: releasing the memory of a GPU takes a while."""
+TAIL = 12
+"""Last lines of a failing rank that go into the log."""
+
+
+class Rank:
+    """What has come from one rank of this host."""
+
+    def __init__(self, folder: Folder, local_rank: int) -> None:
+        self.local_rank = local_rank
+        reading = os.open(folder.events(local_rank), os.O_RDONLY | os.O_NONBLOCK)
+        # Held until the rank itself holds the other end, or its pipe would read as ended.
+        self._writing: int | None = os.open(folder.events(local_rank), os.O_WRONLY)
+        self.channel = Channel(reading, -1, KINDS)
+        self.joined: Joined | None = None
+        self.progress: Progress | None = None
+        self.measured: RunResult | None = None
+        self.finished: RunResult | None = None
+
+    def take(self) -> None:
+        """Take in what it has said."""
+        for message in self.channel.receive(0.0):
+            self.let_end()
+            if isinstance(message, Joined):
+                self.joined = message
+            elif isinstance(message, Progress):
+                self.progress = message
+            elif isinstance(message, Measured):
+                self.measured = message.result
+            elif isinstance(message, Finished):
+                self.finished = message.result
+
+    @property
+    def failed(self) -> bool:
+        return self.finished is not None and self.finished.status not in ("ok", "cancelled")
+
+    def let_end(self) -> None:
+        """From here on the pipe ends with the rank."""
+        if self._writing is not None:
+            os.close(self._writing)
+            self._writing = None
+
+    def close(self) -> None:
+        """Close our ends of its pipe."""
+        self.let_end()
+        os.close(self.channel.reading)
+
+
+class Launch:
+    """torchrun and the ranks of this host, from start to end.
+
+    Args:
+        request: the run, its parameters complete.
+        planned: its layout.
+        source: the file that declares the workload; empty for one of the catalogue.
+    """
+
+    def __init__(self, request: Run, planned: Layout, source: str) -> None:
+        self._planned = planned
+        self._folder = shared.create(planned.ranks, Order(request, source))
+        self._lifeline = shared.hold_lifeline(self._folder)
+        self.ranks = [Rank(self._folder, index) for index in range(planned.ranks)]
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        added = torchrun.environment(planned, cores or 1)
+        self.began = time.monotonic()
+        self.start_s: float | None = None
+        """Until all ranks of this host had met the others."""
+        with self._folder.torchrun_words.open("wb") as words:
+            self.torchrun = subprocess.Popen(
+                torchrun.command(planned),
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                # Python looks for modules where it is started: nothing of ours lies there.
+                cwd=self._folder.path,
+                env={**os.environ, **added, shared.VARIABLE: str(self._folder.path)},
+            )
+
+    @property
+    def late(self) -> bool:
+        """The ranks should have met by now."""
+        patience = START_S + (self._planned.wait_s if self._planned.hosts > 1 else 0)
+        return self.start_s is None and time.monotonic() - self.began > patience
+
+    @property
+    def over(self) -> bool:
+        """Nothing more is to come that changes the result."""
+        ended = self.torchrun.poll() is not None
+        return ended or all(rank.finished is not None for rank in self.ranks)
+
+    def listen(self, patience: float) -> None:
+        """Take in what the ranks say, after at most ``patience`` seconds for the first."""
+        open_ = [rank for rank in self.ranks if not rank.channel.ended]
+        ready, _, _ = select.select([rank.channel.reading for rank in open_], [], [], patience)
+        for rank in open_:
+            if rank.channel.reading in ready:
+                rank.take()
+        if not open_:
+            time.sleep(patience)
+        if self.start_s is None and all(rank.joined for rank in self.ranks):
+            self.start_s = time.monotonic() - self.began
+
+    def listen_until(self, done: Callable[[], bool], patience: float) -> None:
+        """Listen until it is done, at most ``patience`` seconds."""
+        deadline = time.monotonic() + patience
+        while not done() and time.monotonic() < deadline:
+            self.listen(LOOK_S)
+
+    def ask_to_end(self) -> None:
+        """Have the ranks end at their next meeting."""
+        self._folder.cancel.touch()
+
+    def words(self, local_rank: int | None = None) -> list[str]:
+        """What torchrun, or a rank, wrote to its stderr."""
+        path = self._folder.torchrun_words if local_rank is None else self._folder.words(local_rank)
+        try:
+            return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
+
+    def end(self) -> None:
+        """End torchrun and every rank, and wait until they are gone."""
+        os.close(self._lifeline)
+        if self.torchrun.poll() is None:
+            self.torchrun.kill()
+        self.torchrun.wait()
+        for rank in self.ranks:
+            rank.let_end()
+        self.listen_until(lambda: all(rank.channel.ended for rank in self.ranks), GONE_S)
+        for rank in self.ranks:
+            rank.close()
+        shutil.rmtree(self._folder.path, ignore_errors=True)
+
+
+def run(
+    request: Run,
+    prepare: Callable[..., Case],
+    control: Control,
+    begun: RunResult,
+    tell: Callable[[RunResult], None],
+) -> RunResult:
+    """Run a workload in several ranks.
+
+    Args:
+        request: the run, its parameters complete.
+        prepare: the workload's function.
+        control: told how far it is; may end it.
+        begun: the result as it is before anything has run.
+        tell: takes the result once the time is taken.
+
+    Returns:
+        What the first rank of this host has found, or why there is nothing.
+
+    Raises:
+        Skip: this host has too few GPUs.
+        ParameterError: several hosts, and no place to meet.
+        Cancelled: before anything was measured.
+        OSError: torchrun cannot be started.
+    """
+    planned = torchrun.layout(request, *_gpus(request.device))
+    begun = replace(begun, parameters=request.parameters)
+    launch = Launch(request, planned, _source(prepare))
+    try:
+        return _follow(launch, planned, control, begun, tell)
+    finally:
+        launch.end()
+
+
+def _gpus(device: str) -> tuple[str, int]:
+    """The type of the device, and how many GPUs there are for ranks."""
+    kind = torch.device(device).type
+    return kind, torch.cuda.device_count() if kind == "cuda" else 0
+
+
+def _source(prepare: Callable[..., Case]) -> str:
+    """The file that the ranks must read to know the workload; none for the catalogue's."""
+    if prepare.__module__.startswith("workloads."):
+        return ""
+    return str(Path(prepare.__code__.co_filename).resolve())
+
+
+def _follow(
+    launch: Launch,
+    planned: Layout,
+    control: Control,
+    begun: RunResult,
+    tell: Callable[[RunResult], None],
+) -> RunResult:
+    first, told = launch.ranks[0], None
+    while not launch.over and not launch.late and not any(rank.failed for rank in launch.ranks):
+        launch.listen(LOOK_S)
+        if first.measured is not None and first.measured is not told:
+            told = first.measured
+            tell(_ours(told, begun, launch))
+        try:
+            _report(control, first.progress)
+        except Cancelled:
+            return _cancelled(launch, begun)
+    if all(rank.finished and not rank.failed for rank in launch.ranks):
+        assert first.finished is not None
+        # Ranks of other hosts that failed make torchrun fail here too, but what we have is whole.
+        launch.listen_until(lambda: launch.torchrun.poll() is not None, LEAVE_S)
+        return _ours(first.finished, begun, launch)
+    launch.listen_until(lambda: launch.torchrun.poll() is not None, SETTLE_S)
+    launch.listen(0.0)
+    return _failed(launch, planned, begun)
+
+
+def _report(control: Control, latest: Progress | None) -> None:
+    if latest is None:
+        control.report("preparing")
+        return
+    control.report(
+        latest.phase, latest.blocks, latest.estimate_s, latest.half_width, latest.remaining_s
+    )
+
+
+def _ours(result: RunResult, begun: RunResult, launch: Launch) -> RunResult:
+    """A rank's result as that of the run that was asked for here."""
+    return replace(
+        result,
+        id=begun.id,
+        device=begun.device,
+        started_at=begun.started_at,
+        figures={**result.figures, **_layout_figures(launch)},
+    )
+
+
+def _layout_figures(launch: Launch) -> dict[str, Figure]:
+    joined = launch.ranks[0].joined
+    if joined is None or launch.start_s is None:
+        return {}
+    return {
+        "ranks": Figure(float(joined.world), "", "processes that took part, on all hosts"),
+        "backend": Figure(joined.backend, "", "of torch.distributed"),
+        "threads_per_rank": Figure(
+            float(joined.threads), "", "of torch: the cores are divided among this host's ranks"
+        ),
+        "launch_s": Figure(launch.start_s, "s", "torchrun, import of torch and rendezvous"),
+    }
+
+
+def _cancelled(launch: Launch, begun: RunResult) -> RunResult:
+    """What was measured until the cancel, if the ranks can still tell."""
+    first = launch.ranks[0]
+    if launch.start_s is not None:
+        launch.ask_to_end()
+        launch.listen_until(lambda: first.finished is not None, CANCEL_S)
+    kept = first.finished or first.measured
+    if kept is None:
+        raise Cancelled
+    reason = kept.reason if kept.status == "cancelled" else "its processes had to be ended"
+    return replace(_ours(kept, begun, launch), status="cancelled", reason=reason)
+
+
+def _failed(launch: Launch, planned: Layout, begun: RunResult) -> RunResult:
+    words = launch.words()
+    if launch.start_s is None and not any(rank.failed for rank in launch.ranks):
+        if launch.late:
+            return replace(begun, reason=torchrun.no_meeting(planned))
+        if not torchrun.exits("\n".join(words)):
+            reason, known = torchrun.no_start(planned, "\n".join(words))
+            return replace(begun, reason=reason, log=() if known else tuple(words[-TAIL:]))
+    rank = _culprit(launch, words)
+    tail = launch.words(rank.local_rank)[-TAIL:]
+    name = f"rank {rank.joined.rank}" if rank.joined else f"local rank {rank.local_rank}"
+    log = (f"last words of {name}:", *tail) if tail else ()
+    found = rank.finished or launch.ranks[0].measured
+    base = _ours(found, begun, launch) if found else begun
+    if rank.finished is not None and rank.failed:
+        status, reason = rank.finished.status, rank.finished.reason or "it did not say why"
+        # A need that is not met is a property of the place, not of the rank.
+        text = reason if status == "skipped" else f"{name}: {reason}"
+    else:
+        code = torchrun.exits("\n".join(words)).get(rank.local_rank)
+        status, text = "failed", f"{name} died: {torchrun.exit_in_words(code)}"
+    return replace(base, status=status, reason=text, log=(*base.log, *log))
+
+
+def _culprit(launch: Launch, words: list[str]) -> Rank:
+    """The rank whose end came first: the others fail because one is missing.
+
+    One that died without a word did so before those that could still tell that it was missing;
+    SIGTERM and what follows it come from torchrun.
+    """
+    codes = torchrun.exits("\n".join(words))
+    silent = [
+        rank
+        for rank in launch.ranks
+        if rank.finished is None and codes.get(rank.local_rank, -15) != -15
+    ]
+    told = [rank for rank in launch.ranks if rank.failed and rank.finished]
+    told.sort(key=lambda rank: (rank.finished and rank.finished.ended_at) or 0.0)
+    return next(iter([*silent, *told]), launch.ranks[0])

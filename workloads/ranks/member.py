@@ -1,0 +1,144 @@
+"""One rank: joins the others, runs the workload as a worker would, and tells what came out."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from workloads import catalog, execute, worker
+from workloads.process import Channel
+from workloads.protocol import Measured, Phase, Progress, Run
+from workloads.ranks import lockstep
+from workloads.ranks.folder import Folder
+from workloads.ranks.lockstep import Together
+from workloads.ranks.messages import Joined, Order
+from workloads.results import RunResult
+from workloads.timing import Cancelled, Control
+
+PROGRESS_S = 0.2
+COLLECTIVE_S = 120
+"""A rank that waits longer than this for the others gives up."""
+assert catalog  # importing it declares the workloads
+
+
+def run(order: Order, channel: Channel, folder: Folder) -> RunResult:
+    """Run what was ordered, in lock-step with the other ranks."""
+    request = replace(order.request, device=_device(order.request.device))
+    try:
+        if order.source:
+            _declare(order.source)
+        together = _join(request, channel, folder)
+    except Exception as error:  # noqa: BLE001 (the file and torch may raise anything; it is told)
+        return _never_ran(request, execute.outcome(error)[1])
+    lockstep.join(together)
+
+    def tell(result: RunResult) -> None:
+        if worker.tellable(result) is result:
+            channel.send(Measured(result))
+
+    control = Reporter(channel, request, together)
+    result = worker.tellable(execute.run(request, control, tell, cold=True))
+    if result.status in ("ok", "cancelled"):
+        # Who leaves first closes connections that another may still need.
+        together.meet()
+    return result
+
+
+def _never_ran(request: Run, reason: str) -> RunResult:
+    return RunResult(
+        id=request.id,
+        workload=request.workload,
+        device=request.device,
+        parameters=request.parameters,
+        flags=request.flags,
+        status="failed",
+        reason=reason,
+        ended_at=time.time(),
+    )
+
+
+def _device(asked: str) -> str:
+    """The GPU of this rank, counted from the one that was asked for."""
+    device = torch.device(asked)
+    if device.type != "cuda":
+        return asked
+    index = (device.index or 0) + int(os.environ["LOCAL_RANK"])
+    return f"cuda:{index % torch.cuda.device_count()}"
+
+
+def _declare(source: str) -> None:
+    """Have a workload declared that is not of the catalogue."""
+    sys.path.insert(0, str(Path(source).parent))
+    spec = importlib.util.spec_from_file_location(f"declares_{Path(source).stem}", source)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{source} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+
+
+def _join(request: Run, channel: Channel, folder: Folder) -> Together:
+    device, patience = torch.device(request.device), timedelta(seconds=COLLECTIVE_S)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", timeout=patience, device_id=device)
+    else:
+        dist.init_process_group("gloo", timeout=patience)
+    group = dist.new_group(backend="gloo", timeout=patience)
+    assert isinstance(group, dist.ProcessGroup)
+    together = Together(group, folder.cancel.exists)
+    together.meet()
+    channel.send(
+        Joined(
+            dist.get_rank(),
+            dist.get_world_size(),
+            os.getpid(),
+            socket.gethostname(),
+            str(dist.get_backend()),
+            torch.get_num_threads(),
+        )
+    )
+    return together
+
+
+class Reporter(Control):
+    """Sends progress, not too often, and ends the run where the ranks have agreed on it."""
+
+    def __init__(self, channel: Channel, request: Run, together: Together) -> None:
+        self._channel = channel
+        self._request = request
+        self._together = together
+        self._began = time.monotonic()
+        self._phase: Phase | None = None
+        self._told = -1e9
+
+    def report(
+        self,
+        phase: Phase,
+        blocks: int = 0,
+        estimate_s: float | None = None,
+        half_width: float | None = None,
+        remaining_s: float | None = None,
+    ) -> None:
+        """See the base class; sends at once when the phase changes."""
+        now = time.monotonic()
+        if phase != self._phase or now - self._told >= PROGRESS_S:
+            self._phase, self._told = phase, now
+            run, elapsed = self._request, now - self._began
+            self._channel.send(
+                Progress(
+                    run.id, phase, elapsed, run.device, blocks, estimate_s, half_width, remaining_s
+                )
+            )
+        # A rank that ended by itself would leave the others waiting for it.
+        if self._together.ended:
+            raise Cancelled
