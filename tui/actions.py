@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from tui.sweep import Sweep
 from workloads.inventory import Setting
 from workloads.protocol import Budget
 
@@ -18,13 +19,16 @@ class Actions(Protocol):
     def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
         """Set all parameters of a workload; they were validated against its ``ParameterInfo``."""
 
+    def set_sweep(self, workload: str, sweep: Sweep) -> None:
+        """Have a workload's next runs go through several settings."""
+
     def run(
         self,
         workloads: Sequence[str],
         devices: Sequence[str] | None = None,
         budget: Budget = "normal",
     ) -> None:
-        """Queue runs with the present parameters and flags.
+        """Queue runs with the present parameters, or all those of a sweep, and the present flags.
 
         Args:
             workloads: names, in order.
@@ -49,3 +53,6 @@ class Actions(Protocol):
 
     def restart_runner(self) -> None:
         """End the runner, whatever it does, and start a new one."""
+
+    def watch_host(self, wanted: bool) -> None:
+        """Have the host's processes listed with each sample, or no longer."""

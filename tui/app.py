@@ -18,8 +18,9 @@ from textual.command import CommandPalette, Provider
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.widgets import Input
+from textual.worker import Worker
 
-from tui import glyphs
+from tui import glyphs, last_resort
 from tui.actions import Actions
 from tui.app_actions import AppActions, command_bindings
 from tui.coalesce import TICK_S, Coalescer
@@ -55,6 +56,9 @@ class SessionLike(Actions, Protocol):
     def subscribe(self, listener: Callable[[Parts], None]) -> None:
         """Have a function called with the parts that changed."""
 
+    def on_error(self, handler: Callable[[BaseException], None]) -> None:
+        """Have a function called with an error of the session's own."""
+
 
 def _palette() -> type[Provider]:
     """Imported when the palette is opened."""
@@ -69,6 +73,7 @@ class WorkbenchApp(AppActions):
     Args:
         session: the children, the store and the actions; the app starts and stops it.
         readonly: offer nothing that asks the runner for something.
+        demo: a group of workloads to step through from the start.
         clock: Unix time now, to tell how old a figure is.
     """
 
@@ -79,7 +84,6 @@ class WorkbenchApp(AppActions):
     COMMANDS: ClassVar = {_palette}
     BINDINGS: ClassVar[list[BindingType]] = [
         *command_bindings(),
-        Binding("escape", "unzoom", show=False),
         Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
     ]
 
@@ -88,14 +92,20 @@ class WorkbenchApp(AppActions):
         session: SessionLike,
         *,
         readonly: bool = False,
+        demo: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(session.store, session, readonly=readonly)
         self._session = session
+        self._first_demo = demo
         self._clock = clock
         self._coalescer = Coalescer()
         self._lifeline: Lifeline | None = None
+        # Now, while the terminal is as it was found.
+        self._last_resort = last_resort.of_screen()
         self.add_mode("memory", self._memory_tab)
+        self.add_mode("processes", self._processes_tab)
+        self.add_mode("snapshot", self._snapshot_screen)
         if self.theme != THEME and "TEXTUAL_THEME" not in os.environ:
             self.theme = THEME
         self.animation_level = "none"
@@ -113,15 +123,24 @@ class WorkbenchApp(AppActions):
 
         return MemoryTab(self.store, self.situation, self._clock)
 
+    def _processes_tab(self) -> Screen[None]:
+        """Imported when the tab is opened."""
+        from tui.screens.processes_tab import ProcessesTab
+
+        return ProcessesTab(self.store, self.actions, self.situation, self._clock)
+
     # ---- life ----
 
     def on_mount(self) -> None:
         """Start the session and keep drawing what it says."""
         if not self.is_headless:
             terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
-            self._lifeline = Lifeline(lambda code: self.exit(return_code=code), terminal)
+            self._lifeline = Lifeline(
+                lambda code: self.exit(return_code=code), terminal, self._last_resort
+            )
             self._lifeline.install()
         self._session.subscribe(self._coalescer.add)
+        self._session.on_error(self._session_failed)
         self.set_interval(TICK_S, self._tick)
         self.call_after_refresh(self._start_session)
 
@@ -131,12 +150,18 @@ class WorkbenchApp(AppActions):
         gc.enable()
         # The framework's default mode cannot be gone back to unless it is among the named ones.
         self._modes.setdefault(self.DEFAULT_MODE, self.get_default_screen)
-        self.run_worker(self._session.start(), name="session", group="session")
+        # The function and not its coroutine: where the end comes first, nothing is left unawaited.
+        _: Worker[None] = self.run_worker(self._session.start, name="session", group="session")
+        if self._first_demo:
+            self.open_demo(self._first_demo)
+        self.open_first_snapshot()
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""
         if self._lifeline is not None:
             self._lifeline.remove()
+        if self.desk is not None:
+            await self.desk.stop()
         try:
             await asyncio.wait_for(self._session.stop(), STOP_S)
         except asyncio.TimeoutError:
@@ -154,7 +179,7 @@ class WorkbenchApp(AppActions):
     def _draw(self, parts: Parts) -> None:
         if not parts:
             return
-        screen = self.screen_stack[0]
+        screen = self.demo or self.screen_stack[0]
         if self.workbench:
             self.workbench.fit_devices()
         with self.batch_update():
@@ -186,14 +211,6 @@ class WorkbenchApp(AppActions):
 
     # ---- the end ----
 
-    def action_unzoom(self) -> None:
-        """Take the zoom back, or go back to the table and drop its filter."""
-        if self.workbench and self.workbench.zoomed:
-            self.workbench.toggle_zoom()
-        elif self.workbench:
-            self.workbench.focus_pane("workloads")
-            self.workbench.workloads.end_filter(keep=False)
-
     def action_interrupt(self) -> None:
         """End as Ctrl-C ends a program; where text is selected, copy it."""
         field = self.focused
@@ -205,8 +222,14 @@ class WorkbenchApp(AppActions):
         else:
             self.exit(return_code=INTERRUPTED)
 
+    def _session_failed(self, error: BaseException) -> None:
+        # A screen that goes on over a session that has stopped would show old figures as new ones.
+        self._handle_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
     def _fatal_error(self) -> None:
         """An error of our own: one line and a report, without the values of local variables."""
+        if self._exit_renderables:
+            return  # what follows from the first one is not told
         import traceback
 
         from tui import reports

@@ -6,22 +6,30 @@ against an empty app, and each module costs half a millisecond of it.
 
 from __future__ import annotations
 
-from textual.app import App
+from typing import TYPE_CHECKING
+
 from textual.binding import Binding
 from textual.command import CommandPalette
 from textual.widgets import Input
 
 from tui.actions import Actions
 from tui.command import Situation
-from tui.commands import BY_ACTION, COMMANDS
+from tui.commands import BY_ACTION, COMMANDS, DEMO
+from tui.devices.messages import GpuProcess
+from tui.parameters import Valid
 from tui.screens.workbench import WorkbenchScreen, pane_of
+from tui.snapshot_actions import SnapshotActions
 from tui.store import Store
+from tui.sweep import Sweep
 from tui.views.backend import newest
 from tui.widgets.pane import Pane
-from workloads.inventory import Setting
 
-CONVOLUTION = "convolution"
-"""The group of workloads that the backends' switches act on."""
+if TYPE_CHECKING:
+    from tui.screens.demo import DemoScreen
+
+
+OTHER_TABS = ("memory", "snapshot", "processes")
+"""Tabs that are modes of their own; the workbench is the default one."""
 
 
 def command_bindings() -> list[Binding]:
@@ -29,11 +37,11 @@ def command_bindings() -> list[Binding]:
     return [
         Binding(",".join(command.keys), command.action, command.label, id=command.id)
         for command in COMMANDS
-        if command.keys
+        if command.keys and command.tabs != DEMO
     ]
 
 
-class AppActions(App[None]):
+class AppActions(SnapshotActions):
     """The actions of the workbench; the wiring is :class:`tui.app.WorkbenchApp`'s."""
 
     def __init__(self, store: Store, actions: Actions, *, readonly: bool) -> None:
@@ -41,6 +49,8 @@ class AppActions(App[None]):
         self.store = store
         self.actions = actions
         self.readonly = readonly
+        self.demo: DemoScreen | None = None
+        """The demo, while it is open."""
 
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
@@ -54,12 +64,17 @@ class AppActions(App[None]):
         base = self.screen_stack[0]
         return base if isinstance(base, WorkbenchScreen) else None
 
+    @property
+    def tab(self) -> str:
+        """The tab that is open, by its name in the registry."""
+        return self.current_mode if self.current_mode in OTHER_TABS else "workbench"
+
     def situation(self) -> Situation:
         """What decides which commands are valid."""
         screen, store = self.workbench, self.store
         selected = screen.workloads.table.workload if screen else None
         return Situation(
-            tab="memory" if self.current_mode == "memory" else "workbench",
+            tab="demo" if self.demo else self.tab,
             pane=pane_of(self.screen_stack[0].focused),
             runner_usable=store.runner.status != "ended",
             has_workloads=bool(store.catalogue),
@@ -67,8 +82,13 @@ class AppActions(App[None]):
             pending=bool(store.pending()),
             has_switches=screen is not None and screen.backend.body.flag is not None,
             has_worker=store.worker_pid is not None,
+            on_process=self._process() is not None,
+            can_go_back=screen is not None and screen.can_go_back,
             readonly=self.readonly,
             typing=isinstance(self.screen_stack[0].focused, Input),
+            snapshot=self.desk is not None and self.desk.ready,
+            snapshot_loading=self.desk is not None and self.desk.loading,
+            snapshot_ooms=self.desk is not None and self.desk.has_ooms,
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -84,8 +104,10 @@ class AppActions(App[None]):
     # ---- runs ----
 
     def action_run_selected(self) -> None:
-        """Run what is under the table's cursor."""
-        if self.workbench and (names := self.workbench.workloads.table.under_cursor()):
+        """Run what is under the table's cursor; in the demo, its page again."""
+        if self.demo is not None:
+            self.demo.run_again()
+        elif self.workbench and (names := self.workbench.workloads.table.under_cursor()):
             self.actions.run(names)
             self.draw_now()
 
@@ -125,13 +147,17 @@ class AppActions(App[None]):
         if info is None:
             return
 
-        def done(chosen: dict[str, Setting] | None) -> None:
-            if chosen is not None:
-                self.actions.set_parameters(info.name, chosen)
-                self.draw_now()
+        def done(chosen: Valid | Sweep | None) -> None:
+            if isinstance(chosen, Sweep):
+                self.actions.set_sweep(info.name, chosen)
+                # To 2 %, which a curve does not show; r measures it as anything else.
+                self.actions.run([info.name], None, "quick")
+            elif chosen is not None:
+                self.actions.set_parameters(info.name, chosen.parameters)
+            self.draw_now()
 
         present = self.store.parameters.get(info.name, {})
-        self.push_screen(ParametersScreen(info, present), done)
+        self.push_screen(ParametersScreen(info, present, self.store.sweeps.get(info.name)), done)
 
     def action_filter(self) -> None:
         """Type into the table's filter."""
@@ -170,7 +196,7 @@ class AppActions(App[None]):
             return
         compared = [state.request for state in newest(self.store) if state.request.flag == flag]
         names = list(dict.fromkeys(request.workload for request in reversed(compared)))
-        names = names or [info.name for info in self.store.catalogue if info.group == CONVOLUTION]
+        names = names or [info.name for info in self.store.catalogue if info.compared]
         selected = self.workbench.workloads.table.workload
         if self.workbench.focused_pane == "workloads" and selected in names:
             names = [selected]
@@ -196,6 +222,87 @@ class AppActions(App[None]):
         """Start the selected device's peaks anew."""
         self.actions.reset_peaks(self.store.selected)
 
+    # ---- processes ----
+
+    def _process(self) -> GpuProcess | None:
+        """The process under the cursor, where it can be sent a signal."""
+        if self.tab != "processes":
+            return None
+        from tui.terminate import refusal
+        from tui.widgets.processes_pane import ProcessesPane
+
+        panes = self.screen_stack[0].query(ProcessesPane)
+        row = panes.first().selected if panes else None
+        return row if row is not None and refusal(row) is None else None
+
+    def action_sort_processes(self) -> None:
+        """Sort by the next column."""
+        from tui.widgets.processes_pane import ProcessesPane
+
+        self.screen_stack[0].query_one(ProcessesPane).next_order()
+
+    def action_end_process(self) -> None:
+        """Ask, and send SIGTERM."""
+        from tui.screens.confirm import ConfirmScreen
+        from tui.terminate import terminate
+
+        row = self._process()
+        if row is None:
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                problem = terminate(row)
+                words = problem or f"SIGTERM sent to {row.pid}; it ends when it is ready to"
+                self.notify(words, severity="warning" if problem else "information", markup=False)
+
+        ours = row.pid == self.store.worker_pid
+        words = [
+            f"{row.pid}  {row.user or 'unknown user'}  {row.command or 'unknown command'}",
+            *(["It is this workbench's own worker: a run that goes on ends."] if ours else []),
+            "It gets SIGTERM: most programs end, and lose what they have not saved.",
+        ]
+        self.push_screen(ConfirmScreen(f"Terminate process {row.pid}?", words), answered)
+
+    # ---- demo ----
+
+    def action_demo(self) -> None:
+        """Step through the group of the selected workload."""
+        from tui.views.detail import find
+
+        table = self.workbench.workloads.table if self.workbench else None
+        names = table.under_cursor() if table else []
+        info = find(self.store, names[0] if names else None)
+        if info is not None and table is not None:
+            self.open_demo(info.group, table.workload)
+
+    def open_demo(self, group: str, workload: str | None = None) -> None:
+        """Show the pages of a group, from a workload's on."""
+        from tui.screens.demo import DemoScreen
+
+        self.demo = DemoScreen(
+            self.store, self.actions, self.situation, group, workload, readonly=self.readonly
+        )
+        self.push_screen(self.demo)
+
+    def action_demo_next(self) -> None:
+        """Turn to the next page."""
+        if self.demo:
+            self.demo.turn(1)
+
+    def action_demo_previous(self) -> None:
+        """Turn back a page."""
+        if self.demo:
+            self.demo.turn(-1)
+
+    def action_demo_leave(self) -> None:
+        """Go back to where the demo was started from."""
+        if self.demo and self.screen is self.demo:
+            self.demo.leave_page()
+            self.demo = None
+            self.pop_screen()
+            self.draw_now()
+
     # ---- screen ----
 
     def action_show_detail(self) -> None:
@@ -207,6 +314,14 @@ class AppActions(App[None]):
         """Log in place of detail, or the other way round."""
         if self.workbench:
             self.workbench.focus_pane("log" if self.workbench.lower == "detail" else "detail")
+
+    def action_go_back(self) -> None:
+        """Take the zoom back, or go back to the table and drop its filter."""
+        if self.workbench and self.workbench.zoomed:
+            self.workbench.toggle_zoom()
+        elif self.workbench:
+            self.workbench.focus_pane("workloads")
+            self.workbench.workloads.end_filter(keep=False)
 
     def action_zoom(self) -> None:
         """Zoom the focused pane."""
@@ -241,6 +356,14 @@ class AppActions(App[None]):
         """Show the memory."""
         self.show_tab("memory")
 
+    def action_tab_snapshot(self) -> None:
+        """Show the snapshot."""
+        self.show_tab("snapshot")
+
+    def action_tab_processes(self) -> None:
+        """Show the processes."""
+        self.show_tab("processes")
+
     # ---- program ----
 
     def action_command_palette(self) -> None:
@@ -255,6 +378,6 @@ class AppActions(App[None]):
         """Explain the focused pane and list the keys."""
         from tui.screens.help import HelpScreen
 
-        base = self.screen_stack[0]
+        base = self.demo or self.screen_stack[0]
         panes = {pane.id: pane for pane in base.query(Pane)}
         self.push_screen(HelpScreen(panes.get(pane_of(base.focused)), self.readonly))

@@ -31,3 +31,21 @@ class Arguments:
     flag: str = ""
     flag_values: tuple[bool, bool] = (False, True)
     pairs: int | None = None
+    files: list[str] = field(default_factory=list)
+    """Of workloads that the user brings; absolute paths."""
+    demo: str = ""
+    """The group to step through from the start."""
+    snapshot: str = ""
+    """A snapshot file that the workbench opens."""
+    oom_text: str = ""
+    """File with the text of exceptions, ``-`` for standard input; empty for none."""
+    markdown: bool = False
+    redact: bool = False
+    at: int | None = None
+    """Number of an event of a snapshot."""
+    at_peak: bool = False
+    top: int = 10
+    event_range: tuple[int, int | None] = (0, None)
+    """First and last entry of a snapshot to keep."""
+    minimal_size: int = 0
+    """Bytes: smaller allocations of a snapshot are left out."""

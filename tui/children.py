@@ -63,6 +63,7 @@ class Child(Generic[E]):
         kinds: the messages that it may send.
         variables: environment variables on top of ours.
         folder: where it runs; ``None`` for where we are.
+        inherit: descriptors that it gets under their own numbers.
     """
 
     def __init__(
@@ -71,11 +72,13 @@ class Child(Generic[E]):
         kinds: tuple[type[E], ...],
         variables: Mapping[str, str] | None = None,
         folder: str | None = None,
+        inherit: Sequence[int] = (),
     ) -> None:
         self._argv = list(argv)
         self._kinds = kinds
         self._variables = dict(variables or {})
         self._folder = folder
+        self._inherit = tuple(inherit)
         self._process: asyncio.subprocess.Process | None = None
         self._draining: asyncio.Task[None] | None = None
         self.stderr = Ring()
@@ -104,6 +107,7 @@ class Child(Generic[E]):
             cwd=self._folder,
             limit=LINE_LIMIT,
             start_new_session=True,
+            pass_fds=self._inherit,
         )
         # Unread, a full stderr would stop the child, and waiting for it would never return.
         self._draining = asyncio.create_task(self._drain_stderr())

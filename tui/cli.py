@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tui.arguments import Arguments, UsageError
 
@@ -45,6 +45,12 @@ def _compare(arguments: Arguments) -> int:
     return compare(arguments)
 
 
+def _snapshot(arguments: Arguments) -> int:
+    from tui.headless.snapshot import snapshot
+
+    return snapshot(arguments)
+
+
 def _doctor(arguments: Arguments) -> int:
     from tui.headless.doctor import doctor
 
@@ -69,11 +75,23 @@ def _parser() -> ArgumentParser:
         default=argparse.SUPPRESS,
         help="run the workloads in this Python, which needs torch and nothing of ours",
     )
+    own = argparse.ArgumentParser(add_help=False)
+    own.add_argument(
+        "--workloads",
+        dest="files",
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="add the workloads that this Python file declares; again for more",
+    )
     screen = argparse.ArgumentParser(add_help=False)
     screen.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
     screen.add_argument("--ascii", action="store_true", help="draw with plain ASCII characters")
     screen.add_argument(
         "--readonly", action="store_true", help="look only: run nothing, change nothing"
+    )
+    screen.add_argument(
+        "--demo", metavar="GROUP", help="step through a group of workloads page by page"
     )
     as_json = argparse.ArgumentParser(add_help=False)
     as_json.add_argument("--json", action="store_true", help="print one JSON object")
@@ -82,7 +100,11 @@ def _parser() -> ArgumentParser:
         prog="gpu-workbench",
         description="A terminal workbench for PyTorch on GPU boxes: look, run, debug memory. "
         "Without a command it opens the workbench.",
-        parents=[common, screen],
+        parents=[common, own, screen],
+    )
+    parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
+    parser.add_argument(
+        "--oom-text", metavar="FILE", help="with --snapshot: the text of the exception"
     )
     parser.set_defaults(command=_app)
     parser.add_argument(
@@ -91,7 +113,9 @@ def _parser() -> ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND")
 
     def add(name: str, command: Callable[[Arguments], int], text: str) -> ArgumentParser:
-        child = commands.add_parser(name, help=text, description=text, parents=[common, as_json])
+        child = commands.add_parser(
+            name, help=text, description=text, parents=[common, own, as_json]
+        )
         child.set_defaults(command=command)
         return child
 
@@ -123,7 +147,27 @@ def _parser() -> ArgumentParser:
     compare.add_argument("--pairs", type=int, metavar="N", help="how often each setting is timed")
     _add_settings(compare)
     _add_budget(compare)
+    _add_snapshot(add("snapshot", _snapshot, "what an allocator snapshot tells: why it ran out"))
     return parser
+
+
+def _add_snapshot(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "names", nargs="+", metavar="FILE", help="a snapshot, - for standard input; or: diff A B"
+    )
+    parser.add_argument("--markdown", action="store_true", help="print a report as Markdown")
+    parser.add_argument("--device", dest="devices", action="append", default=[], metavar="I")
+    parser.add_argument("--at", type=int, metavar="EVENT", help="the state right after an event")
+    parser.add_argument("--top", type=int, default=10, metavar="N", help="sites to list")
+    parser.add_argument("--peak", action="store_true", help="diff: compare the peaks, not the ends")
+    parser.add_argument(
+        "--redact", action="store_true", help="take out user names and home directories"
+    )
+    parser.add_argument(
+        "--oom-text", metavar="FILE", help="the exception's text, - for standard input"
+    )
+    parser.add_argument("--range", metavar="A..B", help="keep only these entries of the trace")
+    parser.add_argument("--min-size", metavar="SIZE", help="leave out what is smaller, as in 1MiB")
 
 
 def _add_settings(parser: ArgumentParser) -> None:
@@ -133,7 +177,8 @@ def _add_settings(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="K=V",
-        help="a parameter, such as n=4096; again for more",
+        help="a parameter, such as n=4096; run takes several values too: n=256..8192x2 (times 2), "
+        "n=1..9+2 (plus 2), n=256,1024, dtype=*; again for more",
     )
 
 
@@ -167,6 +212,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         devices=found.get("devices", []),
         settings=_pairs(found.get("settings", [])),
         pairs=found.get("pairs"),
+        files=[file_at(name) for name in found.get("files", [])],
+        demo=found["demo"] or "",
     )
     if "python" in found:
         arguments.python = python_at(found["python"])
@@ -176,9 +223,58 @@ def parse(argv: Sequence[str]) -> Arguments:
         arguments.budget = "careful"
     if arguments.pairs is not None and arguments.pairs < 1:
         raise UsageError(f"--pairs {arguments.pairs}: at least 1")
+    _take_snapshot(arguments, found)
     if "flag" in found:
         arguments.flag, arguments.flag_values = flag_setting(found["flag"])
     return arguments
+
+
+def _take_snapshot(arguments: Arguments, found: dict[str, Any]) -> None:
+    arguments.snapshot = found.get("snapshot") or ""
+    arguments.oom_text = found.get("oom_text") or ""
+    arguments.markdown = found.get("markdown", False)
+    arguments.redact = found.get("redact", False)
+    arguments.at_peak = found.get("peak", False)
+    arguments.at = found.get("at")
+    arguments.top = found.get("top", arguments.top)
+    if arguments.top < 1:
+        raise UsageError(f"--top {arguments.top}: at least 1")
+    if arguments.json and arguments.markdown:
+        raise UsageError("--json and --markdown: one of them")
+    if found.get("range"):
+        arguments.event_range = event_range(found["range"])
+    if found.get("min_size"):
+        arguments.minimal_size = size_of(found["min_size"])
+
+
+def event_range(text: str) -> tuple[int, int | None]:
+    """``1000..2000`` as the first and the last number; either may be left out.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    first, dots, last = text.partition("..")
+    ends = [end.strip() for end in (first, last)]
+    if not dots or any(end and not end.isdecimal() for end in ends):
+        raise UsageError(f"--range {text}: give two numbers, such as 1000..2000 or 1000..")
+    low, high = int(ends[0] or 0), int(ends[1]) if ends[1] else None
+    if high is not None and high < low:
+        raise UsageError(f"--range {text}: the first number is the larger one")
+    return low, high
+
+
+def size_of(text: str) -> int:
+    """``4096``, ``512K`` or ``1.5 MiB`` in bytes.
+
+    Raises:
+        UsageError: it is no size.
+    """
+    import re
+
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])i?)?B?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"--min-size {text}: give bytes, such as 4096 or 1MiB")
+    return int(float(found[1]) * 1024 ** " KMGT".index((found[2] or " ").upper()))
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -203,6 +299,18 @@ def flag_setting(text: str) -> tuple[str, tuple[bool, bool]]:
     if not name or len(parts) != 2 or any(part not in words for part in parts):
         raise UsageError(f"--flag {text}: give a name and two settings, such as {name}=off,on")
     return name.strip(), (words[parts[0]], words[parts[1]])
+
+
+def file_at(text: str) -> str:
+    """The absolute path of a file of workloads.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise UsageError(f"--workloads {text}: no such file")
+    return str(path.absolute())
 
 
 def python_at(text: str) -> str:

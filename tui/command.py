@@ -8,7 +8,7 @@ from typing import Literal
 
 from workloads.fact import fact
 
-Group = Literal["Runs", "Backend", "Devices and memory", "Screen", "Program"]
+Group = Literal["Runs", "Demo", "Backend", "Devices and memory", "Snapshot", "Screen", "Program"]
 
 
 @fact
@@ -26,9 +26,19 @@ class Situation:
     has_switches: bool = True
     has_worker: bool = True
     """A process holds memory of workloads."""
+    on_process: bool = True
+    """A process that can be sent a signal is under the cursor of the processes tab."""
+    can_go_back: bool = False
+    """A pane has the screen, or the table is filtered."""
     readonly: bool = False
     typing: bool = False
     """Letters go into a field, so that no plain key is a command."""
+    snapshot: bool = False
+    """An allocator snapshot is read."""
+    snapshot_loading: bool = False
+    """A reader reads one."""
+    snapshot_ooms: bool = False
+    """The device that is looked at ran out of memory in it."""
 
 
 Rule = Callable[[Situation], bool]
@@ -50,9 +60,9 @@ class Command:
     help: str
     """One sentence."""
     group: Group
-    tabs: tuple[str, ...] = ("workbench", "memory")
+    tabs: tuple[str, ...] = ("workbench", "memory", "processes")
     asks: bool = False
-    """Asks the runner for something: not offered with ``--readonly``."""
+    """Changes something, here or in the runner: not offered with ``--readonly``."""
     now: Rule = field(default=always, compare=False)
     """Whether it is valid, where it is offered at all."""
     footer: int | None = None

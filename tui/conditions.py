@@ -1,23 +1,35 @@
-"""Under which conditions a run was measured: the device's samples that fall into it."""
+"""Under which conditions something was measured: the device's samples, threads, versions, flags."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from tui.devices.messages import Device, Sample, process_of
 from workloads.fact import fact
+from workloads.inventory import Environment
 from workloads.statistics import median
 
 HARMFUL = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
 """Clocks event reasons that mean a fault or heat; a software power cap is normal under load."""
 TOO_SHORT = "it was measured for less than the time between two samples"
 NOT_GIVEN = "NVML did not give it"
+NOT_SAMPLED = "only NVIDIA GPUs are sampled"
+NO_MONITOR = "the monitor did not see this device"
+SEVERAL = "not followed over the processes of a comparison"
+_SAMPLED = (
+    "sm_clock_mhz_min",
+    "sm_clock_mhz_median",
+    "power_w_max",
+    "temperature_c_max",
+    "throttle",
+    "process_peak",
+)
 
 
 @fact
 class Conditions:
-    """What NVML said of the device during a run."""
+    """What NVML said of the device during a run or a comparison, and what else it depends on."""
 
     samples: int
     sm_clock_mhz_min: int | None
@@ -29,6 +41,47 @@ class Conditions:
     """Highest sampled memory of the worker on the device, bytes: a floor of the true peak."""
     warnings: tuple[str, ...] = ()
     unavailable: dict[str, str] = field(default_factory=dict)
+    threads: int | None = None
+    """Of torch on the CPU."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of the software, by name; what is not there is left out."""
+    flags: dict[str, bool] = field(default_factory=dict)
+    """Backend flags it ran under; of a comparison those that both settings share."""
+
+
+def unsampled(reason: str) -> Conditions:
+    """The conditions of a device that was not sampled."""
+    return Conditions(
+        0, None, None, None, None, (), None, unavailable=dict.fromkeys(_SAMPLED, reason)
+    )
+
+
+def under(
+    seen: Conditions,
+    environment: Environment | None,
+    driver: str | None,
+    flags: dict[str, bool],
+) -> Conditions:
+    """The same with threads, versions and flags.
+
+    Args:
+        seen: of the device.
+        environment: of the runner.
+        driver: the NVIDIA driver's version.
+        flags: that it ran under.
+    """
+    if environment is None:
+        return replace(seen, flags=flags)
+    versions = {
+        "python": environment.python,
+        "torch": environment.torch,
+        "cuda": environment.cuda,
+        "cudnn": environment.cudnn,
+        "driver": driver,
+        "malloc": environment.malloc,
+    }
+    known = {name: version for name, version in versions.items() if version is not None}
+    return replace(seen, threads=environment.threads, versions=known, flags=flags)
 
 
 def during(
@@ -36,7 +89,7 @@ def during(
     device_id: str,
     worker_pid: int | None,
     run: tuple[float, float],
-    measured: tuple[float, float],
+    measured: Sequence[tuple[float, float]],
 ) -> Conditions:
     """The conditions of a run.
 
@@ -45,8 +98,8 @@ def during(
         device_id: the device's UUID.
         worker_pid: the process that ran it.
         run: from its beginning to its end, Unix times: for the memory of the process.
-        measured: from the first timed block to the last: for clocks, power and heat, which are
-            those of an idle device while data is prepared and results are checked.
+        measured: spans of timed blocks: for clocks, power and heat, which are those of an idle
+            device while data is prepared and results are checked.
     """
     looks = [
         device
@@ -54,7 +107,9 @@ def during(
         for device in sample.devices
         if device.id == device_id and device.lost is None
     ]
-    seen = [device for device in looks if measured[0] <= device.read_at <= measured[1]]
+    seen = [
+        device for device in looks if any(start <= device.read_at <= end for start, end in measured)
+    ]
     whole = [device for device in looks if run[0] <= device.read_at <= run[1]]
     clocks = [device.clocks_mhz.sm for device in seen if device.clocks_mhz.sm is not None]
     throttles = [device.throttle for device in seen if device.throttle is not None]

@@ -6,6 +6,7 @@ from typing import Literal, Union
 
 from tui.conditions import Conditions
 from tui.devices.messages import MonitorEvent
+from tui.sweep import Sweep
 from workloads import protocol
 from workloads.fact import fact
 from workloads.inventory import Setting, WorkloadInfo
@@ -27,6 +28,14 @@ class DeviceSelected:
 class ParametersSet:
     workload: str
     parameters: dict[str, Setting]
+
+
+@fact
+class SweepSet:
+    """Several settings of a workload, to be run one after the other."""
+
+    workload: str
+    sweep: Sweep
 
 
 @fact
@@ -67,7 +76,7 @@ class MonitorStatus:
 
 @fact
 class ConditionsSeen:
-    """What the monitor saw of the device during a run."""
+    """What a run or a comparison was measured under."""
 
     run_id: str
     conditions: Conditions
@@ -86,6 +95,7 @@ LocalEvent = Union[
     CatalogueRead,
     DeviceSelected,
     ParametersSet,
+    SweepSet,
     FlagSet,
     RunQueued,
     CompareQueued,

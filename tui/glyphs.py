@@ -11,6 +11,8 @@ from workloads.fact import fact
 
 VARIABLE = "GPU_WORKBENCH_ASCII"
 """Set to anything but nothing, 0, no or false, it asks for ASCII; ``--ascii`` sets it."""
+COERCED = "C.UTF-8"
+"""What Python sets LC_CTYPE to in place of C."""
 
 
 @fact
@@ -39,6 +41,17 @@ class Glyphs:
     plus_minus: str
     at_most: str
     warning: str
+    marks: str
+    """Of the curves of a chart, one each, told apart without colour."""
+    shared: str
+    """Where two curves stand in the same cell."""
+    trail: str
+    """Between two points of a curve."""
+    wall: str
+    """The left edge of a chart."""
+    corner: str
+    tick: str
+    """A place on a chart's lower edge."""
 
 
 UNICODE = Glyphs(
@@ -73,6 +86,12 @@ UNICODE = Glyphs(
     plus_minus="±",
     at_most="≤",
     warning="!",
+    marks="●○×+◆◇▲△",
+    shared="&",
+    trail="·",
+    wall="│",
+    corner="└",
+    tick="┬",
 )
 
 ASCII = Glyphs(
@@ -107,18 +126,37 @@ ASCII = Glyphs(
     plus_minus="+/-",
     at_most="<=",
     warning="!",
+    marks="*ox+#@%$",
+    shared="&",
+    trail=".",
+    wall="|",
+    corner="+",
+    tick="+",
 )
 
 
 def choose(environ: Mapping[str, str], encoding: str | None) -> Glyphs:
-    """ASCII where it was asked for or where the terminal's encoding is not UTF-8.
+    """ASCII where it was asked for, or where the terminal's encoding is not UTF-8.
+
+    A locale that is named C or POSIX asks for it too, although Python itself then writes UTF-8
+    (PEP 538, PEP 540). Where none is named at all, as in most containers, the terminal is modern.
 
     Args:
         environ: the process's environment.
         encoding: of the stream that the screen is drawn on, which is standard error.
     """
     asked = environ.get(VARIABLE, "").strip().lower() not in ("", "0", "no", "false")
-    return ASCII if asked or not _is_utf8(encoding) else UNICODE
+    return ASCII if asked or _plain_locale(environ) or not _is_utf8(encoding) else UNICODE
+
+
+def _plain_locale(environ: Mapping[str, str]) -> bool:
+    if environ.get("PYTHONUTF8") == "1" or environ.get("PYTHONIOENCODING"):
+        return False
+    named = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    if named == COERCED and not environ.get("LC_ALL"):
+        # Python has set LC_CTYPE itself where the locale is C, whether that was named or not.
+        named = environ.get("LANG") or named
+    return named in ("C", "POSIX")
 
 
 def _is_utf8(encoding: str | None) -> bool:

@@ -6,16 +6,17 @@ import asyncio
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tui import reports
+from tui import ceilings, reports
 from tui.children import Child, Garbage
-from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Sample, Watch
+from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Sample, Watch, WatchHost
 from tui.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.store import Store
 from workloads import protocol
+from workloads.ceilings import Ceiling
 from workloads.protocol import Event
 
 BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -34,9 +35,15 @@ VARIABLES = {
 Apply = Callable[[AnyEvent], None]
 
 
-def runner_command(python: str) -> tuple[str, ...]:
-    """What starts the runner in a Python that has torch and need not have this package."""
-    return (python, str(Path(protocol.__file__).with_name("bootstrap.py")), "serve")
+def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
+    """What starts the runner in a Python that has torch and need not have this package.
+
+    Args:
+        python: path of the Python.
+        files: of workloads that the user brings.
+    """
+    bootstrap = str(Path(protocol.__file__).with_name("bootstrap.py"))
+    return (python, bootstrap, "serve", *(word for file in files for word in ("--workloads", file)))
 
 
 def _back_off(attempt: int) -> float:
@@ -58,6 +65,7 @@ class MonitorKeeper:
         self._store = store
         self._apply = apply
         self._interval = interval
+        self._host_wanted = False
 
     async def keep(self) -> None:
         """Start it, and start it again whenever it has ended; never returns."""
@@ -89,6 +97,7 @@ class MonitorKeeper:
                 self.samples.append(event)
             self._apply(event)
             self.watch_worker()
+            self._see_to_host()
         return await child.ended()
 
     def watch_worker(self) -> None:
@@ -99,6 +108,17 @@ class MonitorKeeper:
         if self.child is not None and wanted != seen:
             self.child.send(Watch(wanted))
 
+    def watch_host(self, wanted: bool) -> None:
+        """Have it list the host's processes, or no longer."""
+        self._host_wanted = wanted
+        self._see_to_host()
+
+    def _see_to_host(self) -> None:
+        newest = self.samples[-1] if self.samples else None
+        listed = newest is not None and newest.host_processes is not None
+        if self.child is not None and self._host_wanted != listed:
+            self.child.send(WatchHost(self._host_wanted))
+
 
 class RunnerKeeper:
     """Keeps a runner running, as long as its Python can use torch.
@@ -107,13 +127,15 @@ class RunnerKeeper:
         store: to see what is pending.
         apply: takes each event.
         python: the Python that runs the workloads.
+        files: of workloads that the user brings.
     """
 
-    def __init__(self, store: Store, apply: Apply, python: str) -> None:
+    def __init__(self, store: Store, apply: Apply, python: str, files: Sequence[str] = ()) -> None:
         self.child: Child[Event] | None = None
         self._store = store
         self._apply = apply
         self._python = python
+        self._files = tuple(files)
         self._wanted = asyncio.Event()
         self._heard = 0.0
         self._got_ready = False
@@ -137,7 +159,8 @@ class RunnerKeeper:
                 self._apply(replace(self._store.runner, status="starting"))
 
     async def _live(self) -> str:
-        child: Child[Event] = Child(runner_command(self._python), protocol.EVENTS, VARIABLES)
+        command = runner_command(self._python, self._files)
+        child: Child[Event] = Child(command, protocol.EVENTS, VARIABLES)
         self.child = child
         try:
             await child.start()
@@ -145,6 +168,7 @@ class RunnerKeeper:
             advice = "give --python the path of a Python that has torch"
             self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
             return str(error)
+        child.send(protocol.KnownCeilings(self._ceilings()))
         for request in self._store.pending_requests():
             child.send(request)
         async for event in child.events():
@@ -169,8 +193,27 @@ class RunnerKeeper:
         if isinstance(event, protocol.Ready):
             self._got_ready = True
         self._apply(event)
+        if isinstance(event, protocol.CeilingMeasured):
+            self._keep(event.ceiling)
         if isinstance(event, protocol.WorkerEnded) and not event.expected:
             self._save_report(event.reason)
+
+    def _ceilings(self) -> tuple[Ceiling, ...]:
+        try:
+            return ceilings.load()
+        except (OSError, ValueError) as error:
+            self._apply(LogLine("workbench", f"no ceilings are known: {error}", "warning"))
+            return ()
+
+    def _keep(self, ceiling: Ceiling) -> None:
+        if ceiling.disturbed:
+            # It can be far too low; the next runner measures its own.
+            return
+        try:
+            ceilings.keep(ceiling)
+        except OSError as error:
+            text = f"the ceiling is not kept for later: {error}"
+            self._apply(LogLine("workbench", text, "warning"))
 
     def send(self, message: object) -> bool:
         """Send a request; ``False`` if no runner is there."""

@@ -2,7 +2,8 @@
 
 The framework installs no handler for SIGTERM and SIGHUP, so the terminal would be left in its
 alternate screen; and where SIGHUP is ignored and the terminal vanishes, its input thread would spin
-for ever. No Textual here.
+for ever. Where the terminal is there but takes nothing, the event loop stands still in a write and
+hears no signal: then the process is ended from beside it. No Textual here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
+
+from tui.last_resort import LastResort
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP) if sys.platform != "win32" else ()
 LOOK_S = 0.5
@@ -28,22 +32,37 @@ class Lifeline:
     Args:
         end: called once with the exit code.
         terminal: file descriptor of the terminal; ``None`` to watch for signals only.
+        last_resort: ends the process where a signal is not followed by an orderly end.
     """
 
-    def __init__(self, end: Callable[[int], None], terminal: int | None) -> None:
+    def __init__(
+        self,
+        end: Callable[[int], None],
+        terminal: int | None,
+        last_resort: LastResort | None = None,
+    ) -> None:
         self._end = end
         self._terminal = terminal
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = False
         self._timer: asyncio.TimerHandle | None = None
+        self._last_resort = last_resort
 
     def install(self) -> None:
         """Start watching; the event loop must run in the main thread."""
         self._loop = asyncio.get_running_loop()
         for number in SIGNALS:
             self._loop.add_signal_handler(number, self._finish, 128 + number)
+            if self._last_resort is not None:
+                # The loop is told through its own descriptor; this handler runs in a blocked write
+                # too.
+                signal.signal(number, self._signalled)
         if self._terminal is not None:
             self._look()
+
+    def _signalled(self, number: int, _frame: FrameType | None) -> None:
+        if self._last_resort is not None:
+            self._last_resort.arm(128 + number, LAST_RESORT_S)
 
     def remove(self) -> None:
         """Stop watching."""

@@ -22,7 +22,7 @@ class RunState:
     """Its time is taken; what its study has found grows."""
     result: RunResult | None = None
     conditions: Conditions | None = None
-    """Of a GPU, as the monitor saw it; ``None`` on the CPU or where there is no monitor."""
+    """``None`` before it has ended, and where nothing was measured."""
 
     @property
     def ended(self) -> bool:
@@ -37,6 +37,8 @@ class CompareState:
     progress: protocol.Progress | None = None
     comparison: Comparison | None = None
     done: bool = False
+    conditions: Conditions | None = None
+    """``None`` before it has ended, and where nothing was measured."""
 
 
 def ended_run(request: protocol.Run, ending: protocol.Rejected) -> RunResult:

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui.events import (
@@ -21,27 +22,34 @@ from tui.events import (
     LogLine,
     ParametersSet,
     RunQueued,
+    SweepSet,
 )
 from tui.pairing import CPU
 from tui.store import Parts, Store
+from tui.sweep import Sweep
 from workloads import catalog, protocol
 from workloads.inventory import Setting
 from workloads.protocol import Budget
-from workloads.results import RunResult
+from workloads.results import Comparison, RunResult
 from workloads.workload import infos
 
 if TYPE_CHECKING:
     from tui.children import Child
+    from tui.conditions import Conditions
     from tui.keepers import MonitorKeeper, RunnerKeeper
 
 assert catalog  # importing it declares the workloads
 
 CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
-CONVOLUTION = "convolution"
-"""The group that a switched flag is tried on."""
 
 Listener = Callable[[Parts], None]
+
+
+def _tell_loop(error: BaseException) -> None:
+    asyncio.get_running_loop().call_exception_handler(
+        {"message": "the session failed", "exception": error}
+    )
 
 
 class Session:
@@ -50,17 +58,25 @@ class Session:
     Args:
         python: the Python that runs the workloads; it needs torch.
         interval: seconds between two samples of the monitor; ``None`` for no monitor.
+        files: of workloads that the user brings; the runner reads them.
     """
 
-    def __init__(self, python: str = sys.executable, interval: float | None = 1.0) -> None:
+    def __init__(
+        self,
+        python: str = sys.executable,
+        interval: float | None = 1.0,
+        files: Sequence[str] = (),
+    ) -> None:
         self.store = Store()
         self.store.apply(CatalogueRead(infos()))
         self._listeners: list[Listener] = []
+        self._on_error: Callable[[BaseException], None] = _tell_loop
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._early: list[tuple[tuple[str, ...], Budget]] = []
         """Runs asked for before the GPUs were known: their CPU half is queued, the rest follows."""
         self._python = python
+        self._files = tuple(files)
         self._interval = interval
         self._runner: RunnerKeeper | None = None
         self._monitor: MonitorKeeper | None = None
@@ -70,6 +86,10 @@ class Session:
     def subscribe(self, listener: Listener) -> None:
         """Have a function called with the parts of the store that each event changed."""
         self._listeners.append(listener)
+
+    def on_error(self, handler: Callable[[BaseException], None]) -> None:
+        """Have a function called with an error of our own, after which a child is kept no more."""
+        self._on_error = handler
 
     async def start(self) -> None:
         """Start the children; what they say arrives in the store.
@@ -82,7 +102,7 @@ class Session:
         if self._interval is not None:
             self._monitor = MonitorKeeper(self.store, self.apply, self._interval)
             self._spawn(self._monitor.keep())
-        self._runner = RunnerKeeper(self.store, self.apply, self._python)
+        self._runner = RunnerKeeper(self.store, self.apply, self._python, self._files)
         self._spawn(self._runner.keep())
         self._spawn(self._runner.watch_silence())
 
@@ -106,8 +126,10 @@ class Session:
         """Take an event into the store and tell the listeners."""
         worker_pid = self.store.worker_pid
         parts = self.store.apply(event)
-        if isinstance(event, protocol.Finished):
-            self._add_conditions(event.result, worker_pid)
+        if isinstance(event, protocol.Finished) or (
+            isinstance(event, protocol.Compared) and event.done
+        ):
+            self._add_conditions(event, worker_pid)
         elif isinstance(event, protocol.Ready):
             self._run_early()
         if self._monitor is not None and self.store.worker_pid != worker_pid:
@@ -122,17 +144,48 @@ class Session:
         for names, budget in early if gpus else ():
             self.run(names, gpus, budget)
 
-    def _add_conditions(self, result: RunResult, pid: int | None) -> None:
-        view = next((view for view in self.store.devices if view.torch == result.device), None)
-        if self._monitor is None or view is None or view.nvml is None:
-            return
-        if result.started_at and result.ended_at and result.time:
-            from tui import conditions
+    def _add_conditions(
+        self, event: protocol.Finished | protocol.Compared, pid: int | None
+    ) -> None:
+        from tui import conditions
 
-            run = (result.started_at, result.ended_at)
-            measured = (result.time.measured_from, result.time.measured_to)
-            seen = conditions.during(self._monitor.samples, view.key, pid, run, measured)
-            self.store.apply(ConditionsSeen(result.id, seen))
+        if isinstance(event, protocol.Compared):
+            found: RunResult | Comparison = event.comparison
+            spans = event.comparison.measured
+        else:
+            found, time = event.result, event.result.time
+            spans = ((time.measured_from, time.measured_to),) if time else ()
+        if not spans:
+            return
+        seen = self._sampled(found, spans, pid)
+        sample = self.store.sample
+        driver = sample.driver.version if sample else None
+        seen = conditions.under(seen, self.store.environment, driver, self._flags_of(found))
+        self.store.apply(ConditionsSeen(found.id, seen))
+
+    def _sampled(
+        self, found: RunResult | Comparison, spans: tuple[tuple[float, float], ...], pid: int | None
+    ) -> Conditions:
+        from tui import conditions
+
+        view = next((view for view in self.store.devices if view.torch == found.device), None)
+        if not found.device.startswith("cuda"):
+            return conditions.unsampled(conditions.NOT_SAMPLED)
+        if self._monitor is None or view is None or view.nvml is None:
+            return conditions.unsampled(conditions.NO_MONITOR)
+        run = (spans[0][0], spans[-1][1])
+        if isinstance(found, RunResult):
+            run = (found.started_at or run[0], found.ended_at or run[1])
+            return conditions.during(self._monitor.samples, view.key, pid, run, spans)
+        seen = conditions.during(self._monitor.samples, view.key, None, run, spans)
+        absent = {**seen.unavailable, "process_peak": conditions.SEVERAL}
+        return replace(seen, unavailable=absent)
+
+    def _flags_of(self, found: RunResult | Comparison) -> dict[str, bool]:
+        if isinstance(found, RunResult):
+            return found.flags
+        state = self.store.comparisons.get(found.id)
+        return dict(state.request.flags) if state else {}
 
     def _send(self, request: protocol.Request) -> bool:
         return self._runner is not None and self._runner.send(request)
@@ -140,7 +193,13 @@ class Session:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._take_end)
+
+    def _take_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._on_error(error)
 
     # ---- what a front end asks for ----
 
@@ -151,6 +210,10 @@ class Session:
     def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
         """See ``Actions``."""
         self.apply(ParametersSet(workload, parameters))
+
+    def set_sweep(self, workload: str, sweep: Sweep) -> None:
+        """See ``Actions``."""
+        self.apply(SweepSet(workload, sweep))
 
     def run(
         self,
@@ -163,18 +226,25 @@ class Session:
             self._runner.want()
         if devices is None and self.store.environment is None:
             self._early.append((tuple(workloads), budget))
+        wanted = devices if devices is not None else self.default_devices()
         for name in workloads:
-            for device in devices if devices is not None else self.default_devices():
-                request = protocol.Run(
-                    id=f"run-{next(self._numbers)}",
-                    workload=name,
-                    device=device,
-                    parameters=dict(self.store.parameters.get(name, {})),
-                    flags=self.flags_for(device),
-                    budget=budget,
-                )
-                self.apply(RunQueued(request))
-                self._send(request)
+            for parameters in self.store.points(name):
+                for device in wanted:
+                    self._queue_run(name, device, parameters, budget)
+
+    def _queue_run(
+        self, name: str, device: str, parameters: dict[str, Setting], budget: Budget
+    ) -> None:
+        request = protocol.Run(
+            id=f"run-{next(self._numbers)}",
+            workload=name,
+            device=device,
+            parameters=dict(parameters),
+            flags=self.flags_for(device),
+            budget=budget,
+        )
+        self.apply(RunQueued(request))
+        self._send(request)
 
     def default_devices(self) -> tuple[str, ...]:
         """The CPU, and the GPU of the timing column where torch has one."""
@@ -218,7 +288,7 @@ class Session:
         before = self.store.flags.get(name)
         self.apply(FlagSet(name, value))
         for info in self.store.catalogue:
-            if info.group == CONVOLUTION:
+            if info.compared:
                 self._queue_comparison(
                     info.name, name, (value if before is None else before, value)
                 )
@@ -291,6 +361,11 @@ class Session:
         self.store.history.reset_peak(key)
         if name := self._torch_name(key):
             self._ask(protocol.ResetPeaks(name))
+
+    def watch_host(self, wanted: bool) -> None:
+        """See ``Actions``."""
+        if self._monitor is not None:
+            self._monitor.watch_host(wanted)
 
     def restart_runner(self) -> None:
         """See ``Actions``."""

@@ -25,12 +25,15 @@ from tui.events import (
     ParametersSet,
     RunnerStatus,
     RunQueued,
+    SweepSet,
 )
-from tui.format import size
+from tui.format import rate, size
 from tui.history import MemoryHistory
 from tui.pairing import CPU, DeviceView, pair
 from tui.runs import CompareState, RunState, ended_comparison, ended_run, same_parameters
+from tui.sweep import Sweep
 from workloads import protocol
+from workloads.ceilings import COPY
 from workloads.inventory import Environment, Setting, WorkloadInfo
 
 LOG_LINES = 500
@@ -67,6 +70,8 @@ class Store:
         self.selected_by_user = False
         self.catalogue: tuple[WorkloadInfo, ...] = ()
         self.parameters: dict[str, dict[str, Setting]] = {}
+        self.sweeps: dict[str, Sweep] = {}
+        """Where several settings of a workload are wanted instead of the present one."""
         self.flags: dict[str, bool] = {}
         self.runs: dict[str, RunState] = {}
         self.comparisons: dict[str, CompareState] = {}
@@ -104,7 +109,8 @@ class Store:
     def _on_hello(self, event: protocol.Hello) -> Parts:
         self.hello = event
         self.runner = replace(self.runner, status="importing torch")
-        return self.apply(CatalogueRead(event.workloads)) | {Part.RUNNER}
+        self.log.extend(LogLine("runner", problem, "error") for problem in event.problems)
+        return self.apply(CatalogueRead(event.workloads)) | {Part.RUNNER, Part.LOG}
 
     def _on_catalogue_read(self, event: CatalogueRead) -> Parts:
         self.catalogue = event.workloads
@@ -112,6 +118,9 @@ class Store:
             defaults = {parameter.name: parameter.default for parameter in info.parameters}
             kept = self.parameters.get(info.name, {})
             self.parameters[info.name] = {name: kept.get(name, defaults[name]) for name in defaults}
+            if kept and kept.keys() != defaults.keys():
+                # Read anew, it takes other parameters than the sweep was made of.
+                self.sweeps.pop(info.name, None)
         return frozenset({Part.WORKLOADS})
 
     def _on_ready(self, event: protocol.Ready) -> Parts:
@@ -191,6 +200,12 @@ class Store:
         self.log.append(LogLine("runner", text))
         return frozenset({Part.MEMORY, Part.LOG})
 
+    def _on_ceiling_measured(self, event: protocol.CeilingMeasured) -> Parts:
+        ceiling = event.ceiling
+        value = rate(ceiling.value, "B/s" if ceiling.kind == COPY else "FLOP/s")
+        self.log.append(LogLine("runner", f"ceiling of {ceiling.kind}: {value}, {ceiling.how}"))
+        return frozenset({Part.LOG})
+
     def _on_heartbeat(self, event: protocol.Heartbeat) -> Parts:
         changed = event.busy_with != self.busy_with
         self.busy_with = event.busy_with
@@ -215,6 +230,11 @@ class Store:
 
     def _on_parameters_set(self, event: ParametersSet) -> Parts:
         self.parameters[event.workload] = dict(event.parameters)
+        self.sweeps.pop(event.workload, None)
+        return frozenset({Part.WORKLOADS})
+
+    def _on_sweep_set(self, event: SweepSet) -> Parts:
+        self.sweeps[event.workload] = event.sweep
         return frozenset({Part.WORKLOADS})
 
     def _on_flag_set(self, event: FlagSet) -> Parts:
@@ -233,6 +253,10 @@ class Store:
         if event.run_id in self.runs:
             run = self.runs[event.run_id]
             self.runs[event.run_id] = replace(run, conditions=event.conditions)
+        elif event.run_id in self.comparisons:
+            item = self.comparisons[event.run_id]
+            self.comparisons[event.run_id] = replace(item, conditions=event.conditions)
+            return frozenset({Part.BACKEND})
         return frozenset({Part.WORKLOADS})
 
     def _on_log_line(self, event: LogLine) -> Parts:
@@ -256,11 +280,13 @@ class Store:
         protocol.TorchMemory: _on_torch_memory,
         protocol.HostHeap: _on_host_heap,
         protocol.Emptied: _on_emptied,
+        protocol.CeilingMeasured: _on_ceiling_measured,
         protocol.Heartbeat: _on_heartbeat,
         protocol.Rejected: _on_rejected,
         CatalogueRead: _on_catalogue_read,
         DeviceSelected: _on_device_selected,
         ParametersSet: _on_parameters_set,
+        SweepSet: _on_sweep_set,
         FlagSet: _on_flag_set,
         RunQueued: _on_run_queued,
         CompareQueued: _on_compare_queued,
@@ -297,6 +323,11 @@ class Store:
         if self.selected != CPU:
             return self.selected_device
         return next((view for view in self.devices if view.key != CPU and view.torch), None)
+
+    def points(self, workload: str) -> tuple[dict[str, Setting], ...]:
+        """The settings that a run of the workload is wanted with: of its sweep, or the present."""
+        sweep = self.sweeps.get(workload)
+        return sweep.points if sweep else (self.parameters.get(workload, {}),)
 
     def latest_run(self, workload: str, device: str) -> RunState | None:
         """The newest run of a workload with its present parameters on a torch device."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.screens.helpers import Recorder
-from tui.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued
+from tui.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.store import Parts, Store
+from tui.sweep import Sweep
 from workloads import protocol
 from workloads.inventory import Setting
 from workloads.protocol import Budget
@@ -31,6 +32,9 @@ class FakeSession(Recorder):
     def subscribe(self, listener: Callable[[Parts], None]) -> None:
         self._listeners.append(listener)
 
+    def on_error(self, handler: Callable[[BaseException], None]) -> None:
+        """Nothing of it can fail."""
+
     def tell(self, *events: AnyEvent) -> None:
         for event in events:
             parts = self.store.apply(event)
@@ -47,6 +51,10 @@ class FakeSession(Recorder):
         super().set_parameters(workload, parameters)
         self.tell(ParametersSet(workload, parameters))
 
+    def set_sweep(self, workload: str, sweep: Sweep) -> None:
+        super().set_sweep(workload, sweep)
+        self.tell(SweepSet(workload, sweep))
+
     def set_flag(self, name: str, value: bool) -> None:
         super().set_flag(name, value)
         self.tell(FlagSet(name, value))
@@ -59,6 +67,6 @@ class FakeSession(Recorder):
     ) -> None:
         super().run(workloads, devices, budget)
         for name in workloads:
-            parameters = self.store.parameters[name]
-            request = protocol.Run(f"run-{len(self.asked)}-{name}", name, "cpu", parameters, {})
-            self.tell(RunQueued(request))
+            for parameters in self.store.points(name):
+                number = f"run-{len(self.store.runs)}-{len(self.asked)}-{name}"
+                self.tell(RunQueued(protocol.Run(number, name, "cpu", parameters, {})))

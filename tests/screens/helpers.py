@@ -29,6 +29,7 @@ from tui.devices.messages import (
 )
 from tui.events import AnyEvent
 from tui.store import Store
+from tui.sweep import Sweep
 from tui.widgets.pane import Pane
 from workloads import protocol
 from workloads.inventory import (
@@ -191,7 +192,7 @@ def workload(
 CATALOGUE = (
     workload(),
     workload("mlp", "training", "one training step"),
-    workload("conv2d", "convolution", "2-D convolution"),
+    workload("conv2d", "convolution", "2-D convolution", compared=True),
 )
 
 
@@ -317,6 +318,9 @@ class Recorder:
     def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
         self.asked.append(("set_parameters", workload, parameters))
 
+    def set_sweep(self, workload: str, sweep: Sweep) -> None:
+        self.asked.append(("set_sweep", workload, sweep))
+
     def run(
         self,
         workloads: Sequence[str],
@@ -343,6 +347,9 @@ class Recorder:
 
     def restart_runner(self) -> None:
         self.asked.append(("restart_runner",))
+
+    def watch_host(self, wanted: bool) -> None:
+        self.asked.append(("watch_host", wanted))
 
 
 # ---- screens -----------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ SCREENS: dict[str, tuple[tuple[int, int], Kind, list[AnyEvent], tuple[str, ...]]
         (),
     ),
     "parameters-80x24": ((80, 24), "one gpu", [], ("equals_sign",)),
+    "processes-80x24": ((80, 24), "one gpu", busy_events(), ("4",)),
+    "processes-120x40": ((120, 40), "one gpu", busy_events(), ("4",)),
     "help-80x24": ((80, 24), "one gpu", [], ("question_mark",)),
 }
 

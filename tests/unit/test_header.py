@@ -14,18 +14,19 @@ from tui.views.lines import plain, width
 from workloads import protocol
 
 
-def test_at_120_cells_all_versions_are_there() -> None:
-    line = plain(header_line(make_store(), "workbench", 120))
+def test_at_160_cells_all_versions_are_there() -> None:
+    line = plain(header_line(make_store(), "workbench", 160))
     assert line.split("  ")[:6] == [
         " gpu-workbench", "gpu-box-3", "driver 580.159.03", "torch 2.13.0+cu130", "CUDA 13.0",
         "cuDNN 9.20.0",
     ]  # fmt: skip
-    assert line.endswith(" 1 Workbench  2 Memory ")
+    assert line.endswith(" 1 Workbench  2 Memory  3 Snapshot  4 Processes ")
 
 
 def test_at_60_cells_host_and_state_remain() -> None:
     line = plain(header_line(make_store(), "workbench", 60))
-    assert line == " gpu-workbench  gpu-box-3  ready      1 Workbench  2 Memory "
+    assert line.startswith(" gpu-workbench  gpu-box-3  ready  ")
+    assert " 1 Workbench  2 " in line
 
 
 @pytest.mark.parametrize("status", ["starting", "importing torch", "ready", "unusable", "ended"])
@@ -53,7 +54,7 @@ def test_a_comparison_is_named_by_its_flag() -> None:
 
 
 def test_without_a_driver_and_cuda_it_says_so() -> None:
-    line = plain(header_line(make_store("no gpu"), "memory", 120))
+    line = plain(header_line(make_store("no gpu"), "memory", 140))
     assert "no driver" in line
     assert "CUDA n/a" in line
 
@@ -67,6 +68,7 @@ def test_it_is_exactly_as_wide_as_the_screen(cells: int, name: str) -> None:
 
 def test_a_click_on_a_tab_finds_it() -> None:
     line = plain(header_line(make_store(), "workbench", 80))
-    assert tab_at(line.index("1 Workbench"), 80) == "workbench"
-    assert tab_at(line.index("Memory"), 80) == "memory"
-    assert tab_at(3, 80) is None
+    assert tab_at(line.index("1 Workbench"), 80, "workbench") == "workbench"
+    assert tab_at(line.index("Memory"), 80, "workbench") == "memory"
+    assert tab_at(line.index("Proc"), 80, "workbench") == "processes"
+    assert tab_at(3, 80, "workbench") is None

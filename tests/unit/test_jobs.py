@@ -10,7 +10,7 @@ from tests.screens.results import timing
 from workloads import comparison
 from workloads.comparison import ArmSample, Pair
 from workloads.jobs import ProcessesJob, RunJob
-from workloads.protocol import Compare, Compared, Finished, Measured, Progress, Run
+from workloads.protocol import Compare, Compared, Finished, HostHeap, Measured, Progress, Run
 from workloads.results import RunResult, Status, Timing
 
 REQUEST = Compare(
@@ -147,3 +147,10 @@ def test_a_run_ended_after_its_time_was_taken_keeps_it() -> None:
     assert isinstance(told, Finished)
     assert told.result.time == measured.time
     assert told.result.status == "cancelled"
+
+
+def test_a_run_that_is_done_stays_done_whatever_the_worker_says_after_it() -> None:
+    job = RunJob(Run("r", "matmul", "cpu", {}, {}))
+    job.take(_finished(1e-3, 0.1))
+    job.take(HostHeap(1, 0.0, None, None))
+    assert job.done

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from workloads import limits
+from workloads import limits, peaks
+from workloads.ceilings import Ceiling
 from workloads.inventory import TorchDevice
 
 GIB = 2**30
@@ -17,7 +20,7 @@ RTX_4090 = TorchDevice(
 
 
 def test_a_known_part_is_held_against_its_published_dense_peak() -> None:
-    limit = limits.compute_limit(H200, "bfloat16", 788e12)
+    limit = limits.hardware_limit(H200, "bfloat16", 788e12)
     assert limit is not None
     assert limit.value == 989e12
     assert limit.fraction == pytest.approx(0.797, abs=1e-3)
@@ -28,15 +31,15 @@ def test_a_known_part_is_held_against_its_published_dense_peak() -> None:
     ("device", "precision"), [(H200, "float32"), (RTX_4090, "bfloat16"), (RTX_4090, "tf32")]
 )
 def test_the_derivation_agrees_with_the_table(device: TorchDevice, precision: str) -> None:
-    peak = limits.published(device)
+    peak = peaks.published(device)
     assert peak is not None
-    derived = limits.derived_flop_per_s(device, precision)
+    derived = peaks.derived_flop_per_s(device, precision)
     assert derived == pytest.approx(peak.tflops[precision] * 1e12, rel=0.02)
 
 
 def test_a_part_that_is_not_in_the_table_is_held_against_a_derived_limit() -> None:
     unknown = TorchDevice("cuda:0", "NVIDIA X[/x]", None, None, 10 * GIB, "8.6", 10, 1e9)
-    limit = limits.compute_limit(unknown, "float32", 1e12)
+    limit = limits.hardware_limit(unknown, "float32", 1e12)
     assert limit is not None
     assert limit.value == 10 * 256 * 1e9
     assert limit.source == "derived: 10 multiprocessors at 1000 MHz"
@@ -44,14 +47,14 @@ def test_a_part_that_is_not_in_the_table_is_held_against_a_derived_limit() -> No
 
 @pytest.mark.parametrize("precision", ["float64", "int8"])
 def test_a_precision_without_a_figure_has_no_limit(precision: str) -> None:
-    assert limits.compute_limit(H200, precision, 1e12) is None
+    assert limits.hardware_limit(H200, precision, 1e12) is None
 
 
 def test_the_names_of_the_parts_do_not_match_one_anothers_rows() -> None:
     l4 = TorchDevice("cuda:0", "NVIDIA L4", None, None, 23 * GIB, "8.9", 58)
     l40s = TorchDevice("cuda:0", "NVIDIA L40S", None, None, 45 * GIB, "8.9", 142)
     a10g = TorchDevice("cuda:0", "NVIDIA A10G", None, None, 22 * GIB, "8.6", 80)
-    found = [limits.published(device) for device in (l4, l40s, a10g)]
+    found = [peaks.published(device) for device in (l4, l40s, a10g)]
     assert found[0] is not None
     assert found[1] is not None
     assert found[0].memory_gb_s == 300
@@ -66,15 +69,86 @@ def test_the_names_of_the_parts_do_not_match_one_anothers_rows() -> None:
         ("NVIDIA A100-SXM4-80GB", 79, 2039),
         ("NVIDIA GH200 480GB", 95, 4000),
         ("NVIDIA GH200 144G HBM3e", 141, 4800),
+        ("A100-SXM4-40GB", 39, 1555),
+        ("NVIDIA A100-PCIE-40GB", 39, 1555),
+        ("Tesla V100-SXM2-32GB", 31, 900),
+        ("Tesla V100-PCIE-16GB", 15, 900),
+        ("Tesla T4", 14, 320),
+        ("A30", 23, 933),
+        ("NVIDIA H100 80GB HBM3", 79, 3350),
+        ("NVIDIA H200 NVL", 140, 4800),
+        ("NVIDIA GB10", 119, 273),
     ],
 )
 def test_names_as_the_driver_gives_them_find_their_row(name: str, gib: int, memory: int) -> None:
-    peak = limits.published(TorchDevice("cuda:0", name, None, None, gib * GIB))
+    peak = peaks.published(TorchDevice("cuda:0", name, None, None, gib * GIB))
     assert peak is not None
     assert peak.memory_gb_s == memory
 
 
 def test_a_transfer_is_held_against_one_way_of_the_link() -> None:
-    limit = limits.bandwidth_limit(H200, "pcie", 52e9)
+    limit = limits.hardware_limit(H200, "pcie", 52e9)
     assert limit is not None
     assert limit.value == 63e9
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("NVIDIA A100-SXM4-40GB MIG 3g.20gb", 19),
+        ("Tesla V100S-PCIE-32GB", 31),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", 15),
+        ("NVIDIA GeForce RTX 3090 Ti", 23),
+        ("NVIDIA RTX A3000", 11),
+        ("NVIDIA L40", 44),
+    ],
+)
+def test_a_part_of_a_like_name_is_not_taken_for_another(name: str, gib: int) -> None:
+    assert peaks.published(TorchDevice("cuda:0", name, None, None, gib * GIB)) is None
+
+
+def test_every_row_names_its_source_and_has_a_figure_for_its_memory() -> None:
+    for peak in peaks.PEAKS:
+        assert peak.source
+        assert peak.memory_gb_s > 0
+        assert all(value > 0 for value in peak.tflops.values())
+        if "float8" in peak.tflops:
+            ratio = peak.tflops["float8"] / peak.tflops["bfloat16"]
+            assert ratio == pytest.approx(2, abs=0.03)
+
+
+def test_a_rate_that_the_highest_clock_allows_is_not_called_impossible() -> None:
+    # 132 multiprocessors at 1980 MHz do 1070 TFLOP/s; the datasheet's 989 are at 1830 MHz.
+    for rate, exceeded in ((1050e12, False), (1200e12, True)):
+        limit = limits.hardware_limit(H200, "bfloat16", rate)
+        assert limit is not None
+        assert limit.exceeded is exceeded
+
+
+def test_memory_bandwidth_is_derived_from_the_bus_where_no_row_has_it() -> None:
+    unknown = TorchDevice(
+        "cuda:0", "X", None, None, GIB, "9.0", 1, 1e9, None, memory_clock_hz=3.201e9,
+        memory_bus_bits=6144,
+    )  # fmt: skip
+    limit = limits.hardware_limit(unknown, limits.MEMORY, 1e12)
+    assert limit is not None
+    assert limit.value == pytest.approx(4917e9, rel=1e-3)
+    assert limit.source == "derived: a bus of 6144 bits at 3201 MHz, both edges"
+    assert limits.hardware_limit(unknown, limits.PCIE, 1e12) is None
+    slice_of_it = replace(unknown, name="X MIG 1g.10gb")
+    assert limits.hardware_limit(slice_of_it, limits.MEMORY, 1e12) is None
+
+
+def test_a_measured_limit_says_when_and_how_it_was_measured() -> None:
+    ceiling = Ceiling("float32", 150e9, "2048 x 2048 matrix product, best of 40 blocks", 0.0, {})
+    limit = limits.measured_limit(ceiling, "float32", 120e9)
+    assert (limit.name, limit.basis, limit.fraction) == ("float32", "measured", 0.8)
+    assert limit.source.startswith("measured on this box 19")
+    assert limit.source.endswith(ceiling.how)
+
+
+def test_what_stays_in_the_cache_is_not_held_against_the_memory() -> None:
+    assert limits.cached(limits.MEMORY, 32 * 2**20, 32 * 2**20) is not None
+    assert limits.cached(limits.MEMORY, 128 * 2**20, 32 * 2**20) is None
+    assert limits.cached(limits.PCIE, 1, 32 * 2**20) is None
+    assert limits.cached(limits.MEMORY, 1, None) is None

@@ -52,4 +52,5 @@ def test_a_run_gets_the_flags_of_its_device_and_no_others() -> None:
 
 def test_the_catalogue_is_there_before_the_runner() -> None:
     names = [info.name for info in Session(interval=None).store.catalogue]
-    assert names[:2] == ["matmul", "conv2d"]
+    assert names[0] == "transfer"
+    assert {"matmul", "conv2d"} <= set(names)

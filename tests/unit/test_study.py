@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import wire
+from workloads.ceilings import Ceiling
 from workloads.results import Column
 from workloads.study import Call, ClockName, Held, Study
 from workloads.timing import Cancelled
@@ -35,6 +36,9 @@ class Scripted:
 
     def held(self) -> Held:
         return HELD
+
+    def ceiling(self, kind: str) -> Ceiling:
+        return Ceiling(kind, 1e9, "told beforehand", 0.0, {})
 
     def look(self) -> None:
         if self._looks is not None:

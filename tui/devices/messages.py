@@ -145,6 +145,20 @@ class WatchedProcess:
 
 
 @fact
+class HostProcesses:
+    """Who holds the host's memory: resident sizes, which count shared pages in each process."""
+
+    rows: tuple[GpuProcess, ...]
+    """The largest, the largest first; their ``kind`` is ``resident``."""
+    others: int
+    """Processes that are not among the rows."""
+    others_memory: int
+    """Their resident memory together."""
+    hidden: int
+    """Processes whose memory this user may not see."""
+
+
+@fact
 class Sample:
     """One look at everything."""
 
@@ -160,6 +174,8 @@ class Sample:
     """For how long NVML has not answered; ``None`` while it does. The devices are old then."""
     problems: tuple[str, ...] = ()
     """What went wrong in the monitor itself, one line each."""
+    host_processes: HostProcesses | None = None
+    """``None`` unless :class:`WatchHost` asked for them."""
 
 
 @fact
@@ -175,9 +191,16 @@ class Watch:
     pids: tuple[int, ...]
 
 
+@fact
+class WatchHost:
+    """Request: list the host's processes with each sample from now on, or no longer."""
+
+    wanted: bool
+
+
 MonitorEvent = Union[MonitorHello, Sample]
 MONITOR_EVENTS = (MonitorHello, Sample)
-MONITOR_REQUESTS = (Watch,)
+MONITOR_REQUESTS = (Watch, WatchHost)
 
 
 def process_of(device: Device, pid: int | None) -> GpuProcess | None:

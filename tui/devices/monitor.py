@@ -6,8 +6,9 @@ import time
 
 from tui.devices import channel, host, sampler
 from tui.devices.collector import Collector
+from tui.devices.host_processes import HostProcessReader
 from tui.devices.look import Looker
-from tui.devices.messages import MONITOR_REQUESTS, Sample, Watch
+from tui.devices.messages import MONITOR_REQUESTS, Sample, Watch, WatchHost
 from workloads.wire import WireError, decode, encode
 
 MOST_WATCHED = 64
@@ -36,17 +37,22 @@ class Monitor:
         total = self._host.machine_memory
         self._collector = Collector(lambda beat: Looker(interval, total, beat))
         self._watched: tuple[int, ...] = ()
+        self._host_processes: HostProcessReader | None = None
+        """Only while they are asked for: reading them all takes some milliseconds."""
 
     def take_request(self, line: bytes) -> None:
         """Obey one line from the front end; one that is no request is reported and dropped."""
         if not line.strip():
             return
         try:
-            request: Watch = decode(line, MONITOR_REQUESTS)
+            request = decode(line, MONITOR_REQUESTS)
         except WireError as error:
             channel.complain(f"not a request: {error}")
             return
-        self._watched = tuple(dict.fromkeys(request.pids))[:MOST_WATCHED]
+        if isinstance(request, WatchHost):
+            self._host_processes = HostProcessReader() if request.wanted else None
+        elif isinstance(request, Watch):
+            self._watched = tuple(dict.fromkeys(request.pids))[:MOST_WATCHED]
 
     def begin(self) -> None:
         """Have NVML looked at while the caller does something else."""
@@ -61,12 +67,14 @@ class Monitor:
         self.begin()
         self._collector.wait(patience)
         silent_s = self._collector.silent_s()
+        processes = self._host_processes
         return sampler.assemble(
             at=time.time(),
             host=self._host.read(),
             nvml=self._collector.newest,
             silent_s=silent_s,
             watched=tuple(host.watch(pid) for pid in self._watched),
+            host_processes=processes.read() if processes is not None else None,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tui.devices.look import NvmlState
-from tui.devices.messages import Host, Sample, WatchedProcess
+from tui.devices.messages import Host, HostProcesses, Sample, WatchedProcess
 
 
 def assemble(
@@ -15,6 +15,7 @@ def assemble(
     nvml: NvmlState,
     silent_s: float | None,
     watched: tuple[WatchedProcess, ...] = (),
+    host_processes: HostProcesses | None = None,
 ) -> Sample:
     """One look at everything.
 
@@ -24,6 +25,7 @@ def assemble(
         nvml: The newest that is known from NVML; each device tells when it was read.
         silent_s: Seconds for which NVML has owed an answer; ``None`` while it is prompt.
         watched: Host memory of the processes that were asked for.
+        host_processes: Who holds the host's memory, where that was asked for.
     """
     driver = nvml.driver
     if silent_s is not None:
@@ -39,4 +41,5 @@ def assemble(
         watched=watched,
         nvml_silent_s=silent_s,
         problems=(nvml.problem,) if nvml.problem else (),
+        host_processes=host_processes,
     )

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
 from tui.arguments import UsageError
-from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit
-from tui.headless.run import chosen, devices_to_use, set_parameters
+from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit, say_problems
+from tui.headless.run import INTERVAL_S, chosen, devices_to_use, set_parameters
+from tui.pairing import CPU
 from tui.runs import CompareState
 from tui.session import Session
-from tui.views.backend import on_off, verdict
+from tui.views.backend import backend, on_off, verdict
 from tui.views.lines import plain
 from workloads import wire
+from workloads.inventory import Environment
 from workloads.results import Comparison
 
 if TYPE_CHECKING:
@@ -26,12 +28,15 @@ def compare(arguments: Arguments) -> int:
 
 
 async def _compare(arguments: Arguments) -> int:
-    session = Session(arguments.python, None)
+    # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.
+    on_cpu = set(arguments.devices) == {CPU} or backend(arguments.flag) == "oneDNN"
+    session = Session(arguments.python, None if on_cpu else INTERVAL_S, arguments.files)
     watch, progress = Watch(session), ProgressLine()
     await session.start()
     try:
         if await watch.ready(progress):
-            name = chosen(session.store.catalogue, arguments)[0]
+            say_problems(session.store.hello)
+            name = chosen(session.store, arguments)[0]
             set_parameters(session, [name], arguments.settings)
             session.request_comparison(
                 name,
@@ -51,12 +56,13 @@ async def _compare(arguments: Arguments) -> int:
         progress.clear()
     finally:
         await session.stop()
-    found = [state.comparison for state in session.store.comparisons.values() if state.comparison]
-    for comparison in found:
+    states = [state for state in session.store.comparisons.values() if state.comparison]
+    found = [state.comparison for state in states if state.comparison]
+    for state in states:
         if arguments.json:
-            print_json(_plain(comparison))
+            print_json(as_json(session.store.environment, state))
         else:
-            sys.stdout.write(f"{_sentence(comparison)}\n")
+            sys.stdout.write(as_text(state))
     if not found and watch.signalled is None:
         raise Failure("the comparison ended before it began")
     failed = not found or found[0].status == "failed"
@@ -81,18 +87,38 @@ def _device(session: Session, arguments: Arguments) -> str:
 
 def _going_on(state: CompareState) -> str:
     if state.comparison is not None and state.comparison.pairs:
-        return _sentence(state.comparison)
+        return sentence(state.comparison)
     phase = state.progress.phase if state.progress else "waiting"
     return f"{state.request.workload} on {state.request.device}  {phase}"
 
 
-def _plain(comparison: Comparison) -> dict[str, Any]:
-    plain: dict[str, Any] = wire.to_plain(comparison)
+def as_json(environment: Environment | None, state: CompareState) -> dict[str, Any]:
+    """The shape of ``compare --json``: what was found, where and under which conditions."""
+    plain: dict[str, Any] = wire.to_plain(state.comparison)
     del plain["id"]
+    del plain["measured"]
+    plain["environment"] = wire.to_plain(environment) if environment else None
+    plain["conditions"] = wire.to_plain(state.conditions)
+    if state.conditions is None:
+        plain["unavailable"]["conditions"] = "nothing was measured"
     return plain
 
 
-def _sentence(comparison: Comparison) -> str:
+def as_text(state: CompareState) -> str:
+    """The verdict in a line, and below it what there is to say about it."""
+    assert state.comparison is not None
+    seen = state.conditions
+    warnings = [*state.comparison.warnings, *(seen.warnings if seen else ())]
+    notes = [f"    warning: {warning}" for warning in warnings]
+    if seen is not None and seen.sm_clock_mhz_median is not None:
+        clock = f"SM clock {fmt.megahertz(seen.sm_clock_mhz_median)}"
+        heat = f"{fmt.watts(seen.power_w_max)}, {fmt.temperature(seen.temperature_c_max)}"
+        notes.insert(0, f"    {clock}, up to {heat}")
+    return "\n".join([sentence(state.comparison), *notes]) + "\n"
+
+
+def sentence(comparison: Comparison) -> str:
+    """What was compared, the verdict, the times and the cost."""
     a, b = comparison.arms
     parts = [
         f"{comparison.workload} on {comparison.device}",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tui.children import Child, Garbage
-from tui.headless.output import Failure, print_json, run_to_exit
+from tui.headless.output import Failure, print_json, run_to_exit, say_problems
 from tui.parameters import allowed, text_of
 from workloads import protocol
 from workloads.inventory import WorkloadInfo
@@ -21,30 +21,35 @@ def listing(arguments: Arguments) -> int:
     """Print the workloads by group; returns the exit code."""
 
     async def work() -> int:
-        infos = await catalogue(arguments.python)
+        hello = await catalogue(arguments.python, arguments.files)
+        say_problems(hello)
         if arguments.json:
-            print_json({"workloads": [_plain(info) for info in infos]})
+            print_json({"workloads": [_plain(info) for info in hello.workloads]})
         else:
-            sys.stdout.write(text(infos))
-        return 0
+            sys.stdout.write(text(hello.workloads))
+        return 1 if hello.problems else 0
 
     return run_to_exit(work())
 
 
-async def catalogue(python: str) -> tuple[WorkloadInfo, ...]:
-    """The workloads of a Python's runner.
+async def catalogue(python: str, files: Sequence[str] = ()) -> protocol.Hello:
+    """The workloads of a Python's runner, and what is wrong with the user's files.
+
+    Args:
+        python: that runs the workloads.
+        files: of workloads that the user brings.
 
     Raises:
         Failure: it does not start, or says something else.
     """
     from tui.keepers import runner_command
 
-    child: Child[Event] = Child(runner_command(python), protocol.EVENTS)
+    child: Child[Event] = Child(runner_command(python, files), protocol.EVENTS)
     try:
         await child.start()
         async for event in child.events():
             if isinstance(event, protocol.Hello):
-                return event.workloads
+                return event
             if isinstance(event, Garbage):
                 raise Failure(f"{python}: the runner says {event.line!r}: {event.reason}")
     except OSError as error:
@@ -78,10 +83,18 @@ def _plain(info: WorkloadInfo) -> dict[str, object]:
     }
 
 
+def by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
+    """Groups in the order of their first appearance, each with its workloads."""
+    groups: dict[str, list[WorkloadInfo]] = {}
+    for info in infos:
+        groups.setdefault(info.group, []).append(info)
+    return groups
+
+
 def text(infos: tuple[WorkloadInfo, ...]) -> str:
     """The catalogue for people: name, title, and each parameter with what it may be."""
     lines = []
-    for group, members in itertools.groupby(infos, key=lambda info: info.group):
+    for group, members in by_group(infos).items():
         lines.append(group)
         for info in members:
             needs = f"   needs {', '.join(info.needs)}" if info.needs else ""

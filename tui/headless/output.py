@@ -12,7 +12,7 @@ from typing import Any
 
 from tui.format import fit
 from tui.session import Session
-from workloads import wire
+from workloads import protocol, wire
 
 SCHEMA = 1
 END_S = 3.0
@@ -55,7 +55,9 @@ class Watch:
         self._session = session
         self._changed = asyncio.Event()
         self.signalled: signal.Signals | None = None
+        self._error: BaseException | None = None
         session.subscribe(lambda _parts: self._changed.set())
+        session.on_error(self._take_error)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._take_signal, number)
@@ -64,9 +66,20 @@ class Watch:
         self.signalled = number
         self._changed.set()
 
+    def _take_error(self, error: BaseException) -> None:
+        self._error = error
+        self._changed.set()
+
     async def until(self, holds: Callable[[], bool], tell: Callable[[], None]) -> bool:
-        """Wait until it holds, telling each change; ``False`` if a signal came first."""
+        """Wait until it holds, telling each change; ``False`` if a signal came first.
+
+        Raises:
+            Failure: an error of our own, after which it never would.
+        """
         while not holds():
+            if self._error is not None:
+                text = f"failed: {type(self._error).__name__}: {self._error}"
+                raise Failure(text) from self._error
             if self.signalled is not None:
                 return False
             self._changed.clear()
@@ -117,6 +130,12 @@ class Watch:
     def exit_code(self, code: int) -> int:
         """128 plus the signal that ended it, or the code given."""
         return code if self.signalled is None else 128 + int(self.signalled)
+
+
+def say_problems(hello: protocol.Hello | None) -> None:
+    """A line on stderr for each problem with the files of workloads that the user brought."""
+    for problem in hello.problems if hello else ():
+        sys.stderr.write(f"gpu-workbench: {problem}\n")
 
 
 def run_to_exit(work: Coroutine[Any, Any, int]) -> int:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
 from tui.arguments import UsageError
-from tui.events import ParametersSet
-from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit
-from tui.parameters import Invalid, short, validate
+from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit, say_problems
+from tui.headless.run_text import as_text, sweep_plain, sweeps_of
+from tui.parameters import Invalid, Valid
 from tui.runs import RunState
 from tui.session import Session
 from tui.store import Store
+from tui.sweep import read
 from workloads import wire
-from workloads.inventory import Environment, WorkloadInfo
 from workloads.results import RunResult
 
 if TYPE_CHECKING:
@@ -37,13 +37,14 @@ def run(arguments: Arguments) -> int:
 async def _run(arguments: Arguments) -> int:
     # The monitor tells under which clocks a GPU ran; on the CPU alone it would only be in the way.
     cpu_only = set(arguments.devices) == {"cpu"}
-    session = Session(arguments.python, None if cpu_only else INTERVAL_S)
+    session = Session(arguments.python, None if cpu_only else INTERVAL_S, arguments.files)
     watch, progress = Watch(session), ProgressLine()
     await session.start()
     try:
         if await watch.ready(progress):
-            names = chosen(session.store.catalogue, arguments)
-            set_parameters(session, names, arguments.settings)
+            say_problems(session.store.hello)
+            names = chosen(session.store, arguments)
+            set_parameters(session, names, arguments.settings, sweeps=True)
             devices = devices_to_use(session, arguments.devices)
             await say_what_is_left_out(session, watch, arguments)
             session.run(names, devices, arguments.budget)
@@ -58,11 +59,12 @@ async def _run(arguments: Arguments) -> int:
         await session.stop()
     states = list(session.store.runs.values())
     if arguments.json:
-        print_json(as_json(session.store.environment, states))
+        print_json(as_json(session.store, states))
     else:
-        sys.stdout.write(as_text(states))
+        sys.stdout.write(as_text(session.store, states))
     failed = any(state.result is not None and state.result.status == "failed" for state in states)
-    return watch.exit_code(1 if failed else 0)
+    broken = session.store.hello is not None and bool(session.store.hello.problems)
+    return watch.exit_code(1 if failed or broken else 0)
 
 
 async def say_what_is_left_out(session: Session, watch: Watch, arguments: Arguments) -> None:
@@ -77,20 +79,23 @@ async def say_what_is_left_out(session: Session, watch: Watch, arguments: Argume
         sys.stderr.write(f"gpu-workbench: not run on {names}: {reason}\n")
 
 
-def chosen(catalogue: Sequence[WorkloadInfo], arguments: Arguments) -> list[str]:
+def chosen(store: Store, arguments: Arguments) -> list[str]:
     """The workloads that were asked for, in the order of the catalogue.
 
     Raises:
         UsageError: a name or a group that is not in it.
+        Failure: the same, where a file that may declare it could not be read.
     """
+    catalogue = store.catalogue
+    error = Failure if store.hello and store.hello.problems else UsageError
     known = [info.name for info in catalogue]
     groups = list(dict.fromkeys(info.group for info in catalogue))
     for name in arguments.names:
         if name not in known:
-            raise UsageError(f"no workload {name}: one of {', '.join(known)}")
+            raise error(f"no workload {name}: one of {', '.join(known)}")
     for group in arguments.groups:
         if group not in groups:
-            raise UsageError(f"no group {group}: one of {', '.join(groups)}")
+            raise error(f"no group {group}: one of {', '.join(groups)}")
     return [
         info.name
         for info in catalogue
@@ -98,8 +103,16 @@ def chosen(catalogue: Sequence[WorkloadInfo], arguments: Arguments) -> list[str]
     ]
 
 
-def set_parameters(session: Session, names: Sequence[str], settings: dict[str, str]) -> None:
+def set_parameters(
+    session: Session, names: Sequence[str], settings: dict[str, str], *, sweeps: bool = False
+) -> None:
     """Set each parameter in every chosen workload that has it.
+
+    Args:
+        session: whose store takes them.
+        names: of the chosen workloads.
+        settings: typed values by parameter.
+        sweeps: several values of a parameter are allowed.
 
     Raises:
         UsageError: a value that is not allowed, or a parameter that none of them has.
@@ -111,10 +124,16 @@ def set_parameters(session: Session, names: Sequence[str], settings: dict[str, s
             raise UsageError(f"--set {key}: no such parameter; there are {', '.join(known)}")
     for info in infos:
         own = {parameter.name for parameter in info.parameters}
-        checked = validate(info, {key: text for key, text in settings.items() if key in own})
-        if isinstance(checked, Invalid):
-            raise UsageError(f"--set {'; '.join(checked.errors.values())}")
-        session.apply(ParametersSet(info.name, checked.parameters))
+        found = read(info, {key: text for key, text in settings.items() if key in own})
+        if isinstance(found, Invalid):
+            raise UsageError(f"--set {'; '.join(found.errors.values())}")
+        if isinstance(found, Valid):
+            session.set_parameters(info.name, found.parameters)
+        elif not sweeps:
+            several = " ".join(f"{key}={text}" for key, text in found.texts.items())
+            raise UsageError(f"--set {several}: one value each; sweeps are for the run command")
+        else:
+            session.set_sweep(info.name, found)
 
 
 def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -154,12 +173,19 @@ def going_on(store: Store) -> str:
     return "  ".join(parts)
 
 
-def as_json(environment: Environment | None, states: Sequence[RunState]) -> dict[str, Any]:
+def as_json(store: Store, states: Sequence[RunState]) -> dict[str, Any]:
     """The shape of ``run --json``: what was measured, where and under which conditions."""
-    return {
+    environment = store.environment
+    found: dict[str, Any] = {
         "environment": wire.to_plain(environment) if environment else None,
         "results": [_result(state) for state in states if state.result is not None],
     }
+    sweeps = sweeps_of(store, states)
+    if sweeps:
+        found["sweeps"] = [sweep_plain(store.sweeps[item.workload], item) for item in sweeps]
+    if store.hello is not None and store.hello.problems:
+        found["problems"] = list(store.hello.problems)
+    return found
 
 
 def _result(state: RunState) -> dict[str, Any]:
@@ -179,8 +205,7 @@ def _result(state: RunState) -> dict[str, Any]:
                 absent.setdefault(f"{group}.{name}", reason)
     plain["conditions"] = wire.to_plain(state.conditions)
     if state.conditions is None:
-        on_cpu = result.device == "cpu"
-        absent["conditions"] = "of a GPU only" if on_cpu else "no sample, or nothing measured"
+        absent["conditions"] = "nothing was measured"
     return plain
 
 
@@ -192,75 +217,3 @@ def with_process_peak(result: RunResult, state: RunState) -> RunResult:
     absent = {key: reason for key, reason in result.unavailable.items() if key != path}
     peak = replace(result.memory, process_peak=state.conditions.process_peak)
     return replace(result, memory=peak, unavailable=absent)
-
-
-def as_text(states: Sequence[RunState]) -> str:
-    """A line for each result, and below it what there is to say about it."""
-    lines = []
-    for state in states:
-        result = state.result
-        if result is None:
-            lines.append(f"{state.request.workload} on {state.request.device}: not run")
-            continue
-        name = f"{result.workload} {short(result.parameters)}"
-        lines.append(f"{name:<40} {result.device:<8} {summary(result)}")
-        lines += [f"    {note}" for note in notes(result, state)]
-    return "\n".join(lines) + "\n" if lines else ""
-
-
-def summary(result: RunResult) -> str:
-    """Median, interval, rate, share of a limit and peak; or why there are none."""
-    if result.time is None:
-        return f"{result.status}: {result.reason}"
-    time = result.time
-    half = None
-    if time.ci95_s is not None and time.median_s > 0:
-        half = (time.ci95_s[1] - time.ci95_s[0]) / 2 / time.median_s
-    parts = [fmt.seconds(time.median_s, half)]
-    if half is not None:
-        parts.append(fmt.spread(half))
-    for value, unit in (
-        (result.rates.flop_per_s, "FLOP/s"),
-        (result.rates.byte_per_s, "B/s"),
-        (result.rates.item_per_s, "samples/s"),
-    ):
-        if value is not None:
-            parts.append(fmt.rate(value, unit))
-    if result.limit is not None:
-        parts.append(f"{fmt.share(result.limit.fraction)} of {result.limit.name}")
-    if result.memory.allocated_peak is not None:
-        parts.append(f"peak {fmt.size(result.memory.allocated_peak)}")
-    elif result.memory.process_peak is not None:
-        parts.append(f"peak {fmt.size(result.memory.process_peak)}")
-    if result.status != "ok":
-        parts.append(f"{result.status}: {result.reason}")
-    return "  ".join(parts)
-
-
-def notes(result: RunResult, state: RunState) -> list[str]:
-    """Figures, check and warnings, a line each."""
-    lines = [
-        f"{name}: {_figure(figure.value, figure.unit)}  {figure.about}"
-        for name, figure in result.figures.items()
-    ]
-    if result.check is not None:
-        outcome = "passed" if result.check.passed else "FAILED"
-        error, tolerance = f"{result.check.error:.1e}", f"{result.check.tolerance:.0e}"
-        lines.append(
-            f"check {outcome}: error {error}, tolerance {tolerance}: {result.check.against}"
-        )
-    warnings = [*result.warnings, *(state.conditions.warnings if state.conditions else ())]
-    lines += [f"warning: {warning}" for warning in warnings]
-    return lines
-
-
-def _figure(value: float | str | None, unit: str) -> str:
-    if value is None:
-        return "n/a"
-    if isinstance(value, str):
-        return value
-    if unit == "s":
-        return fmt.seconds(value)
-    if unit.endswith("/s"):
-        return fmt.rate(value, unit.replace("byte", "B"))
-    return fmt.ratio(value) if unit == "x" else f"{value:.4g} {unit}".rstrip()

@@ -19,10 +19,18 @@ TITLES = {
     "devices": "Devices",
     "memory": "Memory",
     "memory-view": "Memory",
+    "processes": "Processes",
     "workloads": "Workloads",
     "backend": "Backends",
     "detail": "Detail",
     "log": "Log",
+    "verdict": "Verdict",
+    "timeline": "Timeline",
+    "sites": "Sites",
+    "map": "Map",
+    "difference": "Difference",
+    "snapshot": "Snapshot",
+    "demo": "Demo",
 }
 
 

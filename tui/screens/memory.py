@@ -57,7 +57,8 @@ class MemoryView(AgingPane):
             id: the widget's.
         """
         super().__init__(store, clock, id=id)
-        self._gauge = account(store, store.selected_device, clock())
+        self._view = store.selected_device
+        self._gauge = account(store, self._view, clock())
         self.bar = MemoryBar(self.gauge)
         self.used = MemoryHistory(store, self.gauge, "used")
         self.reserved = MemoryHistory(store, self.gauge, "reserved")
@@ -76,7 +77,9 @@ class MemoryView(AgingPane):
 
     def store_changed(self) -> None:
         """Account anew and redraw what changed."""
-        self._gauge = account(self.store, self.store.selected_device, self.clock())
+        # Together: a device that has gone meanwhile has no account by which to be drawn.
+        self._view = self.store.selected_device
+        self._gauge = account(self.store, self._view, self.clock())
         self._arrange()
         self.bar.rebuild()
         self.used.rebuild()
@@ -95,9 +98,8 @@ class MemoryView(AgingPane):
         self.reserved.display = self.size.width >= BESIDE_FROM and self.store.selected != CPU
 
     def _body(self, cells: int) -> list[Line]:
-        view, store = self.store.selected_device, self.store
-        facts = device_detail(view, store.sample, self.clock())
-        return account_lines(self._gauge, view, facts, store.worker_pid, cells)
+        facts = device_detail(self._view, self.store.sample, self.clock())
+        return account_lines(self._gauge, self._view, facts, self.store.worker_pid, cells)
 
     def _retitle(self) -> None:
-        self.retitle(title(self._gauge, self.store.selected_device, self.size.width - ROOM))
+        self.retitle(title(self._gauge, self._view, self.size.width - ROOM))

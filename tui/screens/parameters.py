@@ -14,7 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tui import format as text
-from tui.parameters import Invalid, allowed, text_of, validate
+from tui.parameters import Invalid, Valid, allowed, text_of
+from tui.sweep import Sweep, read
 from tui.views.lines import Line, Span, Tone, clean, line, paragraph
 from tui.widgets.choice_field import ChoiceField
 from tui.widgets.line_bar import LineBar
@@ -22,10 +23,15 @@ from tui.widgets.lines_view import LinesView
 from workloads.inventory import ParameterInfo, Setting, WorkloadInfo
 
 Field = Input | ChoiceField
+SEVERAL: dict[type[Field], str] = {
+    Input: "several: 256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists",
+    ChoiceField: "left and right choose; space marks several",
+}
+"""How a field takes more than one value."""
 
 
-class ParametersScreen(ModalScreen["dict[str, Setting] | None"]):
-    """One line per parameter; gives back all of them, checked, or ``None``."""
+class ParametersScreen(ModalScreen[Valid | Sweep | None]):
+    """One line per parameter; gives back all of them, checked, or a sweep, or ``None``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
@@ -35,12 +41,19 @@ class ParametersScreen(ModalScreen["dict[str, Setting] | None"]):
         Binding("f5", "defaults", show=False),
     ]
 
-    def __init__(self, info: WorkloadInfo, present: Mapping[str, Setting]) -> None:
+    def __init__(
+        self, info: WorkloadInfo, present: Mapping[str, Setting], sweep: Sweep | None = None
+    ) -> None:
         super().__init__()
         self._info = info
-        self._present = dict(present)
+        self._present = dict(sweep.points[0] if sweep else present)
+        typed = sweep.texts if sweep else {}
         self._fields = {
-            parameter.name: _field(parameter, self._present.get(parameter.name, parameter.default))
+            parameter.name: _field(
+                parameter,
+                typed.get(parameter.name)
+                or text_of(self._present.get(parameter.name, parameter.default)),
+            )
             for parameter in info.parameters
         }
         self._errors: dict[str, str] = {}
@@ -56,7 +69,7 @@ class ParametersScreen(ModalScreen["dict[str, Setting] | None"]):
             VerticalScroll(*rows, id="fields", can_focus=False), self._message, classes="dialog"
         )
         box.border_title = Content(f"Parameters of {clean(self._info.name)}")
-        box.border_subtitle = Content("enter applies   F5 defaults   escape leaves")
+        box.border_subtitle = Content("enter applies, runs a sweep   F5 defaults   escape leaves")
         yield box
 
     def on_mount(self) -> None:
@@ -77,6 +90,9 @@ class ParametersScreen(ModalScreen["dict[str, Setting] | None"]):
             words = f"{info.name}: {info.about}; {allowed(info)}"
             words += f"; default {text_of(info.default)}"
             rows += paragraph(words, cells, Tone.QUIET, indent="  ")
+            rows += paragraph(
+                SEVERAL[type(self._fields[info.name])], cells, Tone.QUIET, indent="  "
+            )
         elif not self._fields:
             rows.append(line(Span(f"{text.count(0, 'parameter')} to edit", Tone.QUIET)))
         return rows
@@ -84,6 +100,17 @@ class ParametersScreen(ModalScreen["dict[str, Setting] | None"]):
     def on_descendant_focus(self) -> None:
         """Say what is allowed in the field that has the focus now."""
         self._message.rebuild()
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._forget_errors()
+
+    def _forget_errors(self) -> None:
+        """What was wrong with other values says nothing about these."""
+        if self._errors:
+            self._errors = {}
+            self._message.rebuild()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -93,16 +120,17 @@ class ParametersScreen(ModalScreen["dict[str, Setting] | None"]):
     def action_apply(self) -> None:
         """Give the values back, or say what is wrong with them."""
         texts = {name: field.value for name, field in self._fields.items()}
-        outcome = validate(self._info, texts, self._present)
+        outcome = read(self._info, texts, self._present)
         if isinstance(outcome, Invalid):
             self._errors = outcome.errors
             self._message.rebuild()
             self._fields[next(iter(outcome.errors))].focus()
         else:
-            self.dismiss(outcome.parameters)
+            self.dismiss(outcome)
 
     def action_defaults(self) -> None:
         """Put the defaults into all fields."""
+        self._forget_errors()
         for parameter in self._info.parameters:
             field = self._fields[parameter.name]
             if isinstance(field, Input):
@@ -115,11 +143,11 @@ class ParametersScreen(ModalScreen["dict[str, Setting] | None"]):
         self.dismiss(None)
 
 
-def _field(parameter: ParameterInfo, value: Setting) -> Field:
+def _field(parameter: ParameterInfo, value: str) -> Field:
     choices = parameter.choices or ((True, False) if isinstance(parameter.default, bool) else ())
     if choices:
-        return ChoiceField([text_of(choice) for choice in choices], text_of(value))
-    field = Input(text_of(value), select_on_focus=True)
+        return ChoiceField([text_of(choice) for choice in choices], value)
+    field = Input(value, select_on_focus=True)
     field.cursor_blink = False
     return field
 

@@ -111,6 +111,11 @@ class WorkbenchScreen(Screen[None]):
         self.zoomed = not self.zoomed
         self.place_panes()
 
+    @property
+    def can_go_back(self) -> bool:
+        """A pane has the screen, or the table shows only what its filter lets through."""
+        return self.zoomed or self.focused_pane != "workloads" or bool(self.workloads.table.pattern)
+
     # ---- the arrangement ----
 
     def place_panes(self, focused: str | None = None) -> None:

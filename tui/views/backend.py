@@ -133,9 +133,15 @@ def comparison_lines(store: Store, state: CompareState, cells: int) -> list[Line
     comparison = state.comparison
     if comparison is not None:
         parts += [_arms(comparison), *_cost(comparison)]
-        for warning in comparison.warnings:
+        for warning in warnings_of(state):
             parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", Tone.NOTE)))
     return flow(parts, cells, indent="  ")
+
+
+def warnings_of(state: CompareState) -> tuple[str, ...]:
+    """The comparison's own warnings and those of the device meanwhile: throttling, for one."""
+    own = state.comparison.warnings if state.comparison else ()
+    return own + (state.conditions.warnings if state.conditions else ())
 
 
 def _what(store: Store, state: CompareState) -> Line:

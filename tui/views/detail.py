@@ -6,8 +6,12 @@ from tui import format as text
 from tui import glyphs, parameters
 from tui.runs import RunState
 from tui.store import Store
+from tui.sweep_curves import settings_text
+from tui.sweep_result import Swept, swept
 from tui.views.detail_result import condition_lines, result_lines
-from tui.views.lines import Line, Span, Tone, fit_line, line, paragraph, wrap
+from tui.views.findings import log_entry
+from tui.views.lines import Line, Span, Tone, line, paragraph, wrap
+from tui.views.sweep import latest_of, sweep_lines
 from tui.views.workload_state import other_flags, progress_words, warnings_of
 from tui.views.workload_table import devices
 from workloads.inventory import WorkloadInfo
@@ -26,9 +30,21 @@ def detail_lines(store: Store, workload: str | None, cells: int) -> list[Line]:
     rows = paragraph(f"{info.name}: {info.title}", cells, Tone.STRONG)
     rows += [*paragraph(info.about, cells), ()]
     rows += [*paragraph(info.look_for, cells, label="Look for: "), ()]
+    if info.needs:
+        rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
     rows += [*parameter_lines(store, info, cells), *code_lines(info, cells)]
-    for device in devices(store):
-        rows += [(), *device_lines(store, info, device, cells)]
+    return rows + outcome_lines(store, info, cells)
+
+
+def outcome_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+    """What came of it on each device, or of its sweep."""
+    rows: list[Line] = []
+    names = devices(store)
+    found = swept(store, info.name, names)
+    if found is not None:
+        rows += [(), *sweep_lines(found, store.sweeps[info.name], cells)]
+    for device in names:
+        rows += [(), *device_lines(store, info, device, cells, found)]
     return rows
 
 
@@ -37,9 +53,12 @@ def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     if not info.parameters:
         return [line(Span("no parameters", Tone.QUIET)), ()]
     present = store.parameters.get(info.name, {})
+    sweep = store.sweeps.get(info.name)
     rows: list[Line] = [line(Span("Parameters", Tone.STRONG), Span("  = edits", Tone.QUIET))]
     for parameter in info.parameters:
         value = present.get(parameter.name, parameter.default)
+        if sweep is not None:
+            value = sweep.texts.get(parameter.name, sweep.points[0][parameter.name])
         changed = (
             ""
             if value == parameter.default
@@ -55,20 +74,28 @@ def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
 
 def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
     """The lines that are timed, as they stand in the source."""
-    sources = [Span(source.expandtabs(4), Tone.KEY) for source in info.code.splitlines()]
-    return [
-        line(Span("What is timed", Tone.STRONG)),
-        *(fit_line(line("  ", source), cells) for source in sources),
-    ]
+    rows = [line(Span("What is timed", Tone.STRONG))]
+    for source in info.code.splitlines():
+        rows += log_entry(source, cells, Tone.KEY)
+    return rows
 
 
-def device_lines(store: Store, info: WorkloadInfo, device: str, cells: int) -> list[Line]:
-    """The run on one device, whatever its state."""
-    run = store.latest_run(info.name, device)
-    title = line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", Tone.STRONG))
+def device_lines(
+    store: Store, info: WorkloadInfo, device: str, cells: int, found: Swept | None = None
+) -> list[Line]:
+    """The run on one device, whatever its state; of a sweep the one that ended last."""
+    run = latest_of(found, device) if found else store.latest_run(info.name, device)
+    which = ""
+    if found is not None and run is not None:
+        which = (
+            f"last of the sweep: {settings_text(store.sweeps[info.name], run.request.parameters)}"
+        )
+    title = line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", Tone.STRONG), Span(which, Tone.QUIET))
     if device.partition(":")[0] not in info.devices:
         kinds = ", ".join(info.devices)
         return [title, *paragraph(f"does not run here: it is made for {kinds}", cells, Tone.QUIET)]
+    if run is None and found is not None:
+        return [title, *paragraph("no run of the sweep has ended", cells, Tone.QUIET)]
     if run is None:
         return [title, *paragraph("not run with these parameters", cells, Tone.QUIET)]
     return [title, *_run_lines(store, run, cells)]
@@ -79,6 +106,9 @@ def _run_lines(store: Store, run: RunState, cells: int) -> list[Line]:
         if run.progress is None:
             return [line(Span("queued", Tone.QUIET))]
         words = progress_words(run.progress)
+        if run.so_far is not None:
+            doing = "the time is taken; its study goes on" if words == "figures" else words
+            return result_lines(run.so_far, run.so_far.warnings, cells, doing)
         estimate = run.progress.estimate_s
         if estimate is not None:
             words += f", {text.seconds(estimate, run.progress.half_width or 0.1)} so far"

@@ -1,4 +1,4 @@
-"""One result in full: times, rates, memory, check, figures, warnings and what is missing. Pure."""
+"""One result in full: status, times, rates, memory, check, findings, what is missing. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import math
 
 from tui import format as text
 from tui import glyphs
-from tui.conditions import Conditions
-from tui.views.lines import Line, Span, Tone, fit_line, flow, line, paragraph
+from tui.conditions import NOT_SAMPLED, Conditions
+from tui.views.findings import finding_lines, log_entry, missing_lines
+from tui.views.lines import Line, Span, Tone, flow, line, paragraph
 from tui.views.workload_state import half_width, median
-from workloads.results import Figure, RunResult, Timing
+from workloads.results import RunResult, Timing
 
 STATUS_TONES = {
     "ok": Tone.GOOD,
@@ -19,10 +20,20 @@ STATUS_TONES = {
 }
 
 
-def result_lines(result: RunResult, warnings: tuple[str, ...], cells: int) -> list[Line]:
-    """All that a result says, with the warnings that go with it."""
-    words = result.status + (f": {result.reason}" if result.reason else "")
-    rows = paragraph(words, cells, STATUS_TONES[result.status], indent="  ")
+def result_lines(
+    result: RunResult, warnings: tuple[str, ...], cells: int, doing: str = ""
+) -> list[Line]:
+    """All that a result says, with the warnings that go with it.
+
+    Args:
+        result: finished, or so far.
+        warnings: of the run and of the device while it ran.
+        cells: width of a line.
+        doing: what goes on, of a run that is not finished.
+    """
+    words = doing or result.status + (f": {result.reason}" if result.reason else "")
+    tone = Tone.KEY if doing else STATUS_TONES[result.status]
+    rows = paragraph(words, cells, tone, indent="  ")
     for warning in warnings:
         rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, Tone.NOTE, indent="  ")
     if result.time is not None:
@@ -31,13 +42,14 @@ def result_lines(result: RunResult, warnings: tuple[str, ...], cells: int) -> li
         rows += limit_lines(result, cells)
     rows += _pairs(memory_pairs(result), cells)
     rows += check_lines(result, cells)
-    for name, figure in result.figures.items():
-        rows += figure_lines(name, figure, result.unavailable, cells)
+    rows += finding_lines(result, cells)
+    if result.charts or result.tables or result.log:
+        rows.append(())
     rows += flags_lines(result, cells)
     rows += missing_lines(result.unavailable, cells)
     if result.trace:
         rows += [(), line(Span("Traceback", Tone.STRONG))]
-        rows += [fit_line(line("  ", row), cells) for row in result.trace.splitlines()]
+        rows += [row for entry in result.trace.splitlines() for row in log_entry(entry, cells)]
     return rows
 
 
@@ -103,7 +115,10 @@ def limit_lines(result: RunResult, cells: int) -> list[Line]:
     )
     value = text.rate(limit.value, "FLOP/s" if compute else "B/s")
     words = f"{text.share(limit.fraction)} of {limit.name}: {value}, {limit.source}"
-    return paragraph(words, cells, indent="  ")
+    if limit.exceeded:
+        above = "above what was measured" if limit.basis == "measured" else "impossible"
+        words = f"{glyphs.GLYPHS.warning} {above}: {words}"
+    return paragraph(words, cells, Tone.BAD if limit.exceeded else Tone.PLAIN, indent="  ")
 
 
 def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
@@ -124,37 +139,9 @@ def check_lines(result: RunResult, cells: int) -> list[Line]:
         return []
     word = "check passed" if check.passed else "check FAILED: the result is wrong"
     sign = glyphs.GLYPHS.at_most if check.passed else ">"
-    words = f"{word}: error {check.error:.2g} {sign} {check.tolerance:.2g} against {check.against}"
+    error = "that is no number" if check.error is None else f"{check.error:.2g}"
+    words = f"{word}: error {error} {sign} {check.tolerance:.2g} against {check.against}"
     return paragraph(words, cells, Tone.GOOD if check.passed else Tone.BAD, indent="  ")
-
-
-def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: int) -> list[Line]:
-    """A further figure of the workload, with what it is."""
-    value = figure_text(figure)
-    if figure.value is None:
-        value = f"n/a: {unavailable.get(f'figures.{name}', 'not measured')}"
-    about = f": {figure.about}" if figure.about else ""
-    return paragraph(f"{name} {value}{about}", cells, indent="  ")
-
-
-def figure_text(figure: Figure) -> str:
-    """Its value in its unit."""
-    value, unit = figure.value, figure.unit
-    if value is None:
-        return text.NA
-    if isinstance(value, str):
-        return f"{value} {unit}".strip()
-    if unit in ("s", "second", "seconds"):
-        return text.seconds(value)
-    if unit in ("B", "byte", "bytes"):
-        return text.size(round(value))
-    if unit == "x":
-        return text.ratio(value)
-    if unit == "%":
-        return text.percent(value)
-    if unit.endswith("/s"):
-        return text.rate(value, "B/s" if unit in ("byte/s", "bytes/s") else unit)
-    return f"{value:.4g} {unit}".strip()
 
 
 def flags_lines(result: RunResult, cells: int) -> list[Line]:
@@ -172,9 +159,13 @@ def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
     """What NVML said of the device while it ran."""
     if seen is None:
         return []
+    software = under_lines(seen, cells)
     if not seen.samples:
         reason = next(iter(seen.unavailable.values()), "no sample fell into the run")
-        return paragraph(f"device during the run n/a: {reason}", cells, Tone.QUIET, indent="  ")
+        if reason == NOT_SAMPLED:
+            return software
+        words = f"device during the run n/a: {reason}"
+        return [*paragraph(words, cells, Tone.QUIET, indent="  "), *software]
     pairs = [("during the run", text.count(seen.samples, "sample"))]
     if seen.sm_clock_mhz_min is not None and seen.sm_clock_mhz_median is not None:
         least, usual = seen.sm_clock_mhz_min, text.megahertz(seen.sm_clock_mhz_median)
@@ -186,14 +177,11 @@ def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
     ]
     if seen.process_peak is not None:
         pairs.append(("process peak, sampled", text.size(seen.process_peak)))
-    return _pairs(pairs, cells)
+    return [*_pairs(pairs, cells), *software]
 
 
-def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
-    """Why figures are missing, one line each."""
-    return [
-        row
-        for path, reason in unavailable.items()
-        if path not in ("limit", "time.ci95_s") and not path.startswith("figures.")
-        for row in paragraph(f"{path} n/a: {reason}", cells, Tone.QUIET, indent="  ")
-    ]
+def under_lines(seen: Conditions, cells: int) -> list[Line]:
+    """Threads and versions that the figures depend on."""
+    words = [] if seen.threads is None else [text.count(seen.threads, "thread")]
+    words += [f"{name} {version}" for name, version in seen.versions.items()]
+    return paragraph(f"under: {', '.join(words)}", cells, Tone.QUIET, "  ") if words else []

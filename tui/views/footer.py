@@ -8,12 +8,12 @@ from tui.command import Command
 from tui.commands import key_text
 from tui.views.lines import Line, Span, Tone
 
-KEPT = ("show_help", "quit")
+KEPT = ("show_help", "quit", "demo_leave")
 """Shown however narrow the screen: the help lists all the others."""
 
 
 def chosen(commands: Sequence[Command], cells: int) -> list[Command]:
-    """Help and quit, and of the others from the first on those for which there is room."""
+    """Help and the way out, and of the others from the first on those for which there is room."""
     kept = [command for command in commands if command.id in KEPT]
     room = cells - sum(_cells(command) for command in kept)
     for command in commands:

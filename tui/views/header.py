@@ -7,8 +7,18 @@ from tui.events import RunnerStatus
 from tui.store import Store
 from tui.views.lines import Line, Span, Tone, fit_line, line, width
 
-TABS = (("workbench", "1", "Workbench"), ("memory", "2", "Memory"))
+TABS = (
+    ("workbench", "1", "Workbench"),
+    ("memory", "2", "Memory"),
+    ("snapshot", "3", "Snapshot"),
+    ("processes", "4", "Processes"),
+)
 """Name, key and title of each tab."""
+LONG_FROM, SHORT_FROM, KEYS_BELOW = 100, 72, 40
+"""Cells of the header from which all tabs have their titles in full, long ones in short; below
+that the open one has its title, and below the last it too has only its key."""
+SHORT_TITLE, SHORT = 8, 4
+"""Letters of a title that is short enough, and of one that was shortened."""
 TITLE = "gpu-workbench"
 
 
@@ -55,20 +65,37 @@ def facts(store: Store) -> list[Line]:
     return found
 
 
-def tabs_line(tab: str) -> Line:
-    """The tabs with the keys that open them; the open one is marked."""
-    spans: list[Span] = []
-    for name, key, title in TABS:
-        chosen = name == tab
-        spans.append(Span(f" {key} {title} ", Tone.CURSOR if chosen else Tone.QUIET))
-    return tuple(spans)
+def tabs_line(tab: str, cells: int) -> Line:
+    """The tabs with the keys that open them; the open one is marked.
+
+    Args:
+        tab: the open one.
+        cells: of the whole header: where it is narrow, titles are short, or only their keys left.
+    """
+    return tuple(
+        Span(_tab(key, title, cells, chosen=name == tab), _tone(name == tab))
+        for name, key, title in TABS
+    )
 
 
-def tab_at(x: int, cells: int) -> str | None:
-    """The tab under a column of a header ``cells`` wide."""
-    start = cells - width(tabs_line(""))
-    for name, key, title in TABS:
-        end = start + len(f" {key} {title} ")
+def _tab(key: str, title: str, cells: int, *, chosen: bool) -> str:
+    if cells < SHORT_FROM and not (chosen and cells >= KEYS_BELOW):
+        return f" {key} "
+    if cells >= LONG_FROM or chosen or len(title) <= SHORT_TITLE:
+        return f" {key} {title} "
+    return f" {key} {title[:SHORT]} "
+
+
+def _tone(chosen: bool) -> Tone:
+    return Tone.CURSOR if chosen else Tone.QUIET
+
+
+def tab_at(x: int, cells: int, tab: str) -> str | None:
+    """The tab under a column of a header ``cells`` wide, on which ``tab`` is open."""
+    spans = tabs_line(tab, cells)
+    start = cells - width(spans)
+    for (name, _, _), span in zip(TABS, spans, strict=True):
+        end = start + span.width
         if start <= x < end:
             return name
         start = end
@@ -77,7 +104,7 @@ def tab_at(x: int, cells: int) -> str | None:
 
 def header_line(store: Store, tab: str, cells: int, *, readonly: bool = False) -> Line:
     """As many facts as there is room for, the runner's state and the tabs always."""
-    tabs = tabs_line(tab)
+    tabs = tabs_line(tab, cells)
     room = max(0, cells - width(tabs))
     left: Line = (Span(f" {TITLE}", Tone.STRONG),)
     if readonly:

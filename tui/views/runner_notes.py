@@ -18,6 +18,8 @@ def runner_notes(store: Store, cells: int) -> list[Line]:
         rows += paragraph(runner.advice, cells, Tone.PLAIN, "  ")
     if runner.report:
         rows += paragraph(f"Report: {runner.report}", cells, Tone.QUIET, "  ")
+    for problem in store.hello.problems if store.hello else ():
+        rows += paragraph(problem, cells, Tone.BAD, "  ")
     if not store.catalogue and not rows:
         rows += paragraph("starting the runner, which knows the workloads", cells, Tone.QUIET)
     return rows

@@ -7,9 +7,11 @@ from dataclasses import field
 from tui import format as text
 from tui import glyphs, parameters
 from tui.pairing import CPU
-from tui.runs import RunState
+from tui.runs import RunState, same_parameters
 from tui.store import Store
+from tui.sweep_result import swept
 from tui.views.lines import Span, Tone
+from tui.views.sweep import latest_of, sweep_name, sweep_state
 from tui.views.workload_state import half_width, median, state_of
 from workloads.fact import fact
 from workloads.inventory import WorkloadInfo
@@ -93,15 +95,38 @@ def entries(store: Store, pattern: str = "", folded: frozenset[str] = frozenset(
 def row(store: Store, info: WorkloadInfo) -> Row:
     """One workload with its present parameters on the devices of the timing columns."""
     names = devices(store)
-    runs = {name: store.latest_run(info.name, name) for name in names}
+    found = swept(store, info.name, names)
+    if found is not None:
+        runs = {name: latest_of(found, name) for name in names}
+    else:
+        runs = {name: store.latest_run(info.name, name) for name in names}
     cells = {name: _time_cell(info, name, run) for name, run in runs.items()}
     main = _result(runs[names[-1]])
-    cells[SPEED_UP] = _speed_up([_result(run) for run in runs.values()])
+    same = len({same_parameters(run.request.parameters) for run in runs.values() if run}) < 2
+    cells[SPEED_UP] = _speed_up([_result(run) for run in runs.values()]) if same else Span("")
     cells[RATE] = Span(rate(main))
-    cells[LIMIT] = Span(of_limit(main))
+    above = main is not None and main.limit is not None and main.limit.exceeded
+    cells[LIMIT] = Span(of_limit(main), Tone.BAD if above else Tone.PLAIN)
     cells[PEAK] = Span(_peak(main))
+    if found is not None:
+        name = f"{info.name} {sweep_name(store, info.name)}"
+        return Row(info.name, Span(name), cells, sweep_state(found, store.sweeps[info.name]))
     settings = _settings(store, info)
-    return Row(info.name, Span(f"{info.name} {settings}".strip()), cells, state_of(store, runs))
+    state = state_of(store, runs) if any(runs.values()) else not_run(store, info)
+    return Row(info.name, Span(f"{info.name} {settings}".strip()), cells, state)
+
+
+def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
+    """Why it cannot be run here, as far as that is known before it is tried."""
+    if store.environment is not None:
+        types = [device.id.partition(":")[0] for device in store.environment.devices]
+        if not set(info.devices) & set(types):
+            kind = "GPU" if "cuda" in info.devices else " or ".join(info.devices)
+            needs = "needs 2 GPUs" if "2 GPUs" in info.needs else f"needs a {kind}"
+            return (Span(needs, Tone.NOTE),)
+        if "2 GPUs" in info.needs and types.count("cuda") < 2:
+            return (Span("needs 2 GPUs", Tone.NOTE),)
+    return (Span("not run", Tone.QUIET),)
 
 
 def _settings(store: Store, info: WorkloadInfo) -> str:
@@ -128,9 +153,10 @@ def _time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> Span:
         return Span(text.NA, Tone.QUIET)
     if run is None:
         return Span("")
+    known = run.result or run.so_far
+    if known is not None and known.time is not None:
+        return Span(median(known.time), Tone.PLAIN if run.result else Tone.KEY)
     if run.result is not None:
-        if run.result.time is not None:
-            return Span(median(run.result.time))
         return Span(glyphs.GLYPHS.dash, Tone.QUIET)  # the state column says why
     if run.progress is None:
         return Span("queued", Tone.QUIET)
@@ -164,12 +190,13 @@ def rate(result: RunResult | None) -> str:
 
 
 def of_limit(result: RunResult | None) -> str:
-    """The share of the limit and the limit's name: ``76% float32``."""
+    """The share of the limit and the limit's name: ``76% float32``; marked where impossible."""
     if result is None or result.time is None:
         return ""
     if result.limit is None:
         return text.NA
-    return f"{text.share(result.limit.fraction)} {result.limit.name}"
+    mark = glyphs.GLYPHS.warning if result.limit.exceeded else ""
+    return f"{mark}{text.share(result.limit.fraction)} {result.limit.name}"
 
 
 def _peak(result: RunResult | None) -> str:

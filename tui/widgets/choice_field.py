@@ -1,4 +1,4 @@
-"""One of a few values in a row; left and right choose."""
+"""One of a few values in a row, or several: left and right choose, space marks."""
 
 from __future__ import annotations
 
@@ -14,32 +14,49 @@ from tui.widgets.line_bar import LineBar
 
 
 class ChoiceField(LineBar, can_focus=True):
-    """All values with the chosen one marked, or what fits around it."""
+    """All values with the chosen one in brackets, or what fits around it.
+
+    Those marked with space are the field's value together; without a mark the chosen one is.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "step(-1)", show=False),
-        Binding("right,space", "step(1)", show=False),
+        Binding("right", "step(1)", show=False),
+        Binding("space", "mark", show=False),
     ]
 
     def __init__(self, values: Sequence[str], chosen: str) -> None:
         super().__init__(self._choices)
         self._values = tuple(values)
-        self._index = self._values.index(chosen) if chosen in self._values else 0
+        self._marked: set[str] = set()
+        self._index = 0
+        self.choose(chosen)
 
     @property
     def value(self) -> str:
-        """The chosen one."""
-        return self._values[self._index]
+        """The chosen one, or the marked ones with commas between them."""
+        marked = [value for value in self._values if value in self._marked]
+        return ",".join(marked) or self._values[self._index]
 
     def action_step(self, by: int) -> None:
         """Choose the next value or the one before, round the end."""
         self._index = (self._index + by) % len(self._values)
         self.rebuild()
 
+    def action_mark(self) -> None:
+        """Mark the chosen value, or take its mark away."""
+        self._marked ^= {self._values[self._index]}
+        self.rebuild()
+
     def choose(self, value: str) -> None:
-        """Choose a value by its text; one that there is not changes nothing."""
+        """Choose a value by its text, or mark several; one that there is not changes nothing."""
+        self._marked = set()
+        several = list(self._values) if value == "*" else value.split(",")
         if value in self._values:
             self._index = self._values.index(value)
+        elif len(several) > 1 and set(several) <= set(self._values):
+            self._marked, self._index = set(several), self._values.index(several[0])
+        if self.is_mounted:
             self.rebuild()
 
     def _choices(self, cells: int) -> Line:
@@ -47,15 +64,17 @@ class ChoiceField(LineBar, can_focus=True):
         spans: list[Span] = []
         for place, value in enumerate(self._values):
             chosen = place == self._index
-            spans.append(
-                Span(f"[{value}]" if chosen else f" {value} ", tone if chosen else Tone.QUIET)
-            )
+            words = f"{'+' if value in self._marked else ''}{value}"
+            shown = f"[{words}]" if chosen else f" {words} "
+            marked = Tone.STRONG if value in self._marked else Tone.QUIET
+            spans.append(Span(shown, tone if chosen else marked))
         if width(tuple(spans)) <= cells:
             return tuple(spans)
         count = f"{self._index + 1} of {len(self._values)}"
         dash = glyphs.GLYPHS.dash
         return fit_line(
-            (Span(f"[{self.value}]", tone), Span(f" {dash} {count}", Tone.QUIET)), cells
+            (Span(f"[{self._values[self._index]}]", tone), Span(f" {dash} {count}", Tone.QUIET)),
+            cells,
         )
 
     def watch_has_focus(self, value: bool) -> None:

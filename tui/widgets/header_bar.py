@@ -32,6 +32,6 @@ class HeaderBar(LineBar):
 
     def on_click(self, event: events.Click) -> None:
         """Open the tab under the mouse."""
-        tab = tab_at(event.x, self.size.width)
+        tab = tab_at(event.x, self.size.width, self._tab)
         if tab is not None:
             self.post_message(self.TabPicked(tab))

@@ -51,7 +51,8 @@ class MemoryPane(AgingPane):
             id: the widget's.
         """
         super().__init__(store, clock, id=id)
-        self._gauge = account(store, store.selected_device, clock())
+        self._view = store.selected_device
+        self._gauge = account(store, self._view, clock())
         self.bar = MemoryBar(self.gauge)
         self.body = LinesView(self._body)
         self.history = MemoryHistory(store, self.gauge)
@@ -68,7 +69,9 @@ class MemoryPane(AgingPane):
 
     def store_changed(self) -> None:
         """Account anew and redraw what changed."""
-        self._gauge = account(self.store, self.store.selected_device, self.clock())
+        # Together: a device that has gone meanwhile has no account by which to be drawn.
+        self._view = self.store.selected_device
+        self._gauge = account(self.store, self._view, self.clock())
         self.bar.rebuild()
         self.body.rebuild()
         self.history.rebuild()
@@ -82,7 +85,7 @@ class MemoryPane(AgingPane):
         self.call_after_refresh(self.store_changed)
 
     def _body(self, cells: int) -> list[Line]:
-        return body(self._gauge, self.store.selected_device, cells)
+        return body(self._gauge, self._view, cells)
 
     def _retitle(self) -> None:
-        self.retitle(title(self._gauge, self.store.selected_device, self.size.width - ROOM))
+        self.retitle(title(self._gauge, self._view, self.size.width - ROOM))

@@ -109,14 +109,15 @@ class WorkloadsPane(Pane):
     def begin_filter(self) -> None:
         """Show the filter and type into it."""
         self.filter.display = True
-        self.filter.focus()
+        # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+        self.screen.set_focus(self.filter)
 
     def end_filter(self, *, keep: bool) -> None:
         """Go back to the table, with the filter or without."""
         if not keep:
             self.filter.value = ""
+        self.screen.set_focus(self.table)
         self.filter.display = bool(self.filter.value.strip())
-        self.table.focus()
 
     @on(Input.Changed, "#filter")
     def _filter_changed(self, event: Input.Changed) -> None:

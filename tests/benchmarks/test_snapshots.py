@@ -1,0 +1,86 @@
+"""How long a snapshot of a million entries takes, and how the cost grows.
+
+Times depend on the machine, so they are printed and held against unpickling the same file; memory
+does not, so it is held to a figure. ``pytest tests/benchmarks/test_snapshots.py -m benchmark``.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parent / "snapshots" / "files" / "training.pickle"
+MILLION = 1_000_000
+FRAMES = 30
+"""Added to each stack, so that a million entries take some 190 MB, as where C++ is recorded."""
+RUNS = 5
+MOST_RSS = 1 << 30
+MOST_TIMES = 4.0
+MOST_GROWTH = 1.4
+
+
+def _file(folder: Path, entries: int) -> Path:
+    target = folder / f"{entries}.pickle"
+    arguments = [str(SOURCE), str(target), str(entries), str(FRAMES)]
+    subprocess.run([sys.executable, "-m", "tests.snapshots.clones", *arguments], check=True)
+    return target
+
+
+def _took(path: Path, *how: str) -> dict[str, float]:
+    command = [sys.executable, str(HERE / "snapshot_probe.py"), str(path), *how]
+    found: dict[str, float] = json.loads(subprocess.check_output(command, text=True))
+    found["total_s"] = found["load_s"] + found["summary_s"]
+    return found
+
+
+def test_a_million_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _file(tmp_path, MILLION)
+    ours, bare = [], []
+    for _ in range(RUNS):
+        bare.append(_took(path, "bare"))
+        ours.append(_took(path))
+    ratio = statistics.median(a["total_s"] / b["total_s"] for a, b in zip(ours, bare, strict=True))
+    rss = max(each["rss"] for each in ours)
+
+    def median(key: str, of: list[dict[str, float]]) -> float:
+        return statistics.median(each[key] for each in of)
+
+    with capsys.disabled():
+        print(
+            f"\n{MILLION} entries, {path.stat().st_size / 1e6:.0f} MB: "
+            f"load {median('load_s', ours):.2f} s, summary {median('summary_s', ours):.2f} s, "
+            f"together {median('total_s', ours):.2f} s "
+            f"({min(each['total_s'] for each in ours):.2f} to "
+            f"{max(each['total_s'] for each in ours):.2f}), {ratio:.2f} times the bare unpickling "
+            f"of {median('load_s', bare):.2f} s; at most {rss / 2**20:.0f} MiB; "
+            f"{median('cpu_s', ours):.2f} s of processor time"
+        )
+    assert rss <= MOST_RSS
+    assert ratio <= MOST_TIMES
+
+
+def test_the_cost_grows_with_the_entries(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    per_million: list[tuple[int, float, float]] = []
+    for millions in (1, 2, 4):
+        path = _file(tmp_path, millions * MILLION)
+        runs = [_took(path) for _ in range(3)]
+        path.unlink()
+        fastest = min(each["total_s"] for each in runs)
+        most = max(each["rss"] for each in runs)
+        per_million.append((millions, fastest / millions, most / millions))
+    with capsys.disabled():
+        for millions, seconds, rss in per_million:
+            print(f"\n{millions} million: {seconds:.2f} s and {rss / 2**20:.0f} MiB each", end="")
+        print()
+    assert per_million[-1][1] <= MOST_GROWTH * per_million[0][1]
+    assert per_million[-1][2] <= per_million[0][2]

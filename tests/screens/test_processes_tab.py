@@ -1,0 +1,85 @@
+"""The processes tab: what it shows, what it asks for, and that a signal is asked about."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from tests.screens.app_helpers import running
+from tests.screens.helpers import STRANGER, WORKER, gpu, gpu_process, host, sample
+from tui.devices.messages import HostProcesses
+from tui.pairing import CPU
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+async def test_the_column_adds_up_on_every_size(size: tuple[int, int]) -> None:
+    async with running(size) as at:
+        await at.press("4")
+        assert str(WORKER) in at.text
+        assert str(STRANGER) in at.text
+        for label in ("unattributed", "device used", "driver", "free", "total"):
+            assert at.row(label)
+        assert "20.7 GiB" in at.row("device used")
+
+
+async def test_sorting_goes_through_the_columns_and_the_title_says_by_which() -> None:
+    async with running() as at:
+        await at.press("4")
+        assert at.rows[3].split()[0] == str(WORKER)
+        await at.press("s")
+        assert "by pid" in at.text
+        assert at.rows[3].split()[0] == str(STRANGER)
+
+
+async def test_the_hosts_processes_are_listed_only_while_the_cpu_is_shown() -> None:
+    async with running() as at:
+        await at.press("4")
+        assert ("watch_host", True) not in at.asked
+        await at.press("d")
+        while at.session.store.selected != CPU:
+            await at.press("d")
+        assert at.asked[-1] == ("watch_host", True)
+        assert "waiting for the list" in at.text
+        listed = HostProcesses((gpu_process(5, 1000, kind="resident"),), 0, 0, 0)
+        await at.tell(sample(gpu(0), host=host(), host_processes=listed))
+        assert "resident" in at.text
+        await at.press("1")
+        assert at.asked[-1] == ("watch_host", False)
+
+
+async def test_a_process_is_ended_only_after_a_yes() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        started = psutil.Process(child.pid).create_time()
+        row = gpu_process(child.pid, 5, command="python train.py", started_at=started)
+        async with running((80, 24), "one gpu", sample(gpu(0, processes=(row,)))) as at:
+            await at.press("4", "t")
+            assert f"Terminate process {child.pid}?" in at.text
+            assert "python train.py" in at.text
+            await at.press("enter")
+            assert "Terminate" in at.text
+            await at.press("escape")
+            assert child.poll() is None
+            await at.press("t", "y")
+            assert child.wait(20) == -signal.SIGTERM
+    finally:
+        child.kill()
+        child.wait()
+
+
+async def test_read_only_offers_no_signal() -> None:
+    async with running(readonly=True) as at:
+        await at.press("4")
+        assert "terminate" not in at.rows[-1]
+        await at.press("t")
+        assert "Terminate process" not in at.text
+
+
+async def test_the_help_explains_the_tab() -> None:
+    async with running() as at:
+        await at.press("4", "question_mark")
+        assert "Unattributed" in at.text

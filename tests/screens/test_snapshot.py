@@ -1,0 +1,208 @@
+"""The snapshot screen over a real reader and real files.
+
+Whole screens are kept in ``tests/screens/golden_snapshot``. After a wanted change write them anew
+and read the diff:
+
+    GPU_WORKBENCH_UPDATE_GOLDEN=1 pytest tests/screens/test_snapshot.py
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from tests.children.test_snapshot_reader import MESSAGE, TRAINING, oom_file
+from tests.screens.app_helpers import Running, running
+from tests.screens.helpers import HOSTILE
+from tests.snapshots.scenes import segment
+from tui.snapshot_desk import SnapshotDesk
+
+FOLDER = Path(__file__).with_name("golden_snapshot")
+UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
+SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
+VIEWS: dict[str, tuple[str, ...]] = {
+    "timeline": ("t", "left"),
+    "sites": ("s", "right", "down"),
+    "map": ("m", "down", "right", "plus"),
+}
+
+
+def desk(on: Running) -> SnapshotDesk:
+    assert on.app.desk is not None
+    return on.app.desk
+
+
+def event(on: Running) -> int | None:
+    """The moment that is looked at."""
+    focus = desk(on).focus
+    assert focus is not None
+    return focus.event
+
+
+async def settle(on: Running) -> None:
+    """Until every question is answered and drawn."""
+    for _ in range(2):
+        await on.pilot.pause()
+        await on.until(lambda: not (desk(on).main.store.waiting or desk(on).both.store.waiting))
+    await on.pilot.pause()
+
+
+async def open_file(on: Running, path: str) -> None:
+    on.app.open_snapshot(path)
+    await on.until(lambda: desk(on).main.store.status in ("ready", "failed"))
+    await settle(on)
+
+
+async def press(on: Running, *keys: str) -> None:
+    for key in keys:
+        await on.press(key)
+        await settle(on)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("view", VIEWS)
+async def test_the_screen_is_as_it_was(view: str, size: str) -> None:
+    async with running(SIZES[size]) as on:
+        await open_file(on, TRAINING)
+        await press(on, *VIEWS[view])
+        shown = "".join(f"{row}\n" for row in on.rows)
+    path = FOLDER / f"{view}-{size}.txt"
+    if UPDATE:
+        path.write_text(shown, encoding="utf-8")
+    assert shown == path.read_text(encoding="utf-8")
+
+
+async def test_the_summary_of_a_file_without_an_oom() -> None:
+    async with running() as on:
+        await open_file(on, TRAINING)
+        assert "peaked at 1.7 GiB" in on.text
+        assert on.row("client.py:176 reset_model").startswith("  478 MiB  28%     196")
+
+
+async def test_a_verdict_takes_the_text_of_the_exception(tmp_path: Path) -> None:
+    async with running((100, 40)) as on:
+        await open_file(on, oom_file(tmp_path))
+        assert on.row("OOM on device 0, event 0")
+        assert "asked 100 MiB" in on.text
+        assert "device total n/a" in on.text
+        await press(on, "i")
+        on.app.screen.query_one("TextArea").text = MESSAGE  # type: ignore[attr-defined]
+        await press(on, "f2")
+        assert "device total 1.0 GiB" in on.text
+
+
+async def test_the_moment_is_the_same_in_all_views() -> None:
+    async with running() as on:
+        await open_file(on, TRAINING)
+        await press(on, "t", "home", "full_stop", "full_stop")
+        assert event(on) == 2
+        for key in ("s", "m"):
+            await press(on, key)
+            assert "event 2 of 23 105" in on.text
+        await press(on, "e")
+        assert "at the end" in on.text
+        await press(on, "p")
+        assert "at the peak (event 11 205)" in on.text
+
+
+async def test_sites_are_searched_grouped_and_unfolded() -> None:
+    async with running() as on:
+        await open_file(on, TRAINING)
+        await press(on, "s", "right")
+        assert "▾ client.py:176 reset_model" in on.text
+        await press(on, "left", "b")
+        assert "by function" in on.text
+        assert "reset_model" in on.text
+        await press(on, "b", "b", "b", "b", "b", "b", "b", "slash", *"reset_model", "enter")
+        assert "search: reset_model" in on.text
+        assert "client.py:176 reset_model" in on.text
+        assert "adam_forward.py:168 <listcomp>" not in "\n".join(on.rows[4:14])
+        await press(on, "slash", "escape")
+        assert "search:" not in on.text
+
+
+async def test_zoom_and_cursor_of_the_timeline() -> None:
+    async with running() as on:
+        await open_file(on, TRAINING)
+        await press(on, "t", "p", "plus", "plus", "plus")
+        assert "events 0–23 104" not in on.text
+        await press(on, *["minus"] * 4)
+        assert "events 0–23 104" in on.text
+        await press(on, "home")
+        await press(on, "right")
+        assert event(on) == 23105 // 80
+        await press(on, "end", "pagedown", "left")
+        assert event(on) is not None
+
+
+async def test_two_files_are_compared() -> None:
+    async with running() as on:
+        await open_file(on, TRAINING)
+        await press(on, "D")
+        assert "c chooses the file to compare with" in on.text
+        desk(on).compare_with(str(Path(TRAINING).with_name("diffusion.pickle")))
+        await on.until(lambda: desk(on).both.store.status == "ready")
+        await settle(on)
+        assert "+7.1 GiB new" in on.text
+
+
+async def test_a_file_is_chosen_by_typing(tmp_path: Path) -> None:
+    path = oom_file(tmp_path)
+    async with running() as on:
+        await press_plain(on, "3", "o")
+        field = on.app.screen.query_one("#path")
+        field.value = f"{tmp_path}/"  # type: ignore[attr-defined]
+        await on.pilot.pause()
+        assert "oom.pickle" in on.text
+        await press_plain(on, "end", "o", "tab")
+        assert field.value == path  # type: ignore[attr-defined]
+        await press_plain(on, "enter")
+        await on.until(lambda: desk(on).main.store.status == "ready")
+        await settle(on)
+        assert "OOM on device 0" in on.text
+
+
+async def press_plain(on: Running, *keys: str) -> None:
+    for key in keys:
+        await on.press(key)
+
+
+async def test_a_bad_file_and_one_that_is_not_there_are_told() -> None:
+    async with running() as on:
+        await open_file(on, __file__)
+        assert "neither a pickle nor JSON" in on.text
+        await open_file(on, "/nowhere/at/all.pickle")
+        assert "does not exist" in on.text
+        await open_file(on, TRAINING)
+        assert "peaked at 1.7 GiB" in on.text
+
+
+async def test_names_in_a_file_are_text_and_nothing_else(tmp_path: Path) -> None:
+    hostile = segment(0x1000000, [("allocated", 40)])
+    hostile["blocks"][0]["frames"] = [
+        {"filename": f"/home/a/{HOSTILE}\x1b[31m.py", "line": 1, "name": HOSTILE}
+    ]
+    path = tmp_path / "hostile.pickle"
+    path.write_bytes(pickle.dumps({"segments": [hostile], "device_traces": [[]]}))
+    async with running((160, 40)) as on:
+        await open_file(on, str(path))
+        for key in ("v", "t", "s", "m"):
+            await press(on, key)
+            assert "\x1b" not in on.text
+        await press(on, "s")
+        assert HOSTILE in on.text
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
+async def test_every_view_has_its_help_and_its_keys_at_every_size(size: tuple[int, int]) -> None:
+    async with running(size) as on:
+        await open_file(on, TRAINING)
+        for key in ("v", "t", "s", "m", "D"):
+            await press(on, key)
+            assert "? help" in on.rows[-1]
+            await press(on, "question_mark")
+            assert "escape closes" in on.text
+            await press(on, "escape")

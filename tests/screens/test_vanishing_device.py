@@ -1,0 +1,37 @@
+"""A device that is there for one sample and gone in the next, while the screen changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, settle, stylesheets, uuid
+from tui.events import DeviceSelected
+from tui.pairing import CPU
+from tui.screens.memory import MemoryView
+from tui.widgets.memory_pane import MemoryPane
+
+
+@pytest.mark.parametrize("pane", [MemoryPane, MemoryView])
+@pytest.mark.parametrize("key", [CPU, uuid(0)])
+async def test_t23_a_pane_is_drawn_between_the_loss_of_its_device_and_the_next_account(
+    pane: type[MemoryPane] | type[MemoryView], key: str
+) -> None:
+    store = make_store("two gpus", DeviceSelected(key))
+    made: list[MemoryPane | MemoryView] = []
+
+    def make() -> MemoryPane | MemoryView:
+        made.append(pane(store, clock))
+        return made[-1]
+
+    app = PaneApp(make, stylesheets())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        store.apply(DeviceSelected(uuid(0) if key == CPU else CPU))
+        store.apply(sample())
+        for rows in (20, 10):
+            app.pane.styles.height = rows
+            made[-1].body.rebuild()
+            await settle(pilot)
+        store.apply(sample(gpu(0), gpu(1)))
+        made[-1].body.rebuild()
+        await settle(pilot)

@@ -1,0 +1,28 @@
+"""``python -m tests.soak --minutes 30 --seed 1``: the program under random faults."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from tests.soak.soak import soak
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    report = soak(60 * arguments.minutes, arguments.seed, _say)
+    print(json.dumps({**asdict(report), "problems": report.problems}, indent=2))
+    return 1 if report.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""The program with a heartbeat in its event loop: ``-m tests.soak.probe FILE [ARGUMENT…]``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tests.soak.heart import Heart
+from tui import app
+from tui.__main__ import main
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+class ProbedApp(app.WorkbenchApp):
+    """The workbench; the framework calls this handler besides the one it inherits."""
+
+    def on_mount(self) -> None:
+        _tasks.add(asyncio.create_task(Heart(HEART_FILE).beat()))
+
+
+if __name__ == "__main__":
+    HEART_FILE = sys.argv.pop(1)
+    app.WorkbenchApp = ProbedApp  # type: ignore[misc]
+    sys.exit(main())

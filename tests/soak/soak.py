@@ -1,0 +1,240 @@
+"""The soak: the real program under random faults, and what is held against it afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from tests.nvml.fixtures import ScriptedNvml, build_library
+from tests.nvml.scenario import busy_box
+from tests.soak import heart
+from tests.soak.faults import GPUS, Faults
+from tests.soak.heart import Late
+from tests.soak.screen import Screen
+from workloads.fact import fact
+
+FREEZE_S = 0.2
+LEAK_BYTES = 5 * 2**20
+MARK = "GPU_WORKBENCH_SOAK"
+END_S = 10.0
+START_S = 60.0
+NEAR_S = 0.5
+RING_S = 600.0
+"""The program keeps so many seconds of samples; its memory grows until they are all there."""
+RESTORED = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1000l", b"\x1b[?2004l")
+
+
+@fact
+class Report:
+    """What a soak has found. Times in seconds, memory in bytes."""
+
+    seed: int
+    seconds: float
+    faults: dict[str, int]
+    died: str | None
+    """How the program ended before its time."""
+    exit_code: int | None
+    restored: bool
+    """It left the terminal as it was found."""
+    freezes: tuple[str, ...]
+    """Late beats of more than :data:`FREEZE_S` that the machine is not to blame for."""
+    latest: float
+    """The latest beat, without the time waited for a core."""
+    latest_raw: float
+    latest_control: float
+    memory_first: int
+    memory_last: int
+    most_processes: int
+    processes: int
+    left: tuple[str, ...]
+    """Processes that outlived it."""
+
+    @property
+    def growth(self) -> int:
+        return self.memory_last - self.memory_first
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was not held; empty where all was well."""
+        found = list(self.freezes)
+        if self.died:
+            found.append(f"the program ended: {self.died}")
+        if self.exit_code not in (0, 130):
+            found.append(f"it ended with {self.exit_code} when it was told to quit")
+        if not self.restored:
+            found.append("the terminal was not restored")
+        if self.growth > LEAK_BYTES:
+            found.append(f"its memory grew by {self.growth / 2**20:.1f} MiB")
+        found += [f"a process is left: {words}" for words in self.left]
+        return tuple(found)
+
+
+def soak(seconds: float, seed: int, say: Callable[[str], None] = lambda _text: None) -> Report:
+    """Run the program for so long.
+
+    Args:
+        seconds: how long faults come.
+        seed: of the faults.
+        say: told how it goes, once in a while.
+    """
+    with tempfile.TemporaryDirectory(prefix="soak-") as name:
+        folder = Path(name)
+        nvml = ScriptedNvml(build_library(folder), folder)
+        mark = uuid.uuid4().hex
+        variables = {
+            **nvml.env(busy_box(GPUS)),
+            "GPU_WORKBENCH_STATE": str(folder / "state"),
+            MARK: mark,
+        }
+        del variables["SCRIPTED_NVML_LOG"]
+        control = subprocess.Popen(
+            [sys.executable, "-m", "tests.soak.heart", str(folder / "control")]
+        )
+        argv = (sys.executable, "-m", "tests.soak.probe", str(folder / "heart"))
+        try:
+            with Screen(argv, variables, 120, 40) as screen:
+                return _watch(screen, Faults(seed, screen, nvml), folder, mark, seconds, seed, say)
+        finally:
+            control.kill()
+            control.wait()
+
+
+def _watch(
+    screen: Screen,
+    faults: Faults,
+    folder: Path,
+    mark: str,
+    seconds: float,
+    seed: int,
+    say: Callable[[str], None],
+) -> Report:
+    started = time.monotonic()
+    while screen.runner() is None and time.monotonic() < started + START_S:
+        screen.live(0.5)
+    screen.live(3.0)  # what is imported at the first paint is no freeze of a program at work
+    began = told = time.monotonic()
+    died = None
+    while time.monotonic() < began + seconds:
+        faults.next()
+        if (code := screen.process.poll()) is not None:
+            died = f"exit code {code}: {_last_words(screen.output)}; {_reports(folder)}"
+            break
+        if time.monotonic() - told > 30:
+            told = time.monotonic()
+            memory = screen.memory[-1][1] / 2**20 if screen.memory else 0
+            say(f"{told - began:.0f} s: {sum(faults.counts.values())} faults, {memory:.1f} MiB")
+    ended = time.monotonic()
+    code = _quit(screen)
+    late, stacks = heart.read(folder / "heart")
+    control, _ = heart.read(folder / "control")
+    late = [beat for beat in late if began <= beat.at <= ended and not _unread(beat, faults.unread)]
+    first, last = _levels(screen.memory, began, ended)
+    return Report(
+        seed=seed,
+        seconds=ended - began,
+        faults=dict(sorted(faults.counts.items())),
+        died=died,
+        exit_code=code,
+        restored=all(part in screen.output for part in RESTORED),
+        freezes=tuple(_freezes(late, control, stacks)),
+        latest=max((beat.late - beat.waited for beat in late), default=0.0),
+        latest_raw=max((beat.late for beat in late), default=0.0),
+        latest_control=max((beat.late for beat in control if beat.at >= began), default=0.0),
+        memory_first=first,
+        memory_last=last,
+        most_processes=screen.most_processes,
+        processes=len(screen.seen),
+        left=_left(screen, mark),
+    )
+
+
+def _last_words(output: bytes) -> str:
+    """What stands below the screen that was left."""
+    return output[output.rfind(b"\x1b[?1006l") :].decode(errors="replace")
+
+
+def _reports(folder: Path) -> str:
+    """The program's reports on itself, which go with the folder."""
+    texts = (path.read_text(encoding="utf-8") for path in (folder / "state").rglob("*.txt"))
+    return "\n".join(text for text in texts if "the workbench failed" in text)
+
+
+def _quit(screen: Screen) -> int | None:
+    for key in ("\x1b", "\x1b", "\x1b", "q", "\x03"):
+        if screen.process.poll() is None:
+            screen.type(key)
+            screen.live(1.0)
+    try:
+        return screen.exit_code(END_S)
+    except AssertionError:
+        return None
+
+
+def _unread(beat: Late, windows: list[tuple[float, float]]) -> bool:
+    """Nobody read the terminal then: who writes to it waits, and nobody would see a thing."""
+    return any(began < beat.at and beat.at - beat.late < ended for began, ended in windows)
+
+
+def _freezes(late: list[Late], control: list[Late], stacks: list[tuple[float, str]]) -> list[str]:
+    found = []
+    for beat in late:
+        began = beat.at - beat.late
+        machine = max(
+            (
+                other.late
+                for other in control
+                if other.at > began - NEAR_S and other.at - other.late < beat.at + NEAR_S
+            ),
+            default=0.0,
+        )
+        frozen = beat.late - max(beat.waited, machine)
+        if frozen > FREEZE_S:
+            where = [words for at, words in stacks if began <= at <= beat.at]
+            found.append(
+                f"froze for {frozen * 1000:.0f} ms (late {beat.late * 1000:.0f} ms, waited "
+                f"{beat.waited * 1000:.0f} ms for a core, machine {machine * 1000:.0f} ms): "
+                f"{'; '.join(where)}"
+            )
+    return found
+
+
+def _levels(memory: list[tuple[float, int]], began: float, ended: float) -> tuple[int, int]:
+    """Medians of the memory after the warm-up, and at the end."""
+    warm = began + min(max(0.3 * (ended - began), 20.0), RING_S, 0.5 * (ended - began))
+    window = 0.2 * (ended - warm)
+    first = [size for at, size in memory if warm <= at <= warm + window]
+    last = [size for at, size in memory if ended - window <= at <= ended]
+    return (int(median(first)), int(median(last))) if first and last else (0, 0)
+
+
+def _left(screen: Screen, mark: str) -> tuple[str, ...]:
+    """Processes that the program had, or that carry its mark, a moment after its end."""
+    _, alive = psutil.wait_procs(list(screen.seen.values()), timeout=5)
+    marked = [process for process in psutil.process_iter() if _carries(process, mark)]
+    found = {process.pid: process for process in (*alive, *marked)}
+    return tuple(f"{pid} {_command(process)}" for pid, process in found.items())
+
+
+def _carries(process: psutil.Process, mark: str) -> bool:
+    if process.pid == os.getpid():
+        return False
+    try:
+        return process.environ().get(MARK) == mark
+    except (psutil.Error, OSError):
+        return False  # gone, or another user's, which cannot be ours
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return "(ended)"

@@ -1,0 +1,49 @@
+"""The program with an error of its own, at a chosen moment: ``broken.py WHERE``.
+
+WHERE: ``tick N``, the N-th tick of the drawing; ``key``, in the action of ``i``; ``event N``, in
+what takes the N-th event of a child; ``paint``, in a pane that is drawn; ``start``, where the
+children are kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tui import app, session
+from tui.__main__ import main
+from tui.widgets.devices_pane import DevicesPane
+
+WORDS = "broken on purpose [/x]"
+
+
+def _after(count: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    left = [count]
+
+    def fails(*arguments: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if left[0] <= 0:
+            secret = "hunter2"
+            raise RuntimeError(f"{WORDS} {len(secret)}")
+        return function(*arguments, **named)
+
+    return fails
+
+
+def break_it(where: str) -> None:
+    """Have one part fail."""
+    kind, _, count = where.partition(" ")
+    owner, name = {
+        "tick": (app.WorkbenchApp, "_tick"),
+        "key": (app.WorkbenchApp, "action_show_detail"),
+        "event": (session.Session, "apply"),
+        "paint": (DevicesPane, "store_changed"),
+        "start": (session.Session, "_spawn"),
+    }[kind]
+    setattr(owner, name, _after(int(count or 1), getattr(owner, name)))
+
+
+if __name__ == "__main__":
+    break_it(sys.argv.pop(1))
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""What the tests of terminal faults share: a runner that never comes, and what "restored" means."""
+
+from __future__ import annotations
+
+import fcntl
+import struct
+import sys
+import termios
+import time
+from pathlib import Path
+
+import psutil
+
+from tests.terminal.terminal import PATIENCE_S, Terminal
+
+MODES = (1049, 1000, 1003, 1006, 2004)
+"""Private modes that the program turns on: alternate screen, mouse, bracketed paste."""
+
+
+def without_torch(folder: Path) -> tuple[str, ...]:
+    """The program with a runner that says nothing: nothing of these tests is about torch."""
+    python = folder / "silent-python"
+    python.write_text("#!/bin/sh\nexec sleep 600\n")
+    python.chmod(0o755)
+    return (sys.executable, "-m", "tui", "--python", str(python))
+
+
+def assert_restored(terminal: Terminal) -> None:
+    """The alternate screen is left, the cursor shown, the mouse and bracketed paste are off."""
+    read_to_end(terminal)
+    for mode in MODES:
+        on, off = f"\x1b[?{mode}h".encode(), f"\x1b[?{mode}l".encode()
+        assert terminal.output.rfind(on) < terminal.output.rfind(off), f"mode {mode} is left on"
+    assert terminal.output.rfind(b"\x1b[?25l") < terminal.output.rfind(b"\x1b[?25h")
+    local = termios.tcgetattr(terminal.master)[3]
+    assert local & termios.ICANON
+    assert local & termios.ECHO
+
+
+def assert_gone(family: list[psutil.Process], patience: float = 5.0) -> None:
+    """No process is left."""
+    assert psutil.wait_procs(family, timeout=patience)[1] == []
+
+
+def read_to_end(terminal: Terminal) -> None:
+    """Read what a program has written that has ended; the kernel hands it on piece by piece."""
+    deadline = time.monotonic() + PATIENCE_S
+    while terminal.read(0.2):
+        assert time.monotonic() < deadline, "the terminal is still open"
+
+
+def waiting(terminal: Terminal) -> int:
+    """Bytes that the program has written and nobody has read."""
+    found: int = struct.unpack("i", fcntl.ioctl(terminal.master, termios.FIONREAD, bytes(4)))[0]
+    return found
+
+
+def stall(terminal: Terminal) -> None:
+    """Stop reading until the program is stuck in a write: nothing comes although keys are typed."""
+    before, same = -1, 0
+    deadline = time.monotonic() + PATIENCE_S
+    while same < 10:
+        assert time.monotonic() < deadline, "the terminal never filled up"
+        terminal.keys("2", "1")
+        time.sleep(0.1)
+        now = waiting(terminal)
+        same = same + 1 if now == before and now > 0 else 0
+        before = now

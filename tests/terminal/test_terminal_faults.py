@@ -1,0 +1,243 @@
+"""Terminals that vanish, stall, cannot do much or change size; errors of the program's own."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.faults import assert_gone, assert_restored, stall, without_torch
+from tests.terminal.terminal import Terminal
+
+END_S = 10.0
+"""For an end that takes two seconds on a machine that has nothing else to do."""
+GREYS = (0, 7, 8, 15, 16, 59, 102, 145, 188, 231)
+"""Of the 256 colours, besides the ramp of greys."""
+COLOUR = re.compile(rb"\x1b\[(?:[0-9]+;)*(?:3[0-7]|38;|9[0-7]|4[0-7]|48;|10[0-7])")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "state"
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def argv(tmp_path: Path) -> tuple[str, ...]:
+    return without_torch(tmp_path)
+
+
+@pytest.fixture
+def terminal(argv: tuple[str, ...]) -> Iterator[Terminal]:
+    with Terminal(argv, 100, 30) as found:
+        found.until_shows("Workloads", "cpu", "others")
+        # The program, the monitor and the runner.
+        found.until(lambda _text: len(found.family()) >= 3)
+        yield found
+
+
+# ---- T25: it goes away ----
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_t25_a_signal_restores_the_terminal_and_leaves_no_process(
+    terminal: Terminal, number: signal.Signals
+) -> None:
+    family = terminal.family()
+    terminal.signal(number)
+    assert terminal.exit_code() == 128 + number
+    assert_restored(terminal)
+    assert_gone(family)
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["plain", "where-SIGHUP-is-ignored"])
+def test_t25_a_closed_terminal_ends_it_and_its_children(
+    argv: tuple[str, ...], ignored: bool
+) -> None:
+    # As under nohup, and under a sudo or a multiplexer that keeps the signal to itself.
+    shell = ("/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *argv)
+    with Terminal(shell if ignored else argv, 100, 30) as terminal:
+        terminal.until_shows("Workloads", "cpu")
+        family = terminal.family()
+        asked = time.monotonic()
+        terminal.hang_up()
+        assert_gone(family, max(0.0, END_S - (time.monotonic() - asked)))
+
+
+def test_t25_in_a_multiplexer_that_is_ended(argv: tuple[str, ...], tmp_path: Path) -> None:
+    tmux = shutil.which("tmux")
+    if tmux is None:
+        pytest.skip("tmux is not installed here; what it does, closing the terminal, is tested")
+    socket = str(tmp_path / "tmux")
+    with Terminal((tmux, "-S", socket, "new-session", *argv), 100, 30) as terminal:
+        terminal.until_shows("Workloads", "cpu")
+        server = subprocess.run(
+            [tmux, "-S", socket, "display-message", "-p", "#{pane_pid}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        subprocess.run([tmux, "-S", socket, "kill-server"], check=True)
+        deadline = time.monotonic() + END_S
+        while Path(f"/proc/{server.stdout.strip()}").exists():
+            assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_t25_a_signal_ends_it_although_its_terminal_has_stopped_reading(
+    terminal: Terminal, number: signal.Signals
+) -> None:
+    family = terminal.family()
+    stall(terminal)
+    terminal.signal(number)
+    terminal.process.wait(10)  # still without reading
+    assert terminal.process.returncode == 128 + number
+    assert_gone(family)
+    assert_restored(terminal)
+
+
+def test_a_terminal_that_stops_reading_costs_nothing_once_it_reads_again(
+    terminal: Terminal,
+) -> None:
+    family = terminal.family()
+    stall(terminal)
+    terminal.keys("1")
+    terminal.until_shows("Workloads", "Devices")
+    terminal.keys("?")
+    terminal.until_shows("escape closes")
+    assert {process.pid for process in terminal.family()} == {process.pid for process in family}
+    terminal.keys("\x1b", "q")
+    assert terminal.exit_code() == 0
+    assert_restored(terminal)
+    assert_gone(family)
+
+
+# ---- T26: it cannot do much ----
+
+
+@pytest.mark.parametrize("term", ["vt100", "linux", "screen", "xterm", "no-such-terminal"])
+def test_t26_it_is_readable_where_TERM_is(argv: tuple[str, ...], term: str) -> None:  # noqa: N802
+    with Terminal(argv, variables={"TERM": term, "COLORTERM": ""}) as terminal:
+        text = terminal.until_shows("Devices", "Workloads", "Memory", "quit")
+        assert "Traceback" not in text
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+        assert_restored(terminal)
+
+
+@pytest.mark.parametrize("term", ["dumb", "unknown"])
+def test_t26_where_text_cannot_be_placed_one_line_says_what_to_do(
+    argv: tuple[str, ...], term: str
+) -> None:
+    with Terminal(argv, variables={"TERM": term}) as terminal:
+        assert terminal.exit_code(60) == 2
+        assert b"\x1b" not in terminal.output
+        said = terminal.output.decode()
+        assert said.count("\n") == 1
+        assert said.startswith(f"gpu-workbench: TERM={term}: such a terminal cannot place text")
+        assert "TERM=xterm-256color" in said
+
+
+def test_t26_NO_COLOR_draws_without_colours(argv: tuple[str, ...]) -> None:  # noqa: N802
+    with Terminal(argv, variables={"NO_COLOR": "1"}) as terminal:
+        terminal.until_shows("Devices", "Workloads", "cpu")
+        found = {
+            match[0]
+            for match in re.finditer(rb"\x1b\[[0-9;]*m", terminal.output)
+            if COLOUR.match(match[0])
+        }
+        shades = {code for code in found if not _is_grey(code)}
+        assert shades == set()
+
+
+def _is_grey(code: bytes) -> bool:
+    """A shade between black and white: what NO_COLOR leaves of a colour."""
+    for red, green, blue in re.findall(rb"[34]8;2;(\d+);(\d+);(\d+)", code):
+        if not red == green == blue:
+            return False
+    for index in re.findall(rb"[34]8;5;(\d+)", code):
+        if not (232 <= int(index) <= 255 or int(index) in GREYS):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"LC_ALL": "C"}, {"LANG": "C", "LC_ALL": "", "LC_CTYPE": ""}],
+    ids=["LC_ALL", "LANG"],
+)
+def test_t26_LANG_C_is_drawn_in_ASCII(  # noqa: N802
+    argv: tuple[str, ...], variables: Mapping[str, str]
+) -> None:
+    with Terminal(argv, 100, 30, variables) as terminal:
+        text = terminal.until_shows("Devices", "Workloads", "cpu", "others")
+        assert text.isascii(), [character for character in text if not character.isascii()]
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 10), (20, 5), (1, 1)])
+def test_t26_it_starts_and_ends_at_any_size(argv: tuple[str, ...], columns: int, rows: int) -> None:
+    with Terminal(argv, columns, rows) as terminal:
+        if columns >= 40:
+            text = terminal.until_shows("Devices", "Workloads", "cpu")
+            assert "Traceback" not in text
+        else:
+            terminal.until(lambda _text: b"\x1b[?1049h" in terminal.output)
+        # Room comes back, and with it everything.
+        terminal.resize(100, 30)
+        terminal.until_shows("Devices", "Workloads", "Memory", "quit")
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+        assert_restored(terminal)
+
+
+def test_t26_a_storm_of_sizes_ends_in_the_last_one(terminal: Terminal) -> None:
+    sizes = random.Random(6)
+    for _ in range(100):
+        terminal.resize(sizes.randint(2, 200), sizes.randint(2, 60))
+        terminal.read(0.005)
+    terminal.resize(80, 24)
+    terminal.until_shows("Devices", "Workloads", "cpu", "quit")
+    assert terminal.process.poll() is None
+    terminal.keys("q")
+    assert terminal.exit_code() == 0
+    assert_restored(terminal)
+
+
+# ---- T27: it fails itself ----
+
+
+@pytest.mark.parametrize(
+    "where", ["tick 1", "tick 25", "event 1", "event 6", "paint", "start", "key"]
+)
+def test_t27_an_error_of_its_own_restores_the_terminal_and_is_one_line_with_a_report(
+    argv: tuple[str, ...], where: str, state: Path
+) -> None:
+    broken = (sys.executable, "-m", "tests.terminal.broken", where, *argv[3:])
+    with Terminal(broken, 100, 30) as terminal:
+        family = terminal.family()
+        deadline = time.monotonic() + 60
+        while terminal.process.poll() is None and time.monotonic() < deadline:
+            terminal.read()
+            family = terminal.family() or family
+            if where == "key" and "quit" in terminal.text():
+                terminal.keys("i")
+        assert terminal.exit_code() == 1
+        assert_restored(terminal)
+        assert_gone(family)
+        said = terminal.output[terminal.output.rfind(b"\x1b[?1006l") :].decode()
+    assert "gpu-workbench failed" in said
+    assert "broken on purpose [/x] 7" in " ".join(said.split())
+    assert "Traceback" not in said
+    assert "hunter2" not in said
+    (report,) = (state / "reports").iterdir()
+    assert "broken on purpose" in report.read_text(encoding="utf-8")
+    assert report.stat().st_mode & 0o077 == 0

@@ -1,0 +1,196 @@
+"""The snapshot's views as lines, and its words on the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui import glyphs
+from tui.arguments import UsageError
+from tui.cli import event_range, size_of
+from tui.snapshot_child import death_in_words
+from tui.snapshots.facts import Bucket, SiteListing, SiteRow, Timeline
+from tui.snapshots.model import Frame
+from tui.views.lines import plain, width
+from tui.views.snapshot_files import completed, matching
+from tui.views.snapshot_map import picture
+from tui.views.snapshot_sites import Node, nodes, search_of
+from tui.views.snapshot_timeline import chart_lines, clamped, column_of
+from tui.views.snapshot_words import stack_lines
+
+TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
+GIB = 1 << 30
+
+
+def timeline(levels: list[tuple[int, int, int]], scale: int) -> Timeline:
+    buckets = tuple(
+        Bucket(at, at, None, least, most, reserved, 0, 0)
+        for at, (least, most, reserved) in enumerate(levels)
+    )
+    return Timeline(0, 0, len(levels) - 1, scale, buckets, 0, 0, scale, (), ())
+
+
+level = st.tuples(*[st.integers(0, GIB)] * 3).map(lambda found: tuple(sorted(found)))
+
+
+@given(st.lists(level, min_size=1, max_size=60), st.integers(1, 20), st.booleans())
+def test_a_chart_is_as_wide_as_its_columns_and_never_falls_upwards(
+    levels: list[tuple[int, int, int]], rows: int, ascii_only: bool
+) -> None:
+    saved = glyphs.GLYPHS
+    glyphs.GLYPHS = glyphs.ASCII if ascii_only else glyphs.UNICODE
+    try:
+        lines = chart_lines(timeline(levels, GIB), rows, None)
+        assert len(lines) == rows + 2
+        assert all(width(line) == len(levels) for line in lines)
+        full = {glyphs.GLYPHS.vertical[-1], "=" if ascii_only else "▓"}
+        for column in range(len(levels) - 1):
+            # Where a cell is filled, so are all below it.
+            filled = [plain(line)[column] in full for line in lines[:rows]]
+            assert filled == sorted(filled)
+        assert not ascii_only or all(plain(line).isascii() for line in lines)
+    finally:
+        glyphs.GLYPHS = saved
+
+
+def test_memory_that_is_there_is_never_drawn_as_nothing() -> None:
+    lines = chart_lines(timeline([(0, 1, 1), (0, 0, 0)], GIB), 4, None)
+    assert plain(lines[3])[0] == "▁"
+
+
+@given(st.integers(-50, 200), st.integers(1, 120), st.integers(1, 150))
+def test_a_stretch_is_moved_into_the_trace(first: int, length: int, events: int) -> None:
+    low, high = clamped(first, first + length - 1, events)
+    assert 0 <= low <= high < events
+    assert high - low + 1 == min(length, events)
+
+
+def test_the_end_is_in_the_last_column() -> None:
+    assert column_of(timeline([(0, 0, 0)] * 7, 1), None) == 6
+
+
+def test_states_of_the_map_differ_without_colour() -> None:
+    assert picture("aaaaaipu", "97510000") == "█▓▒░··p "
+
+
+def test_equal_frames_are_counted_and_the_user_s_are_marked() -> None:
+    native = Frame("??", 0, "at::empty")
+    torch = Frame("/x/site-packages/torch/nn/modules/module.py", 930, "_apply")
+    own = Frame("/home/ann/train.py", 5, "step")
+    rows = [plain(row).rstrip() for row in stack_lines([native, torch, torch, own], 50)]
+    assert rows[0] == "   module.py:930 _apply  (2 times)"
+    assert rows[1].startswith(" ▸ train.py:5 step")
+    assert rows[2] == "   and 1 C++ frame"
+
+
+def test_the_tree_tells_what_is_missing() -> None:
+    row = SiteRow("a", "a.py:1 f", "user", 10, 1, 0.5, 1, 0)
+    root = SiteListing((), (row,), 3, 10, 20, 4)
+    listings: dict[tuple[str, ...], SiteListing] = {(): root}
+    found = nodes(lambda path: listings.get(path), {("a",): True})
+    assert found == [
+        Node(("a",), row),
+        Node(("a", "…"), None, "…"),
+        Node(("…",), None, "3 more with 10 B"),
+    ]
+
+
+def test_a_pattern_is_between_slashes() -> None:
+    assert search_of(" /a.*b/ ") == ("a.*b", True)
+    assert search_of("/home") == ("/home", False)
+    assert search_of("0x7f") == ("0x7f", False)
+
+
+def test_files_are_completed(tmp_path: Path) -> None:
+    for name in ("run-1.pickle", "run-2.pickle", ".hidden"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "ranks").mkdir()
+    found, why = matching(f"{tmp_path}/")
+    assert [item.name for item in found] == ["run-1.pickle", "run-2.pickle", "ranks"]
+    assert why == ""
+    typed = f"{tmp_path}/ru"
+    assert completed(typed, matching(typed)[0]) == f"{tmp_path}/run-"
+    assert completed(f"{tmp_path}/ra", matching(f"{tmp_path}/ra")[0]) == f"{tmp_path}/ranks/"
+    assert "No such file" in matching("/nowhere/at/all/")[1]
+
+
+@pytest.mark.parametrize(("typed", "size"), [("4096", 4096), ("1MiB", 1 << 20), ("1.5 k", 1536)])
+def test_sizes(typed: str, size: int) -> None:
+    assert size_of(typed) == size
+
+
+@pytest.mark.parametrize("typed", ["", "5", "5..3", "a..b", "-1..2"])
+def test_no_range(typed: str) -> None:
+    with pytest.raises(UsageError):
+        event_range(typed)
+
+
+def test_a_range_may_be_open() -> None:
+    assert (event_range("5.."), event_range("..7")) == ((5, None), (0, 7))
+
+
+@pytest.mark.parametrize("how", ["SIGSEGV: crashed", "SIGKILL: killed", "exit status 1"])
+def test_a_death_is_one_line_that_names_the_file(how: str) -> None:
+    words = death_in_words(["/a/b.pickle"], how, "KeyError: 3\x1b[0m", loaded=False)
+    assert "/a/b.pickle" in words
+    assert words.isprintable()
+
+
+# ---- the command -------------------------------------------------------------------------------
+
+
+def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "tui", "snapshot", *arguments]
+    return subprocess.run(command, capture_output=True, input=given, timeout=100)
+
+
+def test_json_is_one_object_and_stdin_gives_the_same() -> None:
+    named, piped = run(str(TRAINING), "--json"), run("-", "--json", given=TRAINING.read_bytes())
+    assert (named.returncode, named.stderr) == (0, b"")
+    found, other = json.loads(named.stdout), json.loads(piped.stdout)
+    assert found["schema"] == 1
+    assert found["devices"][0]["reserved"] == 1_897_922_560
+    assert found["devices"] == other["devices"]
+    assert other["file"] == "-"
+
+
+def test_the_text_fits_80_cells_and_begins_with_what_matters() -> None:
+    done = run(str(TRAINING))
+    rows = done.stdout.decode().splitlines()
+    assert rows[0].startswith("device 0: ")
+    assert max(map(len, rows)) <= 80
+    assert b"client.py:176 reset_model" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ((str(TRAINING), "--at", "99999999"), 1, "0 to 23104"),
+        ((str(TRAINING), "--device", "5"), 1, "device 5"),
+        ((__file__,), 1, "neither a pickle nor JSON"),
+        (("/nowhere.pickle",), 1, "does not exist"),
+        (("one", "two"), 2, "diff A B"),
+        ((str(TRAINING), "--range", "7"), 2, "--range 7"),
+        ((str(TRAINING), "--json", "--markdown"), 2, "one of them"),
+        (("diff", "-", str(TRAINING)), 2, "both files must be named"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == code
+    assert done.stdout == b""
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1
+    assert words in lines[0]
+
+
+def test_a_difference_of_a_file_with_itself_is_empty() -> None:
+    done = run("diff", str(TRAINING), str(TRAINING))
+    assert done.returncode == 0
+    assert b"no site changed" in done.stdout

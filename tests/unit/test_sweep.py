@@ -1,0 +1,190 @@
+"""Sweeps: what is taken, what is refused in one line, and what is made of their runs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import make_store
+from tests.screens.results import DEFAULTS, result, timing
+from tui.events import ParametersSet, RunQueued, SweepSet
+from tui.parameters import Invalid, Valid
+from tui.store import Store
+from tui.sweep import MOST_RUNS, Sweep, read, values
+from tui.sweep_result import Swept, progress_text, swept
+from tui.views.detail import detail_lines
+from tui.views.lines import plain
+from tui.views.workload_table import row
+from workloads import protocol
+from workloads.inventory import ParameterInfo, WorkloadInfo
+
+SIZE = ParameterInfo("size", 4096, "rows", minimum=16, maximum=65_536)
+DTYPE = ParameterInfo("dtype", "float32", "of the numbers", ("float32", "bfloat16", "float16"))
+SHAPES = ParameterInfo("shape", "1,2", "of it", form=r"\d+,\d+", form_about="two numbers")
+INFO = WorkloadInfo("matmul", "compute", "", "", "", (SIZE, DTYPE, SHAPES), ("cpu", "cuda"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("256..2048x2", (256, 512, 1024, 2048)),
+        ("100..1000x3", (100, 300, 900)),
+        ("16..24+4", (16, 20, 24)),
+        ("16 .. 17 + 1", (16, 17)),
+        ("256,1024,4096", (256, 1024, 4096)),
+        ("16,32..64x2,32", (16, 32, 64)),
+        ("4 096", (4096,)),
+    ],
+)
+def test_a_range_or_list_stands_for_its_values(text: str, expected: tuple[int, ...]) -> None:
+    assert values(SIZE, text) == expected
+
+
+def test_choices_are_listed_or_all() -> None:
+    assert values(DTYPE, "float32, bfloat16") == ("float32", "bfloat16")
+    assert values(DTYPE, "*") == DTYPE.choices
+
+
+def test_a_text_that_is_allowed_as_it_stands_is_one_value() -> None:
+    assert values(SHAPES, "3,4") == ("3,4",)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("256..1024", "write 256..1024x2 to multiply or 256..1024+1 to add"),
+        ("1024..256x2", "does not ascend"),
+        ("256..1024x1", "takes no step forward"),
+        ("256..1024+0", "takes no step forward"),
+        ("256..1024+-5", "takes no step forward"),
+        ("a..bx2", "is no range"),
+        ("16..nanx2", "does not ascend"),
+        ("16..65536+1", f"more than {MOST_RUNS} values"),
+        ("8..64x2", "8 is not allowed; whole number, 16 to 65536"),
+        ("256,,512", "nothing is not allowed"),
+        ("*", "* is for choices"),
+    ],
+)
+def test_a_bad_range_is_refused_in_a_line_that_says_what_to_write(text: str, says: str) -> None:
+    outcome = read(INFO, {"size": text})
+    assert isinstance(outcome, Invalid)
+    (line,) = outcome.errors.values()
+    assert says in line
+    assert "\n" not in line
+
+
+@given(st.text(max_size=24))
+def test_any_text_gives_allowed_values_or_one_line(text: str) -> None:
+    outcome = read(INFO, {"size": text})
+    if isinstance(outcome, Invalid):
+        assert all("\n" not in line for line in outcome.errors.values())
+    elif isinstance(outcome, Sweep):
+        assert all(16 <= int(point["size"]) <= 65_536 for point in outcome.points)
+
+
+@given(st.integers(16, 300), st.integers(16, 60_000), st.integers(2, 9))
+def test_a_range_ascends_from_its_start_and_stays_below_its_end(
+    low: int, high: int, by: int
+) -> None:
+    if low <= high:
+        found = [int(value) for value in values(SIZE, f"{low}..{high}x{by}")]
+        assert found[0] == low
+        assert found == sorted(set(found))
+        assert found[-1] <= high < found[-1] * by
+
+
+def test_several_swept_parameters_make_the_product() -> None:
+    outcome = read(INFO, {"size": "16,32", "dtype": "*"}, {"size": 64, "shape": "5,6"})
+    assert isinstance(outcome, Sweep)
+    assert len(outcome.points) == 6
+    assert {point["shape"] for point in outcome.points} == {"5,6"}
+    assert outcome.texts == {"size": "16,32", "dtype": "*"}
+
+
+def test_too_many_runs_are_refused_with_their_number() -> None:
+    outcome = read(INFO, {"size": "16..48+1", "dtype": "*"})
+    assert outcome == Invalid(
+        {"size": "33 of size x 3 of dtype are 99 runs; a sweep has at most 64"}
+    )
+
+
+def test_single_values_are_no_sweep() -> None:
+    assert isinstance(read(INFO, {"size": "64"}), Valid)
+    assert isinstance(read(INFO, {"size": "64,64"}), Valid)
+
+
+# ---- what comes of it --------------------------------------------------------------------------
+
+
+def swept_store(cpu: dict[int, float], gpu: dict[int, float], dropped: int | None = None) -> Store:
+    sizes = sorted({*cpu, *gpu})
+    points = tuple({**DEFAULTS, "size": size} for size in sizes)
+    store = make_store("one gpu", SweepSet("matmul", Sweep({"size": "…"}, points)))
+    for device, times in (("cpu", cpu), ("cuda:0", gpu)):
+        for size, seconds in times.items():
+            parameters = {**DEFAULTS, "size": size}
+            name = f"{device} {size}"
+            store.apply(RunQueued(protocol.Run(name, "matmul", device, parameters, {})))
+            done = result("matmul", device, id=name, parameters=parameters, time=timing(seconds))
+            if size == dropped:
+                reason = "needs 12 GiB, 3 GiB are free"
+                done = result(
+                    "matmul", device, id=name, parameters=parameters, time=None,
+                    status="skipped", reason=reason,
+                )  # fmt: skip
+            store.apply(protocol.Finished(done))
+    return store
+
+
+def found(store: Store) -> Swept:
+    outcome = swept(store, "matmul", ("cpu", "cuda:0"))
+    assert outcome is not None
+    return outcome
+
+
+def test_the_crossover_lies_between_the_places_where_it_is_certain() -> None:
+    store = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5, 128: 2e-5, 256: 2.1e-5})
+    outcome = found(store)
+    (crossing,) = outcome.crossovers
+    assert (crossing.device, crossing.over) == ("cuda:0", "cpu")
+    assert (crossing.after, crossing.by) == (64.0, 256.0)
+    speed_up = outcome.charts[-1]
+    assert speed_up.marks == ("cuda:0 overtakes cpu between size=64 and size=256",)
+    assert speed_up.series[0].values[2] == pytest.approx(9e-5 / 2.1e-5)
+
+
+def test_without_a_crossover_the_faster_one_is_named() -> None:
+    outcome = found(swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}))
+    assert outcome.crossovers == ()
+    assert outcome.charts[-1].marks == (
+        "cuda:0 is the faster one from size=64 to 128: no crossover",
+    )
+
+
+def test_a_size_that_was_refused_is_a_gap_with_its_reason() -> None:
+    outcome = found(swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}, dropped=128))
+    assert outcome.charts[0].series[1].values == (1e-5, None)
+    assert outcome.unavailable["charts.time.cuda:0 size=128"].startswith("skipped: needs 12 GiB")
+    assert progress_text(outcome) == "4 of 4 runs, 2 skipped"
+
+
+def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:
+    store = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5})
+    info = next(item for item in store.catalogue if item.name == "matmul")
+    shown = row(store, info)
+    assert shown.name.text.startswith("matmul size=…")
+    assert plain(shown.state).startswith("sweep 4/6")
+    words = "\n".join(plain(line) for line in detail_lines(store, "matmul", 80))
+    for expected in ("Sweep  4 of 6 runs", "speed-up over cpu", "last of the sweep: size=256"):
+        assert expected in words
+    store.apply(ParametersSet("matmul", DEFAULTS))
+    assert swept(store, "matmul", ("cpu",)) is None
+
+
+def test_choices_alone_are_bars() -> None:
+    points = tuple({**DEFAULTS, "dtype": name} for name in ("float32", "bfloat16"))
+    store = make_store("one gpu", SweepSet("matmul", Sweep({"dtype": "*"}, points)))
+    outcome = found(store)
+    assert outcome.axis == ""
+    assert outcome.charts[0].labels == ("float32", "bfloat16")

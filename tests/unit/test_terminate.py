@@ -1,0 +1,62 @@
+"""The one signal: sent to the process that was shown, and to no other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.screens.helpers import gpu_process
+from tui.devices.messages import GpuProcess
+from tui.terminate import refusal, terminate
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    yield child
+    child.kill()
+    child.wait()
+
+
+def _row(pid: int, started_at: float | None = None) -> GpuProcess:
+    started = started_at if started_at is not None else psutil.Process(pid).create_time()
+    return gpu_process(pid, started_at=started)
+
+
+def test_the_process_shown_gets_sigterm(sleeper: subprocess.Popen[bytes]) -> None:
+    assert terminate(_row(sleeper.pid)) is None
+    assert sleeper.wait(20) == -signal.SIGTERM
+
+
+def test_another_process_with_the_same_number_gets_nothing(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    earlier = psutil.Process(sleeper.pid).create_time() - 3600
+    problem = terminate(_row(sleeper.pid, earlier))
+    assert problem is not None
+    assert "belongs to another process" in problem
+    assert sleeper.poll() is None
+
+
+def test_a_process_that_has_ended_is_said_to_have(sleeper: subprocess.Popen[bytes]) -> None:
+    row = _row(sleeper.pid)
+    sleeper.kill()
+    sleeper.wait()
+    problem = terminate(row)
+    assert problem == f"{row.pid} has ended already"
+
+
+def test_a_pid_that_is_not_tied_to_a_process_here_is_refused() -> None:
+    row = gpu_process(1, started_at=None, unavailable={"user": "in a container the PID is …"})
+    assert "in a container" in (refusal(row) or "")
+    assert terminate(row) == refusal(row)
+
+
+def test_this_program_is_refused() -> None:
+    assert "this workbench" in (refusal(_row(os.getpid())) or "")

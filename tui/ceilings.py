@@ -1,0 +1,64 @@
+"""The ceilings that runners have measured, kept for later ones in the platform's state folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tui import reports
+from workloads import wire
+from workloads.ceilings import Ceiling, newest
+from workloads.fact import fact
+
+KEPT = 64
+"""The newest so many: of older machines, drivers and versions of torch none is needed again."""
+
+
+@fact
+class Kept:
+    """The file's content."""
+
+    ceilings: tuple[Ceiling, ...]
+
+
+def path() -> Path:
+    """Where they are kept."""
+    return reports.folder() / "ceilings.json"
+
+
+def load() -> tuple[Ceiling, ...]:
+    """Those that are kept; none where there is no file.
+
+    Raises:
+        ValueError: the file is not what was written; the text says what is wrong with it.
+        OSError: it cannot be read.
+    """
+    try:
+        content = path().read_bytes()
+    except FileNotFoundError:
+        return ()
+    try:
+        kept = wire.decode(content, (Kept,))
+    except wire.WireError as error:
+        raise ValueError(f"{path()}: {error}; it is written anew when one is measured") from error
+    assert isinstance(kept, Kept)
+    return kept.ceilings
+
+
+def keep(ceiling: Ceiling) -> None:
+    """Add one to those that are kept; what another program kept meanwhile stays.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    try:
+        earlier = load()
+    except ValueError:
+        earlier = ()
+    kept = Kept(newest((*earlier, ceiling))[-KEPT:])
+    target = path()
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Whole or not at all, also where two write at once.
+    draft = target.with_suffix(f".{os.getpid()}")
+    draft.write_bytes(wire.encode(kept))
+    draft.replace(target)

@@ -1,0 +1,52 @@
+"""Who holds the host's memory: asked for only while somebody looks at it."""
+
+from __future__ import annotations
+
+import heapq
+import time
+
+import psutil
+
+from tui.devices.messages import GpuProcess, HostProcesses
+from tui.devices.people import People
+
+LISTED = 40
+"""Processes that are named; the memory of all others is one sum."""
+
+
+class HostProcessReader:
+    """Reads the resident memory of every process, and names the largest."""
+
+    def __init__(self) -> None:
+        # These PIDs are this namespace's own, whatever NVML's are.
+        self._people = People(own_pids=False)
+
+    def read(self) -> HostProcesses:
+        """One look at all processes of this PID namespace."""
+        sizes: list[tuple[int, int]] = []
+        hidden = 0
+        for process in psutil.process_iter():
+            try:
+                sizes.append((int(process.memory_info().rss), process.pid))
+            except psutil.NoSuchProcess:
+                continue  # it has ended since it was listed: it holds nothing
+            except (psutil.Error, OSError):
+                hidden += 1
+        largest = heapq.nlargest(LISTED, sizes)
+        now = time.time()
+        self._people.keep_only(pid for _, pid in largest)
+        rows = tuple(self._row(pid, resident, now) for resident, pid in largest)
+        rest = sum(size for size, _ in sizes) - sum(size for size, _ in largest)
+        return HostProcesses(rows, len(sizes) - len(largest), rest, hidden)
+
+    def _row(self, pid: int, resident: int, now: float) -> GpuProcess:
+        person = self._people.look_up(pid, now)
+        return GpuProcess(
+            pid=pid,
+            user=person.user,
+            command=person.command,
+            memory=resident,
+            kind="resident",
+            started_at=person.started_at,
+            unavailable=dict(person.unavailable),
+        )

@@ -1,0 +1,104 @@
+"""The end of a program whose terminal takes nothing any more: restore what can be, and leave.
+
+A terminal that does not read (a stalled connection, a stopped multiplexer) blocks whoever writes to
+it, and with it the event loop: an orderly end waits for it too. What is still to be written can be
+thrown away, and then there is room for the few bytes that give the terminal back. No Textual here.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from typing import Any
+
+if sys.platform != "win32":
+    import termios
+
+RESTORE = (
+    b"\x18"  # CAN: what was cut off in the middle of an escape sequence is over
+    b"\x1b[?2026l\x1b[?2004l\x1b[?7h"
+    b"\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l\x1b[<u"
+    b"\x1b[?1049l\x1b[?25h\x1b[0m"
+)
+"""Ends synchronized output, bracketed paste, mouse, focus reports, kitty keys and the alternate
+screen; turns line wrapping and the cursor on (xterm's control sequences)."""
+LOOK_S = 0.3
+
+
+def stalled(terminal: int) -> bool:
+    """The terminal has no room for a byte: its other side does not read, or is gone."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(terminal, select.POLLOUT)
+    return not any(what & select.POLLOUT for _, what in poll.poll(0))
+
+
+class LastResort:
+    """Ends the process where an orderly end does not come because the terminal is stalled.
+
+    Made while the terminal is as it was found.
+
+    Args:
+        terminal: descriptor of the terminal that is drawn on.
+    """
+
+    def __init__(self, terminal: int) -> None:
+        self._terminal = terminal
+        self._modes: list[Any] | None = None
+        self._armed = False
+        if sys.platform != "win32" and os.isatty(terminal):
+            self._modes = termios.tcgetattr(terminal)
+
+    def arm(self, code: int, patience: float) -> None:
+        """From now on the process may have to be ended.
+
+        An end that is under way while the terminal takes what is written is left alone, however
+        long it takes.
+
+        Args:
+            code: exit code.
+            patience: seconds for an orderly end.
+        """
+        if not self._armed:
+            self._armed = True
+            self._start(patience, code)
+
+    def _start(self, seconds: float, code: int) -> None:
+        timer = threading.Timer(seconds, self._look, (code,))
+        timer.daemon = True
+        timer.start()
+
+    def _look(self, code: int) -> None:
+        if not stalled(self._terminal):
+            self._start(LOOK_S, code)
+            return
+        self.restore()
+        os._exit(code)
+
+    def restore(self) -> None:
+        """Throw away what waits to be read, give the terminal back; never waits."""
+        if sys.platform == "win32" or self._modes is None:
+            return
+        try:
+            # A description of its own: this one must not wait, and others share the old one.
+            name = os.ttyname(self._terminal)
+            terminal = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        except OSError:
+            return  # the terminal is gone, nobody is left to see it
+        try:
+            termios.tcflush(terminal, termios.TCOFLUSH)
+            os.write(terminal, RESTORE)
+            termios.tcsetattr(terminal, termios.TCSANOW, self._modes)
+        except (OSError, termios.error):
+            return  # it has gone in between, or is still full
+        finally:
+            os.close(terminal)
+
+
+def of_screen() -> LastResort | None:
+    """For the stream that the screen is drawn on; ``None`` where that is no terminal."""
+    stream = sys.__stderr__
+    return LastResort(stream.fileno()) if stream is not None and stream.isatty() else None
