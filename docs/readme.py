@@ -1,6 +1,8 @@
 """Fill the parts of the README that come from the program: the key table and the picture.
 
-Run in the project's environment, on a quiet machine: ``python docs/readme.py``.
+Run in the project's environment, on a quiet machine: ``python docs/readme.py``; with ``--keys`` it
+fills the key table alone, which needs no quiet. The pictures with colours are made by
+``docs/pictures.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.terminal.terminal import Terminal  # noqa: E402 (once the path is right)
-from tui.commands import key_table_markdown  # noqa: E402
+from tui.commands.registry import key_table_markdown  # noqa: E402
 
 COLUMNS, ROWS = 110, 34
 
@@ -40,7 +42,8 @@ def main() -> None:
     """Fill both."""
     readme = ROOT / "README.md"
     text = filled(readme.read_text(), "keys", key_table_markdown().strip())
-    text = filled(text, "picture", f"```\n{picture()}\n```")
+    if "--keys" not in sys.argv[1:]:
+        text = filled(text, "picture", f"```\n{picture()}\n```")
     readme.write_text(text)
 
 

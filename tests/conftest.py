@@ -1,12 +1,30 @@
-"""What holds for every test: the terminal draws block elements, whatever this one can do."""
+"""What holds for every test: the terminal draws block elements, and nobody's home is touched."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from tui import glyphs
 
 
+@pytest.fixture(scope="session")
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
 @pytest.fixture(autouse=True)
 def _unicode_glyphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.UNICODE)
+
+
+@pytest.fixture(autouse=True)
+def _own_files(monkeypatch: pytest.MonkeyPatch, _home: Path) -> None:
+    """Settings and state of whoever runs the tests are neither read nor written."""
+    monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(_home / "config.toml"))
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(_home / "state"))
+    for name in ("THEME", "REFRESH", "DEVICE", "PYTHON", "MOUSE", "ASCII"):
+        monkeypatch.delenv(f"GPU_WORKBENCH_{name}", raising=False)
+    monkeypatch.delenv("TEXTUAL_THEME", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)

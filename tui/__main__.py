@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from tui.arguments import UsageError
-from tui.cli import parse
+from tui.cli.arguments import UsageError
+from tui.cli.parse import parse
 
 
 def main() -> int:

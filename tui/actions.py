@@ -54,5 +54,8 @@ class Actions(Protocol):
     def restart_runner(self) -> None:
         """End the runner, whatever it does, and start a new one."""
 
+    def set_refresh(self, seconds: float) -> None:
+        """Have samples of the devices taken that far apart from now on."""
+
     def watch_host(self, wanted: bool) -> None:
         """Have the host's processes listed with each sample, or no longer."""

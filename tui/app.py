@@ -4,36 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rich.text import Text
 from textual import on
+from textual._compositor import CompositorUpdate
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
+from textual.filter import Monochrome, NoColor
+from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
+from textual.theme import BUILTIN_THEMES
 from textual.widgets import Input
 from textual.worker import Worker
 
-from tui import glyphs, last_resort
+from tui import glyphs, last_resort, looks
 from tui.actions import Actions
 from tui.app_actions import AppActions, command_bindings
 from tui.coalesce import TICK_S, Coalescer
+from tui.frame_bytes import FrugalUpdate
 from tui.lifeline import Lifeline
 from tui.screens.workbench import WorkbenchScreen
 from tui.store import Parts, Store
 from tui.theme import THEME
+from tui.widgets import tones
 from tui.widgets.ascii_scrollbar import AsciiScrollBar
 from tui.widgets.backend_switches import BackendSwitches
 from tui.widgets.header_bar import HeaderBar
 from tui.widgets.line_bar import LineBar
 from tui.widgets.pane import Pane
 from tui.widgets.workload_list import WorkloadList
+
+if TYPE_CHECKING:
+    from tui.preferences import Preferences
 
 INTERRUPTED = 130
 STOP_S = 4.0
@@ -74,11 +83,15 @@ class WorkbenchApp(AppActions):
         session: the children, the store and the actions; the app starts and stops it.
         readonly: offer nothing that asks the runner for something.
         demo: a group of workloads to step through from the start.
+        preferences: the settings to go by, which it writes back at its end; ``None`` for the
+            defaults, and nothing written.
         clock: Unix time now, to tell how old a figure is.
     """
 
     TITLE = "gpu-workbench"
     CSS_PATH: ClassVar[list[str | PurePath]] = sorted(Path(__file__).parent.rglob("*.tcss"))
+    ansi_theme_dark = Reactive(looks.ON_DARK, init=False)
+    ansi_theme_light = Reactive(looks.ON_LIGHT, init=False)
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "colon"
     COMMANDS: ClassVar = {_palette}
@@ -93,6 +106,7 @@ class WorkbenchApp(AppActions):
         *,
         readonly: bool = False,
         demo: str = "",
+        preferences: Preferences | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(session.store, session, readonly=readonly)
@@ -106,12 +120,25 @@ class WorkbenchApp(AppActions):
         self.add_mode("memory", self._memory_tab)
         self.add_mode("processes", self._processes_tab)
         self.add_mode("snapshot", self._snapshot_screen)
-        if self.theme != THEME and "TEXTUAL_THEME" not in os.environ:
-            self.theme = THEME
+        # Rules and bars: blue is hardly to be seen on black.
+        self.register_theme(replace(BUILTIN_THEMES[THEME], primary="ansi_cyan"))
+        self._preferences = preferences
+        self.theme = preferences.theme if preferences else THEME
+        if preferences is not None:
+            self.refresh_s = preferences.refresh
+        if self.no_color:
+            # Whatever theme is chosen later: the framework's other filter turns colours into greys.
+            self._filters = [
+                NoColor() if isinstance(each, Monochrome) else each for each in self._filters
+            ]
         self.animation_level = "none"
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
+
+    def watch_theme(self, _name: str) -> None:
+        """Draw with the tones that can be read in it."""
+        tones.use(native=self.native_ansi_color, dark=self.current_theme.dark)
 
     def get_default_screen(self) -> Screen[None]:
         """The workbench: as a mode of its own it would be painted 30 ms later."""
@@ -128,6 +155,12 @@ class WorkbenchApp(AppActions):
         from tui.screens.processes_tab import ProcessesTab
 
         return ProcessesTab(self.store, self.actions, self.situation, self._clock)
+
+    def _display(self, screen: Screen[object], renderable: Any) -> None:
+        """Every frame passes here on its way to the terminal."""
+        if isinstance(renderable, CompositorUpdate):
+            renderable = FrugalUpdate(renderable)
+        super()._display(screen, renderable)
 
     # ---- life ----
 
@@ -160,6 +193,8 @@ class WorkbenchApp(AppActions):
         """End the session; what does not end in time ends with this process."""
         if self._lifeline is not None:
             self._lifeline.remove()
+        if self._preferences is not None:
+            self._preferences.remember(self.store, self.theme, self.refresh_s)
         if self.desk is not None:
             await self.desk.stop()
         try:
@@ -186,7 +221,8 @@ class WorkbenchApp(AppActions):
             for pane in screen.query(Pane):
                 if parts & pane.SHOWS and pane.display:
                     pane.store_changed()
-            for bar in screen.query(LineBar):
+            # Those of the panes are drawn with them.
+            for bar in screen.query_children(LineBar):
                 bar.rebuild()
 
     @on(BackendSwitches.Chosen)
@@ -217,8 +253,7 @@ class WorkbenchApp(AppActions):
         selected = field.selected_text if isinstance(field, Input) else ""
         selected = selected or self.screen.get_selected_text() or ""
         if selected:
-            self.copy_to_clipboard(selected)
-            self.notify("sent to the terminal", markup=False)
+            self.copy("selection", selected)
         else:
             self.exit(return_code=INTERRUPTED)
 

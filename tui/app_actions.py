@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
-from textual.command import CommandPalette
 from textual.widgets import Input
 
 from tui.actions import Actions
-from tui.command import Situation
-from tui.commands import BY_ACTION, COMMANDS, DEMO
+from tui.commands.command import Situation
+from tui.commands.registry import BY_ACTION, COMMANDS
+from tui.commands.tabs import DEMO
 from tui.devices.messages import GpuProcess
 from tui.parameters import Valid
+from tui.program_actions import ProgramActions
 from tui.screens.workbench import WorkbenchScreen, pane_of
-from tui.snapshot_actions import SnapshotActions
 from tui.store import Store
 from tui.sweep import Sweep
 from tui.views.backend import newest
@@ -41,7 +41,7 @@ def command_bindings() -> list[Binding]:
     ]
 
 
-class AppActions(SnapshotActions):
+class AppActions(ProgramActions):
     """The actions of the workbench; the wiring is :class:`tui.app.WorkbenchApp`'s."""
 
     def __init__(self, store: Store, actions: Actions, *, readonly: bool) -> None:
@@ -165,15 +165,18 @@ class AppActions(SnapshotActions):
             self.workbench.focus_pane("workloads")
             self.workbench.workloads.begin_filter()
 
+    def action_sort_workloads(self) -> None:
+        """Sort the table by the next column."""
+        if self.workbench:
+            self.workbench.workloads.next_order()
+
     def action_copy_result(self) -> None:
         """Send the selected workload's detail to the terminal."""
         name = self.workbench.workloads.table.workload if self.workbench else None
         if name is not None:
             from tui.views.detail import copy_text
 
-            self.copy_to_clipboard(copy_text(self.store, name))
-            words = f"{name}: sent to the terminal (OSC 52), which may refuse it"
-            self.notify(words, markup=False)
+            self.copy(name, copy_text(self.store, name))
 
     # ---- backend ----
 
@@ -305,6 +308,22 @@ class AppActions(SnapshotActions):
 
     # ---- screen ----
 
+    def _jump(self, pane: str) -> None:
+        if self.workbench:
+            self.workbench.focus_pane(pane)
+
+    def action_go_to_devices(self) -> None:
+        """Go to the devices."""
+        self._jump("devices")
+
+    def action_go_to_memory(self) -> None:
+        """Go to the memory pane."""
+        self._jump("memory")
+
+    def action_go_to_workloads(self) -> None:
+        """Go to the table."""
+        self._jump("workloads")
+
     def action_show_detail(self) -> None:
         """Go to the detail."""
         if self.workbench:
@@ -343,36 +362,6 @@ class AppActions(SnapshotActions):
             self.screen.focus_next()
         else:
             self.screen.focus_previous()
-
-    def show_tab(self, name: str) -> None:
-        """Show a tab by its name in the registry."""
-        self.switch_mode(self.DEFAULT_MODE if name == "workbench" else name)
-
-    def action_tab_workbench(self) -> None:
-        """Show the workbench."""
-        self.show_tab("workbench")
-
-    def action_tab_memory(self) -> None:
-        """Show the memory."""
-        self.show_tab("memory")
-
-    def action_tab_snapshot(self) -> None:
-        """Show the snapshot."""
-        self.show_tab("snapshot")
-
-    def action_tab_processes(self) -> None:
-        """Show the processes."""
-        self.show_tab("processes")
-
-    # ---- program ----
-
-    def action_command_palette(self) -> None:
-        """Find a command by name."""
-        self.push_screen(CommandPalette(placeholder="words of a command", id="--command-palette"))
-
-    def action_restart_runner(self) -> None:
-        """Replace the runner."""
-        self.actions.restart_runner()
 
     def action_show_help(self) -> None:
         """Explain the focused pane and list the keys."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from tui import reports
@@ -56,9 +55,5 @@ def keep(ceiling: Ceiling) -> None:
     except ValueError:
         earlier = ()
     kept = Kept(newest((*earlier, ceiling))[-KEPT:])
-    target = path()
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Whole or not at all, also where two write at once.
-    draft = target.with_suffix(f".{os.getpid()}")
-    draft.write_bytes(wire.encode(kept))
-    draft.replace(target)
+    reports.write_private(path(), wire.encode(kept))

@@ -7,10 +7,12 @@ tied to the thread that started it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from workloads import wire
@@ -23,7 +25,20 @@ LINE_LIMIT = 4 * 2**20
 STDERR_BYTES = 256 * 1024
 DRAIN_S = 0.5
 TERM_S = 0.8
+SWEEPS = 3
+"""Looks for what is left: a process may have started another between two of them."""
 NEVER_STARTED = "was never started"
+
+
+def _in_session(leader: int) -> list[int]:
+    """The processes of a session, but for its leader; none where the system has no /proc."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        pid = int(entry.name)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if pid != leader and os.getsid(pid) == leader:
+                found.append(pid)
+    return found
 
 
 @fact
@@ -64,6 +79,7 @@ class Child(Generic[E]):
         variables: environment variables on top of ours.
         folder: where it runs; ``None`` for where we are.
         inherit: descriptors that it gets under their own numbers.
+        sent: is called with each message that was sent to it.
     """
 
     def __init__(
@@ -73,12 +89,14 @@ class Child(Generic[E]):
         variables: Mapping[str, str] | None = None,
         folder: str | None = None,
         inherit: Sequence[int] = (),
+        sent: Callable[[object], None] | None = None,
     ) -> None:
         self._argv = list(argv)
         self._kinds = kinds
         self._variables = dict(variables or {})
         self._folder = folder
         self._inherit = tuple(inherit)
+        self._sent = sent
         self._process: asyncio.subprocess.Process | None = None
         self._draining: asyncio.Task[None] | None = None
         self.stderr = Ring()
@@ -121,6 +139,8 @@ class Child(Generic[E]):
         if self._process.stdin.is_closing():
             return False
         self._process.stdin.write(wire.encode(message))
+        if self._sent is not None:
+            self._sent(message)
         return True
 
     async def events(self) -> AsyncIterator[E | Garbage]:
@@ -155,8 +175,7 @@ class Child(Generic[E]):
                 self._signal_group(number)
             if await self._ended_within(patience):
                 break
-        # What it started and left behind is in its group still.
-        self._signal_group(signal.SIGKILL)
+        self._end_what_it_left()
         await self._finish_draining()
         return self.exit_in_words()
 
@@ -165,6 +184,8 @@ class Child(Generic[E]):
         if self._process is None:
             return NEVER_STARTED
         if await self._ended_within(DRAIN_S):
+            # It may not have ended by itself, and what is left holds its pipes open.
+            self._end_what_it_left()
             await self._finish_draining()
             return self.exit_in_words()
         return await self.stop()
@@ -187,6 +208,21 @@ class Child(Generic[E]):
             os.killpg(self._process.pid, number)
         except (ProcessLookupError, PermissionError):
             return  # nobody is left in the group
+
+    def _end_what_it_left(self) -> None:
+        """SIGKILL to all that is left of its group and of its session.
+
+        The number of a session is not given to a new process while one is in it.
+        """
+        assert self._process is not None
+        self._signal_group(signal.SIGKILL)
+        for _ in range(SWEEPS):
+            left = _in_session(self._process.pid)
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
 
     async def _ended_within(self, seconds: float) -> bool:
         assert self._process is not None

@@ -45,6 +45,13 @@ class FlagSet:
 
 
 @fact
+class PeaksReset:
+    """The sampled peaks of a device start anew."""
+
+    key: str
+
+
+@fact
 class RunQueued:
     request: protocol.Run
 
@@ -97,6 +104,7 @@ LocalEvent = Union[
     ParametersSet,
     SweepSet,
     FlagSet,
+    PeaksReset,
     RunQueued,
     CompareQueued,
     RunnerStatus,

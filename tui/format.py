@@ -29,6 +29,8 @@ SECONDS_WIDTH = 7
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_WHOLE_PERCENT = 9.95
+"""From here on a percentage is written without decimals where small ones have them."""
 _SYMBOLS = frozenset({"FLOP/s", "B/s", "FLOP", "B", "Hz"})
 """Units that a prefix is written onto; words such as ``samples/s`` stay apart."""
 
@@ -175,6 +177,21 @@ def percent(value: float | None) -> str:
     if -0.5 <= value < 0:
         return ">-1%"
     return f"{round(value)}%"
+
+
+def fine_percent(value: float | None) -> str:
+    """A share or a difference in percent, to two digits where it is small: ``6.6%``, ``-0.012%``.
+
+    Args:
+        value: percent; zero is written as such, and nothing else is.
+    """
+    if value is None or not math.isfinite(value):
+        return NA
+    if abs(value) >= _WHOLE_PERCENT or value == 0:
+        return f"{round(value)}%"
+    if abs(value) >= 1:
+        return f"{value:.1f}%"
+    return f"{value:.2g}%"
 
 
 def share(value: float | None) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tui import ceilings, reports
 from tui.children import Child, Garbage
-from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Sample, Watch, WatchHost
+from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.store import Store
 from workloads import protocol
@@ -33,6 +33,7 @@ VARIABLES = {
 """Of the runner: stacks of crashes on stderr, NVML's order of devices, no colours."""
 
 Apply = Callable[[AnyEvent], None]
+Sent = Callable[[object], None]
 
 
 def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
@@ -57,14 +58,18 @@ class MonitorKeeper:
         store: to see which worker is to be watched.
         apply: takes each event.
         interval: seconds between two samples.
+        sent: is called with each request that was sent.
     """
 
-    def __init__(self, store: Store, apply: Apply, interval: float) -> None:
+    def __init__(
+        self, store: Store, apply: Apply, interval: float, sent: Sent | None = None
+    ) -> None:
         self.samples: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
         self.child: Child[MonitorEvent] | None = None
         self._store = store
         self._apply = apply
         self._interval = interval
+        self._sent = sent
         self._host_wanted = False
 
     async def keep(self) -> None:
@@ -82,7 +87,7 @@ class MonitorKeeper:
     async def _live(self) -> str:
         command = (sys.executable, "-m", "tui.devices", "serve", "--interval", str(self._interval))
         # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
-        child: Child[MonitorEvent] = Child(command, MONITOR_EVENTS, folder="/")
+        child: Child[MonitorEvent] = Child(command, MONITOR_EVENTS, folder="/", sent=self._sent)
         self.child = child
         try:
             await child.start()
@@ -108,6 +113,12 @@ class MonitorKeeper:
         if self.child is not None and wanted != seen:
             self.child.send(Watch(wanted))
 
+    def set_interval(self, seconds: float) -> None:
+        """Have it sample that often from now on, and after it had to be started anew."""
+        self._interval = seconds
+        if self.child is not None:
+            self.child.send(Pace(seconds))
+
     def watch_host(self, wanted: bool) -> None:
         """Have it list the host's processes, or no longer."""
         self._host_wanted = wanted
@@ -128,14 +139,23 @@ class RunnerKeeper:
         apply: takes each event.
         python: the Python that runs the workloads.
         files: of workloads that the user brings.
+        sent: is called with each request that was sent.
     """
 
-    def __init__(self, store: Store, apply: Apply, python: str, files: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        store: Store,
+        apply: Apply,
+        python: str,
+        files: Sequence[str] = (),
+        sent: Sent | None = None,
+    ) -> None:
         self.child: Child[Event] | None = None
         self._store = store
         self._apply = apply
         self._python = python
         self._files = tuple(files)
+        self._sent = sent
         self._wanted = asyncio.Event()
         self._heard = 0.0
         self._got_ready = False
@@ -160,7 +180,7 @@ class RunnerKeeper:
 
     async def _live(self) -> str:
         command = runner_command(self._python, self._files)
-        child: Child[Event] = Child(command, protocol.EVENTS, VARIABLES)
+        child: Child[Event] = Child(command, protocol.EVENTS, VARIABLES, sent=self._sent)
         self.child = child
         try:
             await child.start()

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import threading
+import time
 from typing import Any
 
 if sys.platform != "win32":
     import termios
+
+    WAKE = signal.SIGURG
+    """Means nothing to a program without urgent data on its sockets."""
 
 RESTORE = (
     b"\x18"  # CAN: what was cut off in the middle of an escape sequence is over
@@ -25,6 +30,8 @@ RESTORE = (
 """Ends synchronized output, bracketed paste, mouse, focus reports, kitty keys and the alternate
 screen; turns line wrapping and the cursor on (xterm's control sequences)."""
 LOOK_S = 0.3
+WRITE_S = 0.5
+"""How long the terminal is tried for its last bytes."""
 
 
 def stalled(terminal: int) -> bool:
@@ -53,7 +60,7 @@ class LastResort:
             self._modes = termios.tcgetattr(terminal)
 
     def arm(self, code: int, patience: float) -> None:
-        """From now on the process may have to be ended.
+        """From now on the process may have to be ended; called in the main thread.
 
         An end that is under way while the terminal takes what is written is left alone, however
         long it takes.
@@ -64,6 +71,8 @@ class LastResort:
         """
         if not self._armed:
             self._armed = True
+            # The main thread would end the process before the terminal is restored.
+            signal.signal(WAKE, lambda _number, _frame: time.sleep(2 * WRITE_S))
             self._start(patience, code)
 
     def _start(self, seconds: float, code: int) -> None:
@@ -79,8 +88,11 @@ class LastResort:
         os._exit(code)
 
     def restore(self) -> None:
-        """Throw away what waits to be read, give the terminal back; never waits."""
-        if sys.platform == "win32" or self._modes is None:
+        """Throw away what waits to be read, give the terminal back; once armed, waits a moment.
+
+        From then on what this process writes to the terminal is thrown away too.
+        """
+        if sys.platform == "win32" or self._modes is None or not self._armed:
             return
         try:
             # A description of its own: this one must not wait, and others share the old one.
@@ -89,13 +101,37 @@ class LastResort:
         except OSError:
             return  # the terminal is gone, nobody is left to see it
         try:
-            termios.tcflush(terminal, termios.TCOFLUSH)
-            os.write(terminal, RESTORE)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._terminal)
+            os.close(nowhere)
+            _wake_writers()
+            _write_over(terminal, RESTORE)
             termios.tcsetattr(terminal, termios.TCSANOW, self._modes)
         except (OSError, termios.error):
-            return  # it has gone in between, or is still full
+            return  # it has gone in between
         finally:
             os.close(terminal)
+
+
+def _wake_writers() -> None:
+    """Have a thread that is stuck in a write give up the terminal, which it keeps to itself.
+
+    A signal that has a handler ends the system call; what is left of it goes nowhere.
+    """
+    for thread in threading.enumerate():
+        if thread.ident is not None and thread is not threading.current_thread():
+            signal.pthread_kill(thread.ident, WAKE)
+
+
+def _write_over(terminal: int, data: bytes) -> None:
+    """Write in place of all that waits to be read, as far as that comes about in a moment."""
+    deadline = time.monotonic() + WRITE_S
+    while data and time.monotonic() < deadline:
+        termios.tcflush(terminal, termios.TCOFLUSH)
+        try:
+            data = data[os.write(terminal, data) :]
+        except BlockingIOError:
+            time.sleep(0.005)
 
 
 def of_screen() -> LastResort | None:

@@ -24,6 +24,8 @@ class DeviceView:
     torch_device: TorchDevice | None = None
     unpaired: str | None = None
     """Why one of the two names is missing."""
+    before_loss: Device | None = None
+    """Of a lost device: as it was read last; ``None`` where it never was."""
 
     @property
     def torch(self) -> str | None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from tui.command import Command
-from tui.commands import COMMANDS, keys_text
+from tui.commands.command import Command
+from tui.commands.registry import COMMANDS, keys_text
 
 
 class WorkbenchCommands(Provider):

@@ -133,4 +133,5 @@ def short(parameters: Mapping[str, Setting]) -> str:
     return " ".join(
         value if isinstance(value, str) else f"{name}={text_of(value)}"
         for name, value in parameters.items()
+        if value != ""
     )

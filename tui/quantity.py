@@ -51,7 +51,7 @@ def quantity(value: Cell, unit: str = "") -> str:
     if unit == "x":
         return text.ratio(value)
     if unit == "%":
-        return text.percent(value)
+        return text.fine_percent(value)
     if unit.endswith("/s"):
         return text.rate(value, RATES.get(unit, unit))
     return f"{number(value)} {unit}".strip()

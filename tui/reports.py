@@ -1,7 +1,8 @@
-"""Crash reports of the children, in the platform's state folder."""
+"""Crash reports of the children and of the program itself, in the platform's state folder."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
@@ -19,6 +20,27 @@ def folder() -> Path:
     return user_state_path("gpu-workbench")
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that its owner alone can read, whole or not at all.
+
+    Folders that are missing are made, for the owner alone too.
+
+    Raises:
+        OSError: it cannot be written, for one because the disk is full; what was there stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{time.monotonic_ns()}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
 def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) -> Path:
     """Write a report and drop the oldest beyond :data:`KEPT`.
 
@@ -26,10 +48,9 @@ def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) ->
         OSError: it cannot be written, for one because the disk is full.
     """
     place = folder() / "reports"
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = place / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}.txt"
     lines = [title, "", *(f"{name}: {text}" for name, text in facts), "", "stderr:", *stderr]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
+    write_private(path, ("\n".join(lines) + "\n").encode("utf-8", errors="replace"))
     for old in sorted(place.glob("*.txt"))[:-KEPT]:
         old.unlink(missing_ok=True)
     return path

@@ -9,7 +9,7 @@ from tui.conditions import Conditions
 from workloads import protocol
 from workloads.fact import fact
 from workloads.inventory import Setting
-from workloads.results import Arm, Comparison, RunResult
+from workloads.results import Arm, Comparison, Figure, RunResult
 
 
 @fact
@@ -41,8 +41,15 @@ class CompareState:
     """``None`` before it has ended, and where nothing was measured."""
 
 
-def ended_run(request: protocol.Run, ending: protocol.Rejected) -> RunResult:
-    """A run that ended before it could say so itself."""
+def ended_run(state: RunState, ending: protocol.Rejected) -> RunResult:
+    """A run that ended before it could say so itself; what it has measured is kept."""
+    if state.so_far is not None:
+        return replace(state.so_far, status=ending.status, reason=ending.reason)
+    request, progress = state.request, state.progress
+    figures = {}
+    if progress is not None and progress.estimate_s is not None:
+        about = f"of {progress.blocks} blocks, when it ended"
+        figures["median_so_far"] = Figure(progress.estimate_s, "s", about)
     return RunResult(
         id=request.id,
         workload=request.workload,
@@ -51,6 +58,8 @@ def ended_run(request: protocol.Run, ending: protocol.Rejected) -> RunResult:
         flags=request.flags,
         status=ending.status,
         reason=ending.reason,
+        figures=figures,
+        unavailable={"time": "it ended before the measurement did"},
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tui import catalogue
 from tui.events import (
     AnyEvent,
     CatalogueRead,
@@ -21,24 +22,23 @@ from tui.events import (
     FlagSet,
     LogLine,
     ParametersSet,
+    PeaksReset,
     RunQueued,
     SweepSet,
 )
 from tui.pairing import CPU
 from tui.store import Parts, Store
 from tui.sweep import Sweep
-from workloads import catalog, protocol
+from workloads import protocol
 from workloads.inventory import Setting
 from workloads.protocol import Budget
 from workloads.results import Comparison, RunResult
-from workloads.workload import infos
 
 if TYPE_CHECKING:
     from tui.children import Child
     from tui.conditions import Conditions
     from tui.keepers import MonitorKeeper, RunnerKeeper
-
-assert catalog  # importing it declares the workloads
+    from tui.recordings.recorder import Recorder
 
 CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
@@ -59,6 +59,7 @@ class Session:
         python: the Python that runs the workloads; it needs torch.
         interval: seconds between two samples of the monitor; ``None`` for no monitor.
         files: of workloads that the user brings; the runner reads them.
+        recorder: is told all that changes the store and all that the children are asked.
     """
 
     def __init__(
@@ -66,9 +67,9 @@ class Session:
         python: str = sys.executable,
         interval: float | None = 1.0,
         files: Sequence[str] = (),
+        recorder: Recorder | None = None,
     ) -> None:
         self.store = Store()
-        self.store.apply(CatalogueRead(infos()))
         self._listeners: list[Listener] = []
         self._on_error: Callable[[BaseException], None] = _tell_loop
         self._tasks: set[asyncio.Task[None]] = set()
@@ -80,6 +81,10 @@ class Session:
         self._interval = interval
         self._runner: RunnerKeeper | None = None
         self._monitor: MonitorKeeper | None = None
+        self._recorder = recorder
+        if recorder is not None:
+            recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
+        self.apply(CatalogueRead(catalogue.read()))
 
     # ---- life ----
 
@@ -99,10 +104,13 @@ class Session:
         # Imported after the first paint, like the children's start itself.
         from tui.keepers import MonitorKeeper, RunnerKeeper
 
+        written = self._recorder
         if self._interval is not None:
-            self._monitor = MonitorKeeper(self.store, self.apply, self._interval)
+            sent = written.to_monitor if written else None
+            self._monitor = MonitorKeeper(self.store, self.apply, self._interval, sent)
             self._spawn(self._monitor.keep())
-        self._runner = RunnerKeeper(self.store, self.apply, self._python, self._files)
+        sent = written.to_runner if written else None
+        self._runner = RunnerKeeper(self.store, self.apply, self._python, self._files, sent)
         self._spawn(self._runner.keep())
         self._spawn(self._runner.watch_silence())
 
@@ -111,6 +119,8 @@ class Session:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(child.stop() for child in self._children()))
+        if self._recorder is not None:
+            self._recorder.close()
 
     def kill(self) -> None:
         """SIGKILL to both children: for an end that cannot wait."""
@@ -125,6 +135,8 @@ class Session:
     def apply(self, event: AnyEvent) -> None:
         """Take an event into the store and tell the listeners."""
         worker_pid = self.store.worker_pid
+        if self._recorder is not None:
+            self._recorder.event(event)
         parts = self.store.apply(event)
         if isinstance(event, protocol.Finished) or (
             isinstance(event, protocol.Compared) and event.done
@@ -134,9 +146,8 @@ class Session:
             self._run_early()
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
-        if parts:
-            for listener in self._listeners:
-                listener(parts)
+        for listener in self._listeners if parts else ():
+            listener(parts)
 
     def _run_early(self) -> None:
         early, self._early = self._early, []
@@ -161,7 +172,7 @@ class Session:
         sample = self.store.sample
         driver = sample.driver.version if sample else None
         seen = conditions.under(seen, self.store.environment, driver, self._flags_of(found))
-        self.store.apply(ConditionsSeen(found.id, seen))
+        self.apply(ConditionsSeen(found.id, seen))
 
     def _sampled(
         self, found: RunResult | Comparison, spans: tuple[tuple[float, float], ...], pid: int | None
@@ -358,9 +369,15 @@ class Session:
 
     def reset_peaks(self, key: str) -> None:
         """See ``Actions``."""
-        self.store.history.reset_peak(key)
+        self.apply(PeaksReset(key))
         if name := self._torch_name(key):
             self._ask(protocol.ResetPeaks(name))
+
+    def set_refresh(self, seconds: float) -> None:
+        """See ``Actions``."""
+        self._interval = seconds
+        if self._monitor is not None:
+            self._monitor.set_interval(seconds)
 
     def watch_host(self, wanted: bool) -> None:
         """See ``Actions``."""
@@ -375,11 +392,9 @@ class Session:
     def _torch_name(self, key: str) -> str | None:
         if key == CPU:
             return CPU
-        view = next((view for view in self.store.devices if view.key == key), None)
-        return view.torch if view else None
+        return next((view.torch for view in self.store.devices if view.key == key), None)
 
     def _ask(self, request: protocol.EmptyCache | protocol.ResetPeaks) -> None:
         if not self._send(request):
-            self.apply(
-                LogLine("workbench", f"{request.device}: the runner is not there", "warning")
-            )
+            text = f"{request.device}: the runner is not there"
+            self.apply(LogLine("workbench", text, "warning"))

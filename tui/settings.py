@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tui.theme import THEME
 from workloads.fact import fact
 from workloads.inventory import Setting
 
@@ -60,7 +61,8 @@ def _refresh(value: object) -> float:
 def _switch(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+    words = dict.fromkeys(("1", "true", "on", "yes"), True)
+    words |= dict.fromkeys(("0", "false", "off", "no"), False)
     if not isinstance(value, str) or value.lower() not in words:
         raise ValueError
     return words[value.lower()]
@@ -71,7 +73,7 @@ def _path(value: object) -> str:
 
 
 KNOWN = (
-    Known("theme", "", "TEXTUAL_THEME", "--theme", "a theme's name", _text),
+    Known("theme", THEME, "TEXTUAL_THEME", "--theme", "a theme's name", _text),
     Known(
         "refresh",
         1.0,
@@ -80,8 +82,15 @@ KNOWN = (
         f"seconds between two samples, {SHORTEST_REFRESH_S:g} to {LONGEST_REFRESH_S:g}",
         _refresh,
     ),
-    Known("device", "", "GPU_WORKBENCH_DEVICE", "--device", "cpu, or a GPU's UUID", _text),
-    Known("python", "", "GPU_WORKBENCH_PYTHON", "--python", "a Python that has torch", _path),
+    Known(
+        "device",
+        None,
+        "GPU_WORKBENCH_DEVICE",
+        "--device",
+        "cpu, a GPU's UUID or torch's name of it",
+        _text,
+    ),
+    Known("python", None, "GPU_WORKBENCH_PYTHON", "--python", "a Python that has torch", _path),
     Known("mouse", True, "GPU_WORKBENCH_MOUSE", "--no-mouse", "true or false", _switch),
     Known("ascii", False, "GPU_WORKBENCH_ASCII", "--ascii", "true or false", _switch),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual.app import App
 from textual.screen import Screen
 
-from tui.command import Situation
+from tui.commands.command import Situation
 from tui.store import Store
 
 if TYPE_CHECKING:
@@ -29,6 +29,18 @@ class SnapshotActions(App[None]):
     def situation(self) -> Situation:
         """What decides which commands are valid."""
         raise NotImplementedError
+
+    def copy(self, what: str, text: str) -> None:
+        """Send text to the terminal's clipboard, keep it in a file, and say so.
+
+        Args:
+            what: names it in the message.
+            text: all of it.
+        """
+        from tui.clipboard import told
+
+        self.copy_to_clipboard(text)
+        self.notify(told(what, text), markup=False)
 
     def make_desk(self) -> SnapshotDesk:
         """The desk; its reader starts with the first file."""
@@ -66,7 +78,7 @@ class SnapshotActions(App[None]):
         """The mode's screen, made when it is first opened."""
         from tui.screens.snapshot_tab import SnapshotTab
 
-        return SnapshotTab(self.store, self.make_desk(), self.situation)
+        return SnapshotTab(self.store, self.make_desk(), self.situation, self.copy)
 
     def open_at_start(self, path: str, oom_text: str = "") -> None:
         """Have a file read and shown once the app runs; arguments as of :meth:`open_snapshot`."""

@@ -39,21 +39,23 @@ class SnapshotStore:
     """One reader's files and answers."""
 
     def __init__(self) -> None:
-        self.status: Status = "empty"
-        self.paths: tuple[str, ...] = ()
+        self._set("empty", (), "")
+
+    def begin(self, paths: tuple[str, ...], oom_text: str) -> None:
+        """Forget everything: other files are being read."""
+        self._set("loading", paths, oom_text)
+
+    def _set(self, status: Status, paths: tuple[str, ...], oom_text: str) -> None:
+        self.status: Status = status
+        self.paths = paths
+        self.oom_text = oom_text
         self.reason = ""
         """Why it failed or was cancelled, in one line."""
         self.estimate: Estimated | None = None
         self.progress: Progress | None = None
         self.loaded: Loaded | None = None
-        self.oom_text = ""
         self.answers: dict[Slot, Answered] = {}
         self._sent: dict[int, Request] = {}
-
-    def begin(self, paths: tuple[str, ...], oom_text: str) -> None:
-        """Forget everything: other files are being read."""
-        self.__init__()  # type: ignore[misc]
-        self.status, self.paths, self.oom_text = "loading", paths, oom_text
 
     def end(self, status: Status, reason: str) -> None:
         """Nothing can be asked any more; what is known stays on the screen."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from tui.devices.messages import MonitorHello, Sample
+from tui.devices.messages import Device, MonitorHello, Sample
 from tui.events import (
     AnyEvent,
     CatalogueRead,
@@ -23,6 +23,7 @@ from tui.events import (
     LogLine,
     MonitorStatus,
     ParametersSet,
+    PeaksReset,
     RunnerStatus,
     RunQueued,
     SweepSet,
@@ -66,8 +67,12 @@ class Store:
         self.worker_pid: int | None = None
         self.busy_with: str | None = None
         self.devices: tuple[DeviceView, ...] = ()
+        self._read: dict[str, Device] = {}
+        """Of the devices that the newest sample lists: as each was read last, by its id."""
         self.selected = CPU
         self.selected_by_user = False
+        self.wanted_device = ""
+        """The one to select once it is there: its key or torch's name of it."""
         self.catalogue: tuple[WorkloadInfo, ...] = ()
         self.parameters: dict[str, dict[str, Setting]] = {}
         self.sweeps: dict[str, Sweep] = {}
@@ -87,11 +92,20 @@ class Store:
         """Take one event in and say which parts of the store it changed."""
         return self._HANDLERS[type(event)](self, event)
 
+    def forget(self) -> Parts:
+        """Know nothing again; the store stays the one that the front ends hold."""
+        vars(self).update(vars(Store()))
+        return frozenset(Part)
+
     def _on_monitor_hello(self, _event: MonitorHello) -> Parts:
         return self.apply(MonitorStatus("ready"))
 
     def _on_sample(self, event: Sample) -> Parts:
         self.sample = event
+        self._read = {
+            device.id: self._read.get(device.id, device) if device.lost else device
+            for device in event.devices
+        }
         self._pair()
         self.history.take_sample(event, self.devices, self.worker_pid)
         return frozenset({Part.DEVICES, Part.MEMORY})
@@ -216,7 +230,7 @@ class Store:
         self.log.append(LogLine("runner", event.reason, level))
         if event.id in self.runs:
             run = self.runs[event.id]
-            self.runs[event.id] = replace(run, result=ended_run(run.request, event))
+            self.runs[event.id] = replace(run, result=ended_run(run, event))
         elif event.id in self.comparisons:
             item = self.comparisons[event.id]
             ended = ended_comparison(item, event)
@@ -240,6 +254,10 @@ class Store:
     def _on_flag_set(self, event: FlagSet) -> Parts:
         self.flags[event.name] = event.value
         return frozenset({Part.BACKEND, Part.WORKLOADS})
+
+    def _on_peaks_reset(self, event: PeaksReset) -> Parts:
+        self.history.reset_peak(event.key)
+        return frozenset({Part.MEMORY})
 
     def _on_run_queued(self, event: RunQueued) -> Parts:
         self.runs[event.request.id] = RunState(event.request)
@@ -288,6 +306,7 @@ class Store:
         ParametersSet: _on_parameters_set,
         SweepSet: _on_sweep_set,
         FlagSet: _on_flag_set,
+        PeaksReset: _on_peaks_reset,
         RunQueued: _on_run_queued,
         CompareQueued: _on_compare_queued,
         ConditionsSeen: _on_conditions_seen,
@@ -303,12 +322,22 @@ class Store:
         nvml = self.sample.devices if self.sample else ()
         torch = self.environment.devices if self.environment else ()
         absent = self.environment.unavailable if self.environment else {}
-        self.devices = pair(nvml, torch, absent.get("devices", ""))
+        views = pair(nvml, torch, absent.get("devices", ""))
+        self.devices = tuple(self._with_last(view) for view in views)
         keys = [view.key for view in self.devices]
-        if self.selected not in keys or (not self.selected_by_user and self.selected == CPU):
+        wanted = self.find_device(self.wanted_device) if self.wanted_device else None
+        if wanted is not None and not self.selected_by_user:
+            self.selected = wanted.key
+        elif self.selected not in keys or (not self.selected_by_user and self.selected == CPU):
             # The first GPU that torch can use is what people came for.
             usable = [view.key for view in self.devices if view.torch and view.key != CPU]
             self.selected = next(iter(usable), CPU)
+
+    def _with_last(self, view: DeviceView) -> DeviceView:
+        last = self._read.get(view.key)
+        if view.nvml is None or view.nvml.lost is None or last is None or last.lost:
+            return view
+        return replace(view, before_loss=last)
 
     # ---- look ----
 
@@ -316,6 +345,10 @@ class Store:
     def selected_device(self) -> DeviceView:
         """The device that the gauge and the timing column show."""
         return next((view for view in self.devices if view.key == self.selected), DeviceView(CPU))
+
+    def find_device(self, name: str) -> DeviceView | None:
+        """The device of that key (``cpu`` or a UUID) or of that name in torch."""
+        return next((view for view in self.devices if name in (view.key, view.torch)), None)
 
     @property
     def gpu_column(self) -> DeviceView | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 THEME = "ansi-dark"
-"""The terminal's own sixteen colours; the variable TEXTUAL_THEME names another."""
+"""The terminal's own sixteen colours: the fewest bytes, and the colours that its user chose."""
 FPS_SSH = "15"
 """Frames a second at most over a link, where each frame costs bytes."""
 
@@ -15,4 +15,3 @@ def prepare() -> None:
     if "SSH_CONNECTION" in os.environ:
         os.environ.setdefault("TEXTUAL_FPS", FPS_SSH)
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
-    os.environ.setdefault("TEXTUAL_THEME", THEME)

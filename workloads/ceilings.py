@@ -34,11 +34,17 @@ class Ceiling:
 
 
 def newest(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
-    """The newest of each kind and conditions, the oldest first."""
+    """The newest of each kind and conditions, the oldest first.
+
+    One that was disturbed takes the place of an undisturbed one only where it is higher.
+    """
     kept: dict[tuple[str, tuple[tuple[str, str], ...]], Ceiling] = {}
     for ceiling in sorted(ceilings, key=lambda item: item.measured_at):
         key = (ceiling.kind, tuple(sorted(ceiling.under.items())))
-        kept.pop(key, None)
+        before = kept.pop(key, None)
+        lower = before is not None and ceiling.value <= before.value
+        if before is not None and lower and ceiling.disturbed and not before.disturbed:
+            ceiling = before
         kept[key] = ceiling
     return tuple(kept.values())
 

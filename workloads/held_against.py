@@ -16,6 +16,7 @@ from workloads.results import Limit, Rates
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case, Skip
 
+HALVES = ("float16", "bfloat16")
 NO_RATE = "this workload is not held against a limit"
 
 
@@ -42,36 +43,62 @@ def question(case: Case, rates: Rates, device: torch.device) -> Question | str:
     )
 
 
+def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
+    """The ceilings of which the highest stands in for a limit; none where there is none to measure.
+
+    A CPU may compute in float32 what is stored in 16 bits, and is often faster by that.
+
+    Args:
+        kind: a precision, ``memory`` or ``pcie``.
+        device_type: cpu, cuda or mps.
+    """
+    own = limits.ceiling_kind(kind)
+    if own is None:
+        return ()
+    return (own, "float32") if device_type == "cpu" and own in HALVES else (own,)
+
+
 def known(asked: Question, device: torch.device, ceilings: Ceilings) -> Limit | None:
     """The limit, as far as nothing has to be measured for it."""
     limit = limits.hardware_limit(environment.device(device), asked.kind, asked.rate)
-    kind = limits.ceiling_kind(asked.kind)
-    if limit is not None or kind is None:
+    kinds = kinds_of_ceiling(asked.kind, device.type)
+    if limit is not None or not kinds:
         return limit
-    ceiling = ceilings.find(kind, ceiling_bench.under(device))
-    return None if ceiling is None else limits.measured_limit(ceiling, asked.kind, asked.rate)
+    under = ceiling_bench.under(device)
+    found = [ceilings.find(kind, under) for kind in kinds]
+    return _highest([ceiling for ceiling in found if ceiling is not None], len(kinds), asked)
+
+
+def _highest(found: list[Ceiling], wanted: int, asked: Question) -> Limit | None:
+    """The limit by the highest ceiling, once all that are wanted are there."""
+    if len(found) < wanted:
+        return None
+    highest = max(found, key=lambda ceiling: ceiling.value)
+    return limits.measured_limit(highest, asked.kind, asked.rate)
 
 
 def measured(
     asked: Question, device: torch.device, clock: Clock, control: Control, ceilings: Ceilings
 ) -> Limit | str:
-    """The limit by a ceiling measured now, or why there is none.
+    """The limit by ceilings measured now, or why there is none.
 
     A ceiling that was exceeded is measured again by this; the higher of the two stays.
     """
-    kind = limits.ceiling_kind(asked.kind)
-    if kind is None:
-        return f"no limit is known for {limits.name_of(asked.kind)} of this device"
-    before = ceilings.find(kind, ceiling_bench.under(device))
+    kinds = kinds_of_ceiling(asked.kind, device.type)
+    under = ceiling_bench.under(device)
+    before = {kind: ceilings.find(kind, under) for kind in kinds}
+    lacking = [kind for kind in kinds if before[kind] is None]
     try:
-        ceiling = anew(kind, device, clock, control, ceilings, before)
+        for kind in lacking or kinds:
+            anew(kind, device, clock, control, ceilings, before[kind])
     except Cancelled:
         return "cancelled before a ceiling was measured"
     except Skip as none_such:
         return str(none_such)
     except RuntimeError as error:
         return f"its ceiling cannot be measured: {str(error).splitlines()[0]}"
-    return limits.measured_limit(ceiling, asked.kind, asked.rate)
+    limit = known(asked, device, ceilings)
+    return limit or f"no limit is known for {limits.name_of(asked.kind)} of this device"
 
 
 def anew(

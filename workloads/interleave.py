@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from workloads import comparison, flags, statistics, timing
 from workloads.comparison import ArmSample, Pair
-from workloads.execute import Prepared, outcome, prepared
+from workloads.outcome import outcome
+from workloads.prepare import Prepared, prepared
 from workloads.protocol import Compare
 from workloads.results import Comparison
 from workloads.timing import Control

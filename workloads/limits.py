@@ -6,6 +6,7 @@ Where there are several, the first in this order is taken, and the limit says wh
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from workloads.ceilings import COPY, Ceiling
 from workloads.inventory import TorchDevice
@@ -65,8 +66,10 @@ def hardware_limit(device: TorchDevice, kind: str, rate: float) -> Limit | None:
 def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:
     """The limit by a ceiling that was measured on this box."""
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(ceiling.measured_at))
-    source = f"measured on this box {moment}: {ceiling.how}"
-    return _limit(kind, ceiling.value, rate, source, "measured", ERROR)
+    other = "" if ceiling.kind in (COPY, kind) else f"in {ceiling.kind}, which is faster here: "
+    source = f"measured on this box {moment}: {other}{ceiling.how}"
+    limit = _limit(kind, ceiling.value, rate, source, "measured", ERROR)
+    return replace(limit, disturbed=ceiling.disturbed)
 
 
 def cached(kind: str, byte: int | None, cache: int | None) -> str | None:

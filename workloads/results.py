@@ -70,6 +70,8 @@ class Limit:
     basis: Basis = "published"
     error: float = 0.03
     """How far a true rate can lie above ``value``: a share of it."""
+    disturbed: bool = False
+    """Measured while other processes kept the CPU busy: it can be too low."""
 
     @property
     def exceeded(self) -> bool:

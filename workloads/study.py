@@ -48,6 +48,16 @@ class Variant:
     verdict: str
     """Against the first: ``faster``, ``slower``, ``same`` or ``unclear``."""
 
+    @property
+    def interval(self) -> str:
+        """``1.38 to 1.46``, of the ratio; empty where it is not known."""
+        return "" if self.ci95 is None else " to ".join(map(_three_digits, self.ci95))
+
+
+def _three_digits(ratio: float) -> str:
+    # %g would write 1370 as 1.37e+03.
+    return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
 
 class Tools(Protocol):
     """What a study measures with; the implementation knows the device."""
@@ -241,9 +251,7 @@ class Study:
             cells: list[Cell] = [variant.name, variant.median_s]
             cells += [per_call[0] / variant.median_s] if per_call else []
             cells += [self.peak(calls[variant.name])] if peaks else []
-            between = variant.ci95
-            interval = f"{between[0]:.3g} to {between[1]:.3g}" if between else ""
-            self.row(name, *cells, variant.ratio, interval, variant.verdict)
+            self.row(name, *cells, variant.ratio, variant.interval, variant.verdict)
         return found
 
     def chart(

@@ -8,12 +8,13 @@ its path. A float that is not finite travels as ``null``: JSON has no NaN.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -36,23 +37,22 @@ def to_plain(value: object) -> Any:
     return value
 
 
-_known_fields: dict[type, tuple[tuple[str, Any, bool], ...]] = {}
+Reader = Callable[[Any], Any]
+"""Turns plain data into a value of one type; raises :class:`_MisfitError`."""
 
 
-def _fields(cls: type) -> tuple[tuple[str, Any, bool], ...]:
-    """Name, type and whether it must be given, of each field; resolving types is slow."""
-    if cls not in _known_fields:
-        hints = typing.get_type_hints(cls)
-        missing = dataclasses.MISSING
-        _known_fields[cls] = tuple(
-            (
-                field.name,
-                hints[field.name],
-                field.default is missing and field.default_factory is missing,
-            )
-            for field in dataclasses.fields(cls)
-        )
-    return _known_fields[cls]
+class _MisfitError(Exception):
+    """What does not fit, and where below the value that is being read."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+        self.path = ""
+
+    def below(self, step: str) -> _MisfitError:
+        """The same, seen from one level up."""
+        self.path = step + self.path
+        return self
 
 
 def from_plain(kind: Any, data: Any, path: str = "$") -> Any:
@@ -64,83 +64,160 @@ def from_plain(kind: Any, data: Any, path: str = "$") -> Any:
     Raises:
         WireError: the data does not fit; the message holds the path of the first misfit.
     """
+    try:
+        return _reader(kind)(data)
+    except _MisfitError as misfit:
+        raise WireError(f"{path}{misfit.path}: {misfit.text}") from None
+
+
+@functools.cache
+def _reader(kind: Any) -> Reader:
+    """Made once for each type: to look at types for every value would cost more than to read it."""
     if kind is Any:
-        return data
+        return lambda data: data
     if dataclasses.is_dataclass(kind):
-        return _dataclass_from_plain(typing.cast(type, kind), data, path)
-    origin = typing.get_origin(kind)
+        return _dataclass_reader(typing.cast(type, kind))
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return _union_from_plain(kind, data, path)
+        return _union_reader(arguments)
     if origin is typing.Literal:
-        if data in typing.get_args(kind):
-            return data
-        raise WireError(f"{path}: {data!r} is none of {typing.get_args(kind)}")
+        return _literal_reader(arguments)
     if origin is tuple:
-        return _tuple_from_plain(kind, data, path)
+        return _tuple_reader(arguments)
     if origin is dict:
+        return _dict_reader(arguments[1])
+    return _scalar_reader(type(None) if kind is None else kind)
+
+
+def _fields(cls: type) -> list[tuple[str, Reader, bool]]:
+    """Name, reader and whether it must be given, of each field."""
+    hints = typing.get_type_hints(cls)
+    missing = dataclasses.MISSING
+    return [
+        (
+            item.name,
+            _reader(hints[item.name]),
+            item.default is missing and item.default_factory is missing,
+        )
+        for item in dataclasses.fields(cls)
+    ]
+
+
+def _dataclass_reader(cls: type) -> Reader:
+    # Filled when the first one is read: a type may hold others of its own type.
+    fields: list[tuple[str, Reader, bool]] = []
+
+    def read(data: Any) -> Any:
         if not isinstance(data, dict):
-            raise WireError(f"{path}: expected an object, got {type(data).__name__}")
-        item_kind = typing.get_args(kind)[1]
-        return {key: from_plain(item_kind, item, f"{path}.{key}") for key, item in data.items()}
-    return _scalar_from_plain(kind, data, path)
+            raise _unexpected("an object", data)
+        if not fields:
+            fields.extend(_fields(cls))
+        values = {}
+        for name, reader, required in fields:
+            if name in data:
+                try:
+                    values[name] = reader(data[name])
+                except _MisfitError as misfit:
+                    raise misfit.below(f".{name}") from None
+            elif required:
+                raise _MisfitError("missing").below(f".{name}")
+        return cls(**values)
+
+    return read
 
 
-def _dataclass_from_plain(cls: type[T], data: Any, path: str) -> T:
-    if not isinstance(data, dict):
-        raise WireError(f"{path}: expected an object, got {type(data).__name__}")
-    values = {}
-    for name, kind, required in _fields(cls):
-        if name in data:
-            values[name] = from_plain(kind, data[name], f"{path}.{name}")
-        elif required:
-            raise WireError(f"{path}.{name}: missing")
-    return cls(**values)
+def _union_reader(kinds: tuple[Any, ...]) -> Reader:
+    optional = type(None) in kinds
+    readers = [_reader(kind) for kind in kinds if kind is not type(None)]
+
+    def read(data: Any) -> Any:
+        if data is None and optional:
+            return None
+        misfit = _MisfitError("no type at all")
+        for reader in readers:
+            try:
+                return reader(data)
+            except _MisfitError as error:
+                misfit = error
+        raise misfit
+
+    return read
 
 
-def _union_from_plain(kind: Any, data: Any, path: str) -> Any:
-    problem = ""
-    for option in typing.get_args(kind):
-        try:
-            return from_plain(option, data, path)
-        except WireError as error:
-            # The option that is not None says more about what was wrong.
-            problem = problem if option is type(None) else str(error)
-    raise WireError(problem)
+def _literal_reader(values: tuple[Any, ...]) -> Reader:
+    def read(data: Any) -> Any:
+        if data in values:
+            return data
+        raise _MisfitError(f"{data!r} is none of {values}")
+
+    return read
 
 
-def _tuple_from_plain(kind: Any, data: Any, path: str) -> tuple[Any, ...]:
-    if not isinstance(data, list):
-        raise WireError(f"{path}: expected a list, got {type(data).__name__}")
-    kinds = typing.get_args(kind)
-    if len(kinds) == 2 and kinds[1] is Ellipsis:
-        kinds = (kinds[0],) * len(data)
-    if len(kinds) != len(data):
-        raise WireError(f"{path}: expected {len(kinds)} items, got {len(data)}")
-    return tuple(
-        from_plain(item_kind, item, f"{path}[{index}]")
-        for index, (item_kind, item) in enumerate(zip(kinds, data, strict=True))
-    )
+def _tuple_reader(kinds: tuple[Any, ...]) -> Reader:
+    alike = len(kinds) == 2 and kinds[1] is Ellipsis
+    readers = tuple(_reader(kind) for kind in (kinds[:1] if alike else kinds))
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, list):
+            raise _unexpected("a list", data)
+        wanted = readers * len(data) if alike else readers
+        if len(wanted) != len(data):
+            raise _MisfitError(f"expected {len(wanted)} items, got {len(data)}")
+        found: list[Any] = []
+        for reader, item in zip(wanted, data, strict=True):
+            try:
+                found.append(reader(item))
+            except _MisfitError as misfit:
+                raise misfit.below(f"[{len(found)}]") from None
+        return tuple(found)
+
+    return read
 
 
-def _scalar_from_plain(kind: Any, data: Any, path: str) -> Any:
-    if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
-    # bool is an int in Python but not on the wire.
-    if isinstance(data, bool) and kind is not bool:
-        raise WireError(f"{path}: expected {kind.__name__}, got bool")
-    expected = type(None) if kind is None else kind
-    if isinstance(data, expected):
-        return data
-    raise WireError(f"{path}: expected {expected.__name__}, got {type(data).__name__}")
+def _dict_reader(kind: Any) -> Reader:
+    reader = _reader(kind)
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise _unexpected("an object", data)
+        found = {}
+        for key, item in data.items():
+            try:
+                found[key] = reader(item)
+            except _MisfitError as misfit:
+                raise misfit.below(f".{key}") from None
+        return found
+
+    return read
 
 
-def _tag(cls: type) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+def _scalar_reader(kind: type) -> Reader:
+    def read(data: Any) -> Any:
+        if kind is float and isinstance(data, int) and not isinstance(data, bool):
+            try:
+                return float(data)
+            except OverflowError:
+                raise _MisfitError("a number that is too large") from None
+        # bool is an int in Python but not on the wire.
+        if isinstance(data, kind) and (kind is bool or not isinstance(data, bool)):
+            return data
+        raise _unexpected(kind.__name__, data)
+
+    return read
+
+
+def _unexpected(wanted: str, data: Any) -> _MisfitError:
+    return _MisfitError(f"expected {wanted}, got {type(data).__name__}")
+
+
+@functools.cache
+def _tag(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def encode(message: object) -> bytes:
     """One message as one line, newline included."""
-    body = {"type": _tag(type(message)), **to_plain(message)}
+    body = {"type": _tag(type(message).__name__), **to_plain(message)}
     return json.dumps(body, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
@@ -154,10 +231,19 @@ def decode(line: bytes, kinds: tuple[type[T], ...]) -> T:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise WireError(f"not a JSON line: {error}") from error
+    return from_object(data, kinds)
+
+
+def from_object(data: Any, kinds: tuple[type[T], ...]) -> T:
+    """Read what a line holds, once it is no JSON text any more, as one of ``kinds``.
+
+    Raises:
+        WireError: not an object, of an unknown type, or with a field that does not fit.
+    """
     if not isinstance(data, dict):
         raise WireError(f"expected an object, got {type(data).__name__}")
     tag = data.get("type")
     for kind in kinds:
-        if tag == _tag(kind):
-            return _dataclass_from_plain(kind, data, str(tag))
+        if tag == _tag(kind.__name__):
+            return typing.cast(T, from_plain(kind, data, str(tag)))
     raise WireError(f"unknown message type {tag!r}")

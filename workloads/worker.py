@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from workloads import catalog, execute, interleave, memory, wire
+from workloads import catalog, execute, interleave, memory, outcome, wire
 from workloads.ceilings import Ceilings
 from workloads.process import Channel
 from workloads.protocol import (
@@ -117,7 +117,7 @@ class Worker:
             self._run(message)
         elif isinstance(message, Compare):
             comparison = interleave.compare(message, Reporter(self, message), self._tell_pair)
-            usable = not execute.is_device_lost(comparison.reason)
+            usable = not outcome.is_device_lost(comparison.reason)
             self.channel.send(Compared(comparison, done=True, worker_usable=usable))
             self._settle()
         elif isinstance(message, KnownCeilings):
@@ -141,7 +141,7 @@ class Worker:
         reporter = Reporter(self, message)
         result = execute.run(message, reporter, tell, cold=cold, ceilings=self._ceilings)
         # The result goes first: after a device error nothing that asks the device returns.
-        usable = not execute.is_device_lost(result.reason)
+        usable = not outcome.is_device_lost(result.reason)
         self.channel.send(Finished(tellable(result), usable))
         self._settle()
 

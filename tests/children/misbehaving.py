@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -65,7 +66,24 @@ def _leave_a_child() -> None:
     time.sleep(600)
 
 
+def _leave_loaders() -> None:
+    """Be stuck with the processes of a data loader and of another program alive."""
+    from torch.utils.data import DataLoader
+
+    data: list[int] = list(range(1000))
+    rows = iter(DataLoader(data, num_workers=2, persistent_workers=True))  # type: ignore[arg-type]
+    next(rows)
+    _leave_a_child()
+
+
+def _rest() -> None:
+    """No work for the cores, and never twice for the same time: no estimate is ever good enough."""
+    time.sleep(random.uniform(0.001, 0.01))
+
+
 _declare("prints", _print)
+_declare("rests", _rest)
+_declare("leaves_loaders", _leave_loaders)
 _declare("raises", _raise)
 _declare("segfaults", lambda: ctypes.string_at(0))
 _declare("aborts", os.abort)
@@ -82,6 +100,28 @@ def loses_the_device(_on: object) -> Case:
 
     def timed() -> object:
         raise RuntimeError("CUDA error: device-side assert triggered")
+
+    return Case(timed)
+
+
+@workload(group="misbehaving", title="runs out of memory", about="a.", look_for="l.")
+def runs_out_of_memory(_on: object) -> Case:
+    """Fail as torch does where the allocator gets nothing more; the process can go on."""
+
+    def timed() -> object:
+        import torch
+
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    return Case(timed)
+
+
+@workload(group="misbehaving", title="reads where nothing is", about="a.", look_for="l.")
+def reads_where_nothing_is(_on: object) -> Case:
+    """Fail as torch does after an illegal memory access."""
+
+    def timed() -> object:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     return Case(timed)
 

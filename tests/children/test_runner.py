@@ -149,7 +149,7 @@ def _cancel(driver: Driver) -> RunResult:
 
 
 def test_a_cancel_between_blocks_keeps_what_was_measured(runner: Driver) -> None:
-    runner.send(protocol.Run("run", "mlp_training", "cpu", {"epochs": 10}, {}, "careful"))
+    runner.send(protocol.Run("run", "mlp_training", "cpu", {"epochs": 1}, {}, "careful"))
     runner.until(protocol.Progress, lambda event: event.blocks >= 2)
     result = _cancel(runner)
     assert result.status == "cancelled"
@@ -158,7 +158,7 @@ def test_a_cancel_between_blocks_keeps_what_was_measured(runner: Driver) -> None
 
 
 def test_a_cancel_in_a_call_that_does_not_return_costs_the_worker(runner: Driver) -> None:
-    runner.start_run("matmul", n=16384)
+    runner.start_run("matmul", n=8192)
     runner.until(protocol.Progress, lambda event: event.phase == "first call")
     assert _cancel(runner).status == "cancelled"
     ended = runner.until(protocol.WorkerEnded)

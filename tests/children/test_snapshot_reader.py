@@ -127,6 +127,15 @@ async def test_the_text_of_the_exception_adds_the_total_to_the_verdict(tmp_path:
     await session.stop()
 
 
+@pytest.mark.parametrize(("text", "said"), [("no such thing", 1), (MESSAGE, 0), (" ", 0)])
+async def test_a_text_without_a_message_is_said(tmp_path: Path, text: str, said: int) -> None:
+    session = await opened(oom_file(tmp_path), text=text)
+    assert session.store.loaded is not None
+    (info,) = session.store.loaded.files
+    assert sum("holds no" in warning for warning in info.warnings) == said
+    await session.stop()
+
+
 async def test_two_files_are_compared() -> None:
     session = await opened(TRAINING, TRAINING)
     answer = await asked(session, AskDifference(0, 0))

@@ -79,3 +79,9 @@ def test_the_profiler_has_kernels_or_says_why_not() -> None:
     known = result.figures["device_time"].value is not None
     assert known or "figures.device_time" in result.unavailable
     assert len(column(result, "operators", "operator")) > 10
+    if known:
+        assert sum(numbers(result, "kernels", "share")) == pytest.approx(100)
+        own = sum(numbers(result, "operators", "self time"))
+        device_time = result.figures["device_time"].value
+        assert isinstance(device_time, float)
+        assert own <= 1.02 * device_time

@@ -534,3 +534,17 @@ PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, 1)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, 1)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, 2)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, 2)
+
+/* What the monitor does not ask and other readers of NVML do; the benchmark runs one of them. */
+#define ABSENT(name, code) \
+    int name(void) { return code; }
+
+ABSENT(nvmlSystemGetCudaDriverVersion, NOT_SUPPORTED)
+ABSENT(nvmlDeviceGetComputeMode, NOT_SUPPORTED)
+ABSENT(nvmlDeviceGetDecoderUtilization, NOT_SUPPORTED)
+ABSENT(nvmlDeviceGetEncoderUtilization, NOT_SUPPORTED)
+ABSENT(nvmlDeviceGetDisplayActive, NOT_SUPPORTED)
+ABSENT(nvmlDeviceGetDisplayMode, NOT_SUPPORTED)
+ABSENT(nvmlDeviceGetDriverModel, NOT_SUPPORTED)
+ABSENT(nvmlDeviceGetPersistenceMode, NOT_SUPPORTED)
+ABSENT(nvmlDeviceGetProcessUtilization, NOT_FOUND) /* no samples */

@@ -348,6 +348,9 @@ class Recorder:
     def restart_runner(self) -> None:
         self.asked.append(("restart_runner",))
 
+    def set_refresh(self, seconds: float) -> None:
+        self.asked.append(("set_refresh", seconds))
+
     def watch_host(self, wanted: bool) -> None:
         self.asked.append(("watch_host", wanted))
 

@@ -24,7 +24,7 @@ from tui.devices.messages import Utilization
 from tui.events import DeviceSelected, MonitorStatus
 from tui.pairing import CPU
 from tui.store import Store
-from tui.widgets.device_list import changed_region
+from tui.views.changes import changes
 from tui.widgets.devices_pane import DevicesPane
 
 
@@ -183,8 +183,6 @@ async def test_a_sample_redraws_only_the_cells_that_changed() -> None:
         assert isinstance(pane, DevicesPane)
         before = pane.list._rows(80)
         store.apply(sample(gpu(0, utilization=Utilization(63.0, 1.0)), gpu(1)))
-        region = changed_region(before, pane.list._rows(80), 80)
-        assert region is not None
-        assert (region.y, region.height) == (0, 1)
-        assert region.width <= 10
-        assert changed_region(before, before, 80) is None
+        (change,) = changes(before, pane.list._rows(80), 80)
+        assert change.row == 0
+        assert change.end - change.start <= 10

@@ -303,6 +303,13 @@ def test_one_device_kept() -> None:
     assert found.notes == ("devices left out by the filter: 1",)
 
 
+def test_a_device_that_is_not_there_is_refused_with_those_that_are() -> None:
+    objects = raw.snapshot()
+    objects["segments"].append(raw.segment(BASE, 1))
+    with pytest.raises(SnapshotError, match="has no device 5: it has 0, 1"):
+        normalise(objects, keep=Keep(device=5))
+
+
 @given(
     st.integers(0, 12),
     st.one_of(st.none(), st.integers(0, 12)),

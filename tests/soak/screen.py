@@ -13,6 +13,7 @@ from tests.terminal.terminal import Terminal
 
 TAIL = 20_000
 WATCH_S = 0.5
+REST_S = 0.3
 
 
 class Screen(Terminal):
@@ -26,12 +27,9 @@ class Screen(Terminal):
         self.seen: dict[int, psutil.Process] = {}
         """Every process that the program has ever had."""
         self.memory: list[tuple[float, int]] = []
-        """Unique memory of the program: when, bytes."""
+        """Unique memory of the program at rest: when, bytes."""
         self.most_processes = 0
         self._watched = 0.0
-
-    def __enter__(self) -> Screen:
-        return self
 
     def read(self, timeout: float = 0.05) -> bool:
         ready, _, _ = select.select([self.master], [], [], timeout)
@@ -61,8 +59,21 @@ class Screen(Terminal):
         self.size = (columns, rows)
         super().resize(columns, rows)
 
+    def rest(self) -> None:
+        """Bring every tab to the same small size, and note the memory: what is cached of a screen
+        grows with it."""
+        self.resize(80, 24)
+        for key in ("\x1b", "\x1b", "\x1b", "4", "3", "2", "1"):
+            self.type(key)
+            self.live(REST_S)
+        try:
+            used = psutil.Process(self.process.pid).memory_full_info().uss
+        except psutil.Error:
+            return  # it has ended; that is noticed elsewhere
+        self.memory.append((time.monotonic(), used))
+
     def watch(self) -> None:
-        """Note the processes and the memory, twice a second."""
+        """Note the processes, twice a second."""
         now = time.monotonic()
         if now - self._watched < WATCH_S:
             return
@@ -70,10 +81,6 @@ class Screen(Terminal):
         family = self.family()
         self.seen.update((process.pid, process) for process in family)
         self.most_processes = max(self.most_processes, len(family))
-        try:
-            self.memory.append((now, psutil.Process(self.process.pid).memory_full_info().uss))
-        except psutil.Error:
-            return  # it has ended; that is noticed elsewhere
 
     # ---- the children ----
 

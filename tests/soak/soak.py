@@ -18,7 +18,7 @@ from tests.nvml.fixtures import ScriptedNvml, build_library
 from tests.nvml.scenario import busy_box
 from tests.soak import heart
 from tests.soak.faults import GPUS, Faults
-from tests.soak.heart import Late
+from tests.soak.heart import Beats, Late
 from tests.soak.screen import Screen
 from workloads.fact import fact
 
@@ -26,6 +26,8 @@ FREEZE_S = 0.2
 LEAK_BYTES = 5 * 2**20
 MARK = "GPU_WORKBENCH_SOAK"
 END_S = 10.0
+REST_EACH_S = 20.0
+"""Between two looks at the memory."""
 START_S = 60.0
 NEAR_S = 0.5
 RING_S = 600.0
@@ -46,11 +48,13 @@ class Report:
     restored: bool
     """It left the terminal as it was found."""
     freezes: tuple[str, ...]
-    """Late beats of more than :data:`FREEZE_S` that the machine is not to blame for."""
+    """Pauses of which the program itself is to blame for more than :data:`FREEZE_S`."""
+    longest: tuple[str, ...]
+    """The longest pauses, freezes or not."""
     latest: float
-    """The latest beat, without the time waited for a core."""
-    latest_raw: float
+    """The latest beat, whoever is to blame."""
     latest_control: float
+    """The same of a process that does nothing."""
     memory_first: int
     memory_last: int
     most_processes: int
@@ -65,7 +69,7 @@ class Report:
     @property
     def problems(self) -> tuple[str, ...]:
         """What was not held; empty where all was well."""
-        found = list(self.freezes)
+        found = [f"it froze: {words}" for words in self.freezes]
         if self.died:
             found.append(f"the program ended: {self.died}")
         if self.exit_code not in (0, 130):
@@ -76,6 +80,43 @@ class Report:
             found.append(f"its memory grew by {self.growth / 2**20:.1f} MiB")
         found += [f"a process is left: {words}" for words in self.left]
         return tuple(found)
+
+
+@fact
+class Pause:
+    """A late beat, and how much of it is the program's own: times in seconds.
+
+    What it computed counts as it would have taken on a machine as quick as it is at its best; what
+    it neither computed nor waited for a core, it was blocked, unless the machine stood still.
+    """
+
+    beat: Late
+    slowness: float
+    blocked: float
+
+    @classmethod
+    def of(cls, beat: Late, control: Beats) -> Pause:
+        began, ended = beat.began - NEAR_S, beat.at + NEAR_S
+        stood_still = max(
+            (other.late for other in control.late if began < other.at and other.began < ended),
+            default=0.0,
+        )
+        blocked = beat.late - beat.waited - beat.ran - stood_still
+        return cls(beat, control.slowness(began, ended), max(0.0, blocked))
+
+    @property
+    def own(self) -> float:
+        return self.beat.ran / self.slowness + self.blocked
+
+    def in_words(self, beats: Beats) -> str:
+        beat = self.beat
+        where = [words for at, words in beats.stacks if beat.began <= at <= beat.at]
+        figures = {"late": beat.late, "computing": beat.ran, "waiting for a core": beat.waited}
+        told = ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in figures.items())
+        return (
+            f"{1000 * self.own:.0f} ms of its own ({told}, blocked {1000 * self.blocked:.0f} ms, "
+            f"machine {self.slowness:.2f} times slower): {'; '.join(where)}"
+        )
 
 
 def soak(seconds: float, seed: int, say: Callable[[str], None] = lambda _text: None) -> Report:
@@ -123,8 +164,12 @@ def _watch(
     screen.live(3.0)  # what is imported at the first paint is no freeze of a program at work
     began = told = time.monotonic()
     died = None
+    rested = 0.0
     while time.monotonic() < began + seconds:
         faults.next()
+        if time.monotonic() - rested > min(REST_EACH_S, seconds / 8):
+            screen.rest()
+            rested = time.monotonic()
         if (code := screen.process.poll()) is not None:
             died = f"exit code {code}: {_last_words(screen.output)}; {_reports(folder)}"
             break
@@ -134,9 +179,13 @@ def _watch(
             say(f"{told - began:.0f} s: {sum(faults.counts.values())} faults, {memory:.1f} MiB")
     ended = time.monotonic()
     code = _quit(screen)
-    late, stacks = heart.read(folder / "heart")
-    control, _ = heart.read(folder / "control")
-    late = [beat for beat in late if began <= beat.at <= ended and not _unread(beat, faults.unread)]
+    beats, control = heart.read(folder / "heart"), heart.read(folder / "control")
+    late = [
+        beat
+        for beat in beats.late
+        if began <= beat.at <= ended and not _unread(beat, faults.unread)
+    ]
+    pauses = [Pause.of(beat, control) for beat in late]
     first, last = _levels(screen.memory, began, ended)
     return Report(
         seed=seed,
@@ -145,10 +194,12 @@ def _watch(
         died=died,
         exit_code=code,
         restored=all(part in screen.output for part in RESTORED),
-        freezes=tuple(_freezes(late, control, stacks)),
-        latest=max((beat.late - beat.waited for beat in late), default=0.0),
-        latest_raw=max((beat.late for beat in late), default=0.0),
-        latest_control=max((beat.late for beat in control if beat.at >= began), default=0.0),
+        freezes=tuple(pause.in_words(beats) for pause in pauses if pause.own > FREEZE_S),
+        longest=tuple(
+            pause.in_words(beats) for pause in sorted(pauses, key=lambda pause: -pause.own)[:5]
+        ),
+        latest=max((beat.late for beat in late), default=0.0),
+        latest_control=max((beat.late for beat in control.late if beat.at >= began), default=0.0),
         memory_first=first,
         memory_last=last,
         most_processes=screen.most_processes,
@@ -181,39 +232,15 @@ def _quit(screen: Screen) -> int | None:
 
 def _unread(beat: Late, windows: list[tuple[float, float]]) -> bool:
     """Nobody read the terminal then: who writes to it waits, and nobody would see a thing."""
-    return any(began < beat.at and beat.at - beat.late < ended for began, ended in windows)
-
-
-def _freezes(late: list[Late], control: list[Late], stacks: list[tuple[float, str]]) -> list[str]:
-    found = []
-    for beat in late:
-        began = beat.at - beat.late
-        machine = max(
-            (
-                other.late
-                for other in control
-                if other.at > began - NEAR_S and other.at - other.late < beat.at + NEAR_S
-            ),
-            default=0.0,
-        )
-        frozen = beat.late - max(beat.waited, machine)
-        if frozen > FREEZE_S:
-            where = [words for at, words in stacks if began <= at <= beat.at]
-            found.append(
-                f"froze for {frozen * 1000:.0f} ms (late {beat.late * 1000:.0f} ms, waited "
-                f"{beat.waited * 1000:.0f} ms for a core, machine {machine * 1000:.0f} ms): "
-                f"{'; '.join(where)}"
-            )
-    return found
+    return any(began < beat.at and beat.began < ended for began, ended in windows)
 
 
 def _levels(memory: list[tuple[float, int]], began: float, ended: float) -> tuple[int, int]:
-    """Medians of the memory after the warm-up, and at the end."""
+    """Medians of the memory after the warm-up, and at the end; zero where it ended before."""
     warm = began + min(max(0.3 * (ended - began), 20.0), RING_S, 0.5 * (ended - began))
-    window = 0.2 * (ended - warm)
-    first = [size for at, size in memory if warm <= at <= warm + window]
-    last = [size for at, size in memory if ended - window <= at <= ended]
-    return (int(median(first)), int(median(last))) if first and last else (0, 0)
+    levels = [size for at, size in memory if at >= warm]
+    count = max(1, len(levels) // 4)
+    return (int(median(levels[:count])), int(median(levels[-count:]))) if levels else (0, 0)
 
 
 def _left(screen: Screen, mark: str) -> tuple[str, ...]:

@@ -31,13 +31,27 @@ def _after(count: int, function: Callable[..., Any]) -> Callable[..., Any]:
     return fails
 
 
+def _break_event(count: int) -> None:
+    """Events count from the start of the children: what comes before has no screen yet."""
+    start = session.Session.start
+
+    async def start_and_fail(self: session.Session) -> None:
+        broken = _after(count, session.Session.apply)
+        session.Session.apply = broken  # type: ignore[method-assign]
+        await start(self)
+
+    session.Session.start = start_and_fail  # type: ignore[method-assign]
+
+
 def break_it(where: str) -> None:
     """Have one part fail."""
     kind, _, count = where.partition(" ")
+    if kind == "event":
+        _break_event(int(count))
+        return
     owner, name = {
         "tick": (app.WorkbenchApp, "_tick"),
         "key": (app.WorkbenchApp, "action_show_detail"),
-        "event": (session.Session, "apply"),
         "paint": (DevicesPane, "store_changed"),
         "start": (session.Session, "_spawn"),
     }[kind]

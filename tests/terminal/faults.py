@@ -18,9 +18,12 @@ MODES = (1049, 1000, 1003, 1006, 2004)
 
 
 def without_torch(folder: Path) -> tuple[str, ...]:
-    """The program with a runner that says nothing: nothing of these tests is about torch."""
+    """The program with a runner that says nothing: nothing of these tests is about torch.
+
+    It reads its requests, and so ends with the program however that ends.
+    """
     python = folder / "silent-python"
-    python.write_text("#!/bin/sh\nexec sleep 600\n")
+    python.write_text("#!/bin/sh\nexec 3>&1 cat >/dev/null\n")
     python.chmod(0o755)
     return (sys.executable, "-m", "tui", "--python", str(python))
 

@@ -14,9 +14,13 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import psutil
 import pyte
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PATIENCE_S = 60.0
 _KITTY_KEYS = re.compile(rb"\x1b\[[<>=?][0-9;]*u")
@@ -52,7 +56,7 @@ class Terminal:
         )
         os.close(slave)
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

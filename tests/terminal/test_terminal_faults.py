@@ -115,7 +115,9 @@ def test_a_terminal_that_stops_reading_costs_nothing_once_it_reads_again(
     terminal.keys("?")
     terminal.until_shows("escape closes")
     assert {process.pid for process in terminal.family()} == {process.pid for process in family}
-    terminal.keys("\x1b", "q")
+    terminal.keys("\x1b")
+    terminal.until(lambda text: "escape closes" not in text)
+    terminal.keys("q")
     assert terminal.exit_code() == 0
     assert_restored(terminal)
     assert_gone(family)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from unittest.mock import patch
+
+import torch
 
 from workloads import bench, catalog, timing
 from workloads.execute import run
@@ -19,17 +23,36 @@ BRIEF = Plan(
 """What is found is tested here, not how well the times are known."""
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A single thread for torch: small operations wait for the others on a machine that is busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def ran(name: str, device: str = "cpu", **parameters: Setting) -> RunResult:
     """The result of a run that measures next to nothing."""
+    return ran_under(Control(), name, parameters, device)
+
+
+def ran_under(
+    control: Control, name: str, parameters: Mapping[str, Setting], device: str = "cpu"
+) -> RunResult:
+    """The same under a control of one's own."""
     request = Run("test", name, device, dict(parameters), {}, "quick")
     with (
+        one_thread(),
         patch.dict(timing.PLANS, quick=BRIEF),
         patch.object(timing, "SHORT", BRIEF),
         patch.object(timing, "BLOCK_S", 0.001),
         patch.object(bench, "BLOCK_S", 0.001),
         patch.object(bench, "ROUNDS", 3),
     ):
-        return run(request, Control(), lambda _result: None, cold=False)
+        return run(request, control, lambda _result: None, cold=False)
 
 
 def ok(name: str, **parameters: Setting) -> RunResult:

@@ -135,7 +135,7 @@ def test_rounding_is_measured_and_the_setting_put_back() -> None:
     before = torch.get_float32_matmul_precision()
     result = ok("tf32", n=64)
     assert torch.get_float32_matmul_precision() == before
-    assert column(result, "precision", "setting") == ["exact", "rounded"]
+    assert column(result, "precision", "setting") == ["full precision", "rounded"]
     errors = numbers(result, "precision", "error against float64")
     assert 0 < errors[0] <= 1e-5
     assert errors[1] >= errors[0] or "same bits" in result.unavailable["figures.error_growth"]
@@ -168,7 +168,7 @@ def test_a_compiler_that_fails_skips_the_chain_with_one_line(
         return call
 
     monkeypatch.setattr(torch, "compile", broken)
-    monkeypatch.setattr("workloads.execute.unmet", lambda *_: None)
+    monkeypatch.setattr("workloads.prepare.unmet", lambda *_: None)
     result = ran("elementwise", mib=1)
     assert result.status == "skipped"
     assert result.reason == "torch.compile fails here: no working C++ compiler found"
@@ -177,7 +177,7 @@ def test_a_compiler_that_fails_skips_the_chain_with_one_line(
 
 def test_a_compiled_chain_is_compared_with_the_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda chain: chain)
-    monkeypatch.setattr("workloads.execute.unmet", lambda *_: None)
+    monkeypatch.setattr("workloads.prepare.unmet", lambda *_: None)
     result = ok("elementwise", mib=1)
     assert column(result, "ways", "variant") == ["eager", "compiled"]
     assert isinstance(result.figures["compile"].value, float)

@@ -7,11 +7,10 @@ import multiprocessing
 import pytest
 import torch
 
-from tests.unit.catalog_runs import column, numbers, ok, ran
+from tests.unit.catalog_runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.training_loading import CAN_FORK, Costly, Loaders
-from workloads.execute import run
 from workloads.inventory import Setting
-from workloads.protocol import Phase, Run
+from workloads.protocol import Phase
 from workloads.timing import Cancelled, Control
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="worker processes are forked on Linux only")
@@ -40,10 +39,14 @@ class CancelIn(Control):
                 raise Cancelled
 
 
+@pytest.fixture(autouse=True)
+def _one_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workloads.catalog.training_loading.EPOCHS", 1)
+
+
 @pytest.mark.parametrize(("phase", "after"), [("warm-up", 0), ("measuring", 1), ("figures", 7)])
 def test_a_cancel_ends_the_workers(phase: Phase, after: int) -> None:
-    request = Run("test", "data_loading", "cpu", {"workers": 2, **LOADING}, {}, "quick")
-    result = run(request, CancelIn(phase, after), lambda _result: None, cold=True)
+    result = ran_under(CancelIn(phase, after), "data_loading", {"workers": 2, **LOADING})
     assert result.status == "cancelled"
     assert multiprocessing.active_children() == []
 

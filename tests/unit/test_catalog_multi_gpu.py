@@ -5,21 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from workloads import execute
+from tests.unit.catalog_runs import ran
 from workloads.catalog import multi_gpu_burn
-from workloads.inventory import Setting
-from workloads.protocol import Run
-from workloads.results import RunResult
-from workloads.timing import Control
-
-
-def _run(workload: str, **parameters: Setting) -> RunResult:
-    request = Run("r", workload, "cpu", dict(parameters), {}, "quick")
-    return execute.run(request, Control(), lambda _result: None, cold=True)
 
 
 def test_the_list_of_devices_has_the_cpu_and_says_why_there_is_no_gpu() -> None:
-    result = _run("device_list")
+    result = ran("device_list")
     assert result.status == "ok"
     assert result.figures["gpus"].value == float(torch.cuda.device_count())
     assert result.tables[0].rows[-1][0] == "cpu"
@@ -30,14 +21,14 @@ def test_the_list_of_devices_has_the_cpu_and_says_why_there_is_no_gpu() -> None:
 @pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="there are two GPUs")
 @pytest.mark.parametrize("name", ["peer_copies", "data_parallel"])
 def test_what_needs_two_gpus_says_so(name: str) -> None:
-    result = _run(name)
+    result = ran(name)
     assert result.status == "skipped"
     assert result.reason is not None
     assert result.reason.startswith("needs 2 GPUs: torch sees")
 
 
 def test_a_burn_counts_flop_as_by_hand_and_finds_nothing_wrong() -> None:
-    result = _run("burn", seconds=1, n=128)
+    result = ran("burn", seconds=1, n=128)
     assert (result.status, result.reason) == ("ok", None)
     assert result.time is not None
     assert result.rates.flop_per_s == pytest.approx(2 * 128**3 / result.time.median_s)

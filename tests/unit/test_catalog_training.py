@@ -11,11 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, ran
+from tests.unit.catalog_runs import column, numbers, ok, one_thread, ran
 from workloads import malloc
 from workloads.catalog import training_models as models
 from workloads.catalog.training_precision import tf32_set, ways
-from workloads.catalog.training_profiler import rows
+from workloads.catalog.training_profiler import kernels, operators
 from workloads.catalog.training_scaling import bend
 from workloads.catalog.training_stopwatch import split
 from workloads.catalog.training_tensors import tensor_bytes
@@ -31,10 +31,8 @@ pytestmark = pytest.mark.usefixtures("_one_thread")
 @pytest.fixture
 def _one_thread() -> Iterator[None]:
     malloc.keep_freed_memory()
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 # ---- what is counted ----
@@ -216,9 +214,29 @@ def test_a_profile_without_kernels_has_no_device_rows() -> None:
     event = SimpleNamespace(
         key="aten::mm", count=2, self_cpu_time_total=3.0, cpu_time_total=4.0,
         self_device_time_total=0.0, device_time_total=0.0, self_cpu_memory_usage=5,
-        self_device_memory_usage=0,
+        self_device_memory_usage=0, device_type=SimpleNamespace(name="CPU"),
+        is_user_annotation=False,
     )  # fmt: skip
-    assert rows([event], device=True) == []
-    (row,) = rows([event], device=False)
+    assert operators([event], device=True) == []
+    assert kernels([event]) == []
+    (row,) = operators([event], device=False)
     assert (row.calls, row.memory) == (2, 5)
     assert math.isclose(row.self_s, 3e-6)
+
+
+def test_a_kernels_time_is_not_added_to_that_of_the_operator_that_launched_it() -> None:
+    def event(key: str, kind: str, seconds: float, *, annotation: bool = False) -> object:
+        return SimpleNamespace(
+            key=key, count=1, self_cpu_time_total=1.0, cpu_time_total=1.0,
+            self_device_time_total=seconds, device_time_total=seconds, self_cpu_memory_usage=0,
+            self_device_memory_usage=0, device_type=SimpleNamespace(name=kind),
+            is_user_annotation=annotation,
+        )  # fmt: skip
+
+    averages = [
+        event("aten::mm", "CPU", 8.0),
+        event("sm90_gemm", "CUDA", 8.0),
+        event("Optimizer.step#SGD.step", "CUDA", 9.0, annotation=True),
+    ]
+    assert [row.name for row in operators(averages, device=True)] == ["aten::mm"]
+    assert [row.name for row in kernels(averages)] == ["sm90_gemm"]

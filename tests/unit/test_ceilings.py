@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui import ceilings as kept
-from workloads import catalog, ceiling_bench, execute, flags, held_against
+from tui.keepers import RunnerKeeper
+from tui.store import Store
+from workloads import catalog, ceiling_bench, cpu_share, execute, flags, held_against, readings
 from workloads.ceilings import COPY, Ceiling, Ceilings, newest
 from workloads.clocks import Block, HostClock
 from workloads.place import Place
@@ -30,6 +33,12 @@ def _ceiling(kind: str = "float32", value: float = 1e9, at: float = 1.0, **under
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceiling_bench, "LONGEST_CALL_S", 0.02)
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
 
 
 def _run(ceilings: Ceilings | None, **parameters: int) -> RunResult:
@@ -60,11 +69,20 @@ def test_a_ceiling_holds_under_the_conditions_it_was_measured_under_alone() -> N
 )
 def test_one_of_each_kind_and_condition_is_kept_the_newest(ceilings: list[Ceiling]) -> None:
     left = newest(ceilings)
+    assert not any(item.disturbed for item in left)
     keys = [(item.kind, item.under["threads"]) for item in left]
     assert len(set(keys)) == len(keys)
     for item in ceilings:
         (same,) = (other for other in left if (other.kind, other.under) == (item.kind, item.under))
         assert same.measured_at >= item.measured_at
+
+
+def test_a_disturbed_ceiling_does_not_replace_a_higher_undisturbed_one() -> None:
+    quiet = _ceiling(value=2e9, at=1.0)
+    low, high = (replace(_ceiling(value=value, at=2.0), disturbed=True) for value in (1e9, 3e9))
+    assert newest([quiet, low]) == (quiet,)
+    assert newest([quiet, high]) == (high,)
+    assert newest([low, replace(quiet, measured_at=3.0)])[0].value == 2e9
 
 
 def test_conditions_name_what_a_ceiling_depends_on() -> None:
@@ -147,7 +165,7 @@ def test_a_ceiling_that_is_exceeded_is_measured_again() -> None:
 
 def _held_against(fraction: float, basis: str) -> RunResult:
     limit = Limit("float32", 1e9, fraction, "told", basis, 0.03)  # type: ignore[arg-type]
-    return execute.with_impossible(
+    return readings.with_impossible(
         RunResult("r", "matmul", "cpu", {}, {}, "ok", limit=limit, rates=Rates(1.0, None, None))
     )
 
@@ -159,6 +177,48 @@ def test_what_lies_above_its_limit_and_only_that_is_marked(fraction: float, basi
     if warnings:
         word = "ceiling measured here" if basis == "measured" else "impossible"
         assert word in warnings[0]
+
+
+def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result_and_not_kept(
+    state: Path,
+) -> None:
+    under = ceiling_bench.under(CPU)
+    ceilings = Ceilings()
+    ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, under, disturbed=True)])
+    result = _run(ceilings, n=64)
+    assert result.limit is not None
+    assert result.limit.disturbed
+    (warning,) = (text for text in result.warnings if text.startswith("its ceiling may be too low"))
+    assert "other processes" in warning
+    RunnerKeeper(Store(), lambda _event: None, "python")._keep(ceilings.known[0])
+    assert not state.exists()
+
+
+def test_a_measurement_beside_busy_processes_is_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = iter([cpu_share.CpuTime(0.0, 0.0), cpu_share.CpuTime(1e9, 0.0)])
+    monkeypatch.setattr(cpu_share, "now", lambda: next(busy))
+    found = ceiling_bench.measure(COPY, Place("cpu"), HostClock(), Control(), seconds=0.01)
+    assert found.disturbed
+    assert "while others kept" in found.how
+
+
+@pytest.mark.parametrize(("half", "full"), [(1e9, 4e9), (4e9, 1e9)])
+def test_half_precision_on_a_cpu_is_held_against_the_faster_of_its_own_and_float32(
+    half: float, full: float
+) -> None:
+    under = ceiling_bench.under(CPU)
+    asked = held_against.Question("bfloat16", 2e9)
+    ceilings = Ceilings()
+    ceilings.learn([Ceiling("bfloat16", half, "told", 1.0, under)])
+    assert held_against.known(asked, CPU, ceilings) is None
+    ceilings.learn([Ceiling("float32", full, "told", 1.0, under)])
+    limit = held_against.known(asked, CPU, ceilings)
+    assert limit is not None
+    assert (limit.name, limit.value) == ("bfloat16", 4e9)
+    assert ("in float32, which is faster here" in limit.source) is (full > half)
+    assert held_against.kinds_of_ceiling("bfloat16", "cuda") == ("bfloat16",)
+    assert held_against.kinds_of_ceiling("memory", "cpu") == (COPY,)
+    assert held_against.kinds_of_ceiling("pcie", "cuda") == ()
 
 
 @pytest.mark.parametrize(
@@ -177,12 +237,6 @@ def test_a_rate_without_a_limit_says_why(case: Case, rates: Rates, reason: str) 
 
 
 # ---- kept by the front end ---------------------------------------------------------------------
-
-
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
 
 
 def test_what_is_kept_is_read_again(state: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tui.arguments import UsageError
-from tui.cli import flag_setting, parse, python_at
+from tui.cli.arguments import UsageError
+from tui.cli.parse import parse
+from tui.cli.values import flag_setting, python_at
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -156,7 +157,10 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
 @pytest.mark.parametrize(
     ("code", "forbidden"),
     [
-        ("import tui.__main__, tui.cli; tui.cli._parser()", "textual rich torch pynvml psutil"),
+        (
+            "import tui.__main__, tui.cli.parser; tui.cli.parser.parser()",
+            "textual rich torch pynvml psutil",
+        ),
         ("import tui.store, tui.session, tui.conditions", "textual rich torch pynvml psutil"),
         ("import tui.headless.run, tui.headless.doctor", "textual torch pynvml psutil"),
         ("import tui.devices.monitor", "textual rich torch"),

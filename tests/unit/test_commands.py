@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 from textual.binding import Binding
 
 from tui.app_actions import AppActions, command_bindings
-from tui.command import Command, Situation
-from tui.commands import (
+from tui.commands.command import Command, Situation
+from tui.commands.registry import (
     COMMANDS,
+    KEY_WORDS,
     in_footer,
     key_table_markdown,
     key_text,
     keys_text,
 )
+from tui.replay_app import ReplayApp
 from tui.screens.demo import DemoScreen
 from tui.views.footer import KEPT, chosen, command_at, footer_line
 from tui.views.header import TABS
@@ -57,11 +59,31 @@ def test_no_command_is_declared_twice_and_no_two_share_a_place_in_the_footer() -
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
 def test_a_command_has_an_action_and_a_help_of_one_sentence(command: Command) -> None:
-    assert hasattr(AppActions, f"action_{command.action}")
+    assert hasattr(ReplayApp if command.replays else AppActions, f"action_{command.action}")
     help_text = command.help
     assert help_text[0].isupper()
     assert help_text.endswith(".")
     assert help_text.count(". ") == 0
+
+
+PLAIN = ("space", "tab", "shift+tab", "escape", "left", "right")
+
+
+def test_no_command_needs_a_key_that_something_on_the_way_may_take() -> None:
+    """tmux takes Ctrl-B, screen Ctrl-A, Docker Ctrl-P Ctrl-Q, VS Code some of F1 to F12."""
+    for command in COMMANDS:
+        first = command.keys[0]
+        assert len(first) == 1 or first in PLAIN or first in KEY_WORDS
+        assert "ctrl" not in first
+        assert not first.startswith("f") or len(first) == 1
+
+
+def test_each_pane_of_the_workbench_has_a_key_that_goes_there() -> None:
+    panes = {"devices": "v", "memory": "m", "workloads": "w", "backend": "b", "detail": "i"}
+    keys = {command.id: command.keys for command in COMMANDS}
+    jumps = ("go_to_devices", "go_to_memory", "go_to_workloads", "go_to_flags", "show_detail")
+    assert [keys[jump] for jump in jumps] == [(key,) for key in panes.values()]
+    assert keys["toggle_log"] == ("l",)
 
 
 def test_every_key_is_bound() -> None:

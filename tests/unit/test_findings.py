@@ -135,6 +135,10 @@ def test_a_staircase_is_told_once_where_charts_are_not_drawn() -> None:
         (26e9, "byte/s", "26.0 GB/s"),
         (1.434, "x", "1.43x"),
         (12.0, "%", "12%"),
+        (6.62, "%", "6.6%"),
+        (-0.0123, "%", "-0.012%"),
+        (2e-7, "%", "2e-07%"),
+        (0.0, "%", "0%"),
         (4096.0, "", "4 096"),
         (0.69314, "", "0.6931"),
         (None, "s", "n/a"),
@@ -144,6 +148,22 @@ def test_a_staircase_is_told_once_where_charts_are_not_drawn() -> None:
 )
 def test_a_quantity_is_written_in_its_unit(value: float | None, unit: str, expected: str) -> None:
     assert quantity(value, unit) == expected
+
+
+def test_an_absent_figure_says_what_it_would_be_and_then_why_it_is_not() -> None:
+    figures = {"wait_s": Figure(None, "s", "of a step")}
+    found = result(figures=figures, unavailable={"figures.wait_s": "no GPU"})
+    assert texts([*finding_lines(found, 60)]) == ["wait (of a step) n/a: no GPU"]
+
+
+def test_parts_are_a_blank_line_apart_and_no_more() -> None:
+    chart = Chart("c", "empty", "n", (), (Series("a", "s", ()),))
+    told = Chart("t", "told", "step", (1.0,), (Series("a", "s", (1.0,)),), ("start",))
+    tables = (TABLE, Table("t", "t", (Column("step"), Column("a", "s")), (("start", 1.0),)))
+    found = result(charts=(chart, told, CURVES), tables=tables, log=("a", "b"))
+    for drawn in (True, False):
+        rows = texts([*finding_lines(found, 60, drawn=drawn)])
+        assert all(one or other for one, other in itertools.pairwise(rows))
 
 
 def test_names_are_words() -> None:

@@ -85,3 +85,7 @@ def test_every_bad_parameter_gets_its_line() -> None:
 
 def test_in_short_words_stand_alone_and_numbers_have_a_name() -> None:
     assert short({"n": 2048, "dtype": "float32", "pinned": True}) == "n=2048 float32 pinned=true"
+
+
+def test_an_empty_word_takes_no_room() -> None:
+    assert short({"hosts": 1, "rendezvous": "", "wait_s": 60}) == "hosts=1 wait_s=60"

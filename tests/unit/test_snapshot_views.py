@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui import glyphs
-from tui.arguments import UsageError
-from tui.cli import event_range, size_of
+from tui.cli.arguments import UsageError
+from tui.cli.values import event_range, size_of
 from tui.snapshot_child import death_in_words
 from tui.snapshots.facts import Bucket, SiteListing, SiteRow, Timeline
 from tui.snapshots.model import Frame

@@ -198,9 +198,16 @@ class WatchHost:
     wanted: bool
 
 
+@fact
+class Pace:
+    """Request: take the samples this far apart from now on."""
+
+    seconds: float
+
+
 MonitorEvent = Union[MonitorHello, Sample]
 MONITOR_EVENTS = (MonitorHello, Sample)
-MONITOR_REQUESTS = (Watch, WatchHost)
+MONITOR_REQUESTS = (Watch, WatchHost, Pace)
 
 
 def process_of(device: Device, pid: int | None) -> GpuProcess | None:

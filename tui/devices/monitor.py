@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from tui.devices import channel, host, sampler
 from tui.devices.collector import Collector
 from tui.devices.host_processes import HostProcessReader
 from tui.devices.look import Looker
-from tui.devices.messages import MONITOR_REQUESTS, Sample, Watch, WatchHost
+from tui.devices.messages import MONITOR_REQUESTS, Pace, Sample, Watch, WatchHost
 from workloads.wire import WireError, decode, encode
 
 MOST_WATCHED = 64
 """Processes that are looked at with each sample, at most."""
+
+LEAST_INTERVAL_S = 0.05
 
 _FIRST_LOOK = 1.0
 """Seconds that the first sample waits for NVML, which takes long to start on some boxes."""
@@ -34,8 +37,11 @@ class Monitor:
             interval: Seconds between samples.
         """
         self._host = host.HostReader()
+        self.interval = interval
+        self.hurry = threading.Event()
+        """Set where the next sample is not to wait for its time."""
         total = self._host.machine_memory
-        self._collector = Collector(lambda beat: Looker(interval, total, beat))
+        self._collector = Collector(lambda beat: Looker(self.interval, total, beat))
         self._watched: tuple[int, ...] = ()
         self._host_processes: HostProcessReader | None = None
         """Only while they are asked for: reading them all takes some milliseconds."""
@@ -51,8 +57,18 @@ class Monitor:
             return
         if isinstance(request, WatchHost):
             self._host_processes = HostProcessReader() if request.wanted else None
+        elif isinstance(request, Pace):
+            self._set_pace(request.seconds)
         elif isinstance(request, Watch):
             self._watched = tuple(dict.fromkeys(request.pids))[:MOST_WATCHED]
+
+    def _set_pace(self, seconds: float) -> None:
+        if not seconds >= LEAST_INTERVAL_S:
+            channel.complain(f"not a request: an interval of {seconds} s")
+            return
+        self.interval = seconds
+        # The wait that goes on may be a long one.
+        self.hurry.set()
 
     def begin(self) -> None:
         """Have NVML looked at while the caller does something else."""
@@ -91,8 +107,9 @@ def serve(protocol: int, interval: float) -> None:
     while True:
         began = time.monotonic()
         channel.send(protocol, encode(monitor.sample(patience)))
-        patience = min(interval, 1.0) / 2
-        time.sleep(max(0.0, began + interval - time.monotonic()))
+        patience = min(monitor.interval, 1.0) / 2
+        monitor.hurry.wait(max(0.0, began + monitor.interval - time.monotonic()))
+        monitor.hurry.clear()
 
 
 def once(protocol: int) -> None:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
-from tui.arguments import UsageError
+from tui.cli.arguments import UsageError
 from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit, say_problems
 from tui.headless.run import INTERVAL_S, chosen, devices_to_use, set_parameters
 from tui.pairing import CPU
@@ -19,7 +19,7 @@ from workloads.inventory import Environment
 from workloads.results import Comparison
 
 if TYPE_CHECKING:
-    from tui.arguments import Arguments
+    from tui.cli.arguments import Arguments
 
 
 def compare(arguments: Arguments) -> int:

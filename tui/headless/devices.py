@@ -18,7 +18,7 @@ from workloads.inventory import TorchDevice
 from workloads.protocol import Event
 
 if TYPE_CHECKING:
-    from tui.arguments import Arguments
+    from tui.cli.arguments import Arguments
 
 TORCH_S = 90.0
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import platform
 import sys
+import threading
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from tui import reports
 from tui.children import Child
@@ -22,11 +26,15 @@ from workloads.inventory import Environment
 from workloads.protocol import Event
 
 if TYPE_CHECKING:
-    from tui.arguments import Arguments
+    from tui.cli.arguments import Arguments
 
 Outcome = Literal["passed", "warning", "failed"]
 PACKAGES = ("textual", "nvidia-ml-py", "psutil")
 LOOK_S = 15.0
+STATE_S = 5.0
+"""For the state folder, which a network may have to give."""
+NO_STATE = "reports of crashes are not saved; set GPU_WORKBENCH_STATE to a folder that can be"
+T = TypeVar("T")
 
 
 @fact
@@ -39,20 +47,28 @@ class Finding:
     advice: str = ""
 
 
-def doctor(arguments: Arguments) -> int:
-    """Print the findings; returns the exit code, 1 if a check failed."""
+def doctor(arguments: Arguments, bundle: str = "", *, with_names: bool = False) -> int:
+    """Print the findings; returns the exit code, 1 if a check failed.
+
+    Args:
+        arguments: what was asked for.
+        bundle: file to write all that was found to; empty for none.
+        with_names: leave the names of users, hosts and folders in it.
+    """
 
     async def work() -> int:
         sample, environment = await asyncio.gather(_sample(), _environment(arguments.python))
         findings = [
             *_program(),
             _terminal(),
-            _state_folder(),
+            await within(STATE_S, _state_folder, _silent_state_folder()),
             *_driver(sample),
             *_torch(arguments.python, environment),
         ]
         if isinstance(sample, Sample) and isinstance(environment, Environment):
             findings += _pairing(sample, environment)
+        if bundle:
+            _write_bundle(bundle, findings, sample, environment, with_names)
         if arguments.json:
             print_json({"checks": findings})
         else:
@@ -70,6 +86,51 @@ def as_text(findings: list[Finding]) -> str:
         if finding.advice:
             lines.append(f"{'':<23} → {finding.advice}")
     return "\n".join(lines) + "\n"
+
+
+def _write_bundle(
+    name: str, findings: list[Finding], sample: Sample | str, environment: object, with_names: bool
+) -> None:
+    from tui.headless.bundle import write
+
+    try:
+        write(Path(name), findings, sample, environment, with_names=with_names)
+    except OSError as error:
+        raise Failure(f"--bundle {name}: {error.strerror}") from error
+    left_out = "" if with_names else ", without names of users, hosts and folders"
+    sys.stderr.write(f"gpu-workbench: {name} is written{left_out}; read it before you send it\n")
+
+
+async def within(seconds: float, check: Callable[[], T], otherwise: T) -> T:
+    """What a check that may hang finds, or something else where it takes too long.
+
+    It goes on in a thread that the end of the program does not wait for.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def tell(found: T | None, error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(cast(T, found))
+
+    def work() -> None:
+        found, error = None, None
+        try:
+            found = check()
+        except Exception as problem:  # noqa: BLE001 (raised again where it is waited for)
+            error = problem
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(tell, found, error)
+
+    threading.Thread(target=work, daemon=True, name="check").start()
+    try:
+        return await asyncio.wait_for(answer, seconds)
+    except asyncio.TimeoutError:
+        return otherwise
 
 
 async def _sample() -> Sample | str:
@@ -134,14 +195,21 @@ def _terminal() -> Finding:
 def _state_folder() -> Finding:
     place = reports.folder()
     try:
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        trial = place / f".doctor-{os.getpid()}"
-        trial.write_text("x")
+        trial = place / f"doctor-{os.getpid()}"
+        reports.write_private(trial, b"x")
         trial.unlink()
+        open_to_others = place.stat().st_mode & 0o077
     except OSError as error:
-        advice = "reports of crashes are not saved; set GPU_WORKBENCH_STATE to a folder that can be"
-        return Finding("state folder", "warning", str(error), advice)
+        return Finding("state folder", "warning", str(error), NO_STATE)
+    if open_to_others and sys.platform != "win32":
+        advice = f"chmod 700 {place}; what is written there is for its owner alone all the same"
+        return Finding("state folder", "warning", f"{place}: others can look into it", advice)
     return Finding("state folder", "passed", str(place))
+
+
+def _silent_state_folder() -> Finding:
+    found = f"{reports.folder()} gave no answer within {STATE_S:g} s"
+    return Finding("state folder", "warning", found, NO_STATE)
 
 
 def _driver(sample: Sample | str) -> list[Finding]:

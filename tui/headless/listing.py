@@ -14,7 +14,7 @@ from workloads.inventory import WorkloadInfo
 from workloads.protocol import Event
 
 if TYPE_CHECKING:
-    from tui.arguments import Arguments
+    from tui.cli.arguments import Arguments
 
 
 def listing(arguments: Arguments) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
-from tui.arguments import UsageError
+from tui.cli.arguments import UsageError
 from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit, say_problems
 from tui.headless.run_text import as_text, sweep_plain, sweeps_of
 from tui.parameters import Invalid, Valid
@@ -20,7 +20,7 @@ from workloads import wire
 from workloads.results import RunResult
 
 if TYPE_CHECKING:
-    from tui.arguments import Arguments
+    from tui.cli.arguments import Arguments
 
 INTERVAL_S = 0.5
 
@@ -203,6 +203,8 @@ def _result(state: RunState) -> dict[str, Any]:
         for name, value in plain[group].items():
             if value is None:
                 absent.setdefault(f"{group}.{name}", reason)
+    if result.limit is not None:
+        plain["limit"]["exceeded"] = result.limit.exceeded
     plain["conditions"] = wire.to_plain(state.conditions)
     if state.conditions is None:
         absent["conditions"] = "nothing was measured"

@@ -20,7 +20,7 @@ from tui.views.lines import Line, plain
 from tui.views.tables import reason_lines, table_lines
 from tui.views.workload_state import half_width, warnings_of
 from workloads import wire
-from workloads.results import RunResult
+from workloads.results import Limit, RunResult
 
 WIDTH = 100
 """Of lines that go into a file or a pipe."""
@@ -72,7 +72,7 @@ def summary(result: RunResult) -> str:
         if value is not None:
             parts.append(fmt.rate(value, unit))
     if result.limit is not None:
-        parts.append(f"{fmt.share(result.limit.fraction)} of {result.limit.name}")
+        parts.append(_of_limit(result.limit))
     if result.memory.allocated_peak is not None:
         parts.append(f"peak {fmt.size(result.memory.allocated_peak)}")
     elif result.memory.process_peak is not None:
@@ -80,6 +80,14 @@ def summary(result: RunResult) -> str:
     if result.status != "ok":
         parts.append(f"{result.status}: {result.reason}")
     return "  ".join(parts)
+
+
+def _of_limit(limit: Limit) -> str:
+    """The share of the limit, and whether that can be."""
+    words = f"{fmt.share(limit.fraction)} of {limit.name}"
+    if not limit.exceeded:
+        return words
+    return f"{words} ({'above its ceiling' if limit.basis == 'measured' else 'impossible'})"
 
 
 def _notes(state: RunState, result: RunResult, cells: int) -> list[str]:

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tui.arguments import UsageError
 from tui.children import Child, Garbage
+from tui.cli.arguments import UsageError
 from tui.headless.output import Failure, ProgressLine, run_to_exit
 from tui.headless.snapshot_text import at_event, difference, overview
 from tui.snapshot_child import STANDARD_INPUT, death_in_words, names, reader
@@ -35,7 +35,7 @@ from tui.views.lines import plain
 from tui.views.snapshot_start import progress_words
 
 if TYPE_CHECKING:
-    from tui.arguments import Arguments
+    from tui.cli.arguments import Arguments
     from tui.views.lines import Line
 
 A = TypeVar("A", bound=Answer)

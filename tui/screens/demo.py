@@ -10,8 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from tui.actions import Actions
-from tui.command import Situation
-from tui.commands import COMMANDS, DEMO
+from tui.commands.command import Situation
+from tui.commands.registry import COMMANDS
+from tui.commands.tabs import DEMO
 from tui.store import Store
 from tui.views.demo import pages, title_line
 from tui.views.lines import Line

@@ -8,7 +8,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from tui.command import Situation
+from tui.commands.command import Situation
 from tui.screens.memory import MemoryView
 from tui.store import Store
 from tui.widgets.footer_bar import FooterBar

@@ -24,7 +24,7 @@ from workloads.inventory import ParameterInfo, Setting, WorkloadInfo
 
 Field = Input | ChoiceField
 SEVERAL: dict[type[Field], str] = {
-    Input: "several: 256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists",
+    Input: "several: 256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists; empty: the default",
     ChoiceField: "left and right choose; space marks several",
 }
 """How a field takes more than one value."""
@@ -119,7 +119,10 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
 
     def action_apply(self) -> None:
         """Give the values back, or say what is wrong with them."""
-        texts = {name: field.value for name, field in self._fields.items()}
+        texts = {
+            parameter.name: self._fields[parameter.name].value.strip() or text_of(parameter.default)
+            for parameter in self._info.parameters
+        }
         outcome = read(self._info, texts, self._present)
         if isinstance(outcome, Invalid):
             self._errors = outcome.errors

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from tui.actions import Actions
-from tui.command import Situation
+from tui.commands.command import Situation
 from tui.store import Store
 from tui.widgets.footer_bar import FooterBar
 from tui.widgets.header_bar import HeaderBar

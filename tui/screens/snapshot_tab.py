@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import Screen
 
-from tui.command import Situation
+from tui.commands.command import Situation
 from tui.snapshot_desk import SnapshotDesk, View
 from tui.snapshots.messages import Export, Exported, Refused
 from tui.store import Store
@@ -54,10 +54,15 @@ class SnapshotTab(Screen[None]):
     """Header, bar, one of the views, footer."""
 
     def __init__(
-        self, store: Store, desk: SnapshotDesk, situation: Callable[[], Situation]
+        self,
+        store: Store,
+        desk: SnapshotDesk,
+        situation: Callable[[], Situation],
+        copy: Callable[[str, str], None],
     ) -> None:
         super().__init__()
         self._store = store
+        self._copy = copy
         self.desk = desk
         self._situation = situation
         self.start = StartPane(store, desk)
@@ -147,8 +152,6 @@ class SnapshotTab(Screen[None]):
             return
         self._copying = None
         if isinstance(answer, Exported):
-            self.app.copy_to_clipboard(answer.text)
-            words = "report: sent to the terminal (OSC 52), which may refuse it"
-        else:
-            words = answer.reason if isinstance(answer, Refused) else ""
-        self.app.notify(words, markup=False)
+            self._copy("report", answer.text)
+        elif isinstance(answer, Refused):
+            self.app.notify(answer.reason, markup=False)

@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tui.actions import Actions
-from tui.command import Situation
+from tui.commands.command import Situation
 from tui.store import Store
 from tui.views import arrangement
 from tui.widgets.backend_pane import BackendPane
@@ -125,8 +125,9 @@ class WorkbenchScreen(Screen[None]):
         placed = arrangement.arrange(
             size.width, size.height, focused, self.lower, zoomed=self.zoomed
         )
-        for mode in self.MODES:
-            self.set_class(placed.mode == mode, f"-{mode}")
+        changed: list[Widget] = []
+        modes = {f"-{mode}": placed.mode == mode for mode in self.MODES}
+        all_of_it = _switch_classes(self, modes)
         for name, pane in self.panes.items():
             place = placed.places[name]
             shown = place != "away"
@@ -135,11 +136,16 @@ class WorkbenchScreen(Screen[None]):
                 pane.call_after_refresh(pane.store_changed)
             elif not shown:
                 pane.display = False
-            pane.set_class(place == "open", "-open")
-            pane.set_class(place == "folded", "-folded")
-        self.fit_devices()
+            if _switch_classes(pane, {"-open": place == "open", "-folded": place == "folded"}):
+                changed.append(pane)
         for row in self.query(".row"):
-            row.set_class(any(pane.has_class("-open") for pane in row.query(Pane)), "-open")
+            is_open = any(pane.has_class("-open") for pane in row.query(Pane))
+            if _switch_classes(row, {"-open": is_open}):
+                changed.append(row)
+        # The styles of everything below a node are worked out anew: once, and not for each class.
+        for node in [self] if all_of_it else changed:
+            node.update_node_styles()
+        self.fit_devices()
 
     def fit_devices(self) -> None:
         """In a stack the devices get the rows that they need, as far as there are any."""
@@ -178,6 +184,13 @@ class WorkbenchScreen(Screen[None]):
     def _workload_moved(self) -> None:
         self.detail.store_changed()
         self.query_one(FooterBar).rebuild()
+
+
+def _switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
+    """Set classes without working out the styles anew; whether any has changed."""
+    before = set(node.classes)
+    node.update_classes(classes, update=False)
+    return before != set(node.classes)
 
 
 def pane_of(widget: Widget | None) -> str | None:

@@ -19,6 +19,10 @@ from tui.snapshots.sites import Query
 from workloads.wire import to_plain
 
 MOST_PINNING = 64
+NO_MESSAGE = (
+    'the text of the exception holds no "Tried to allocate …": give the message of the '
+    "torch.OutOfMemoryError"
+)
 SCHEMA = 1
 """Of what is printed as JSON."""
 
@@ -36,8 +40,9 @@ class Answers:
         self, files: tuple[Analysis, ...], warnings: tuple[tuple[str, ...], ...], oom_text: str
     ) -> None:
         self.files = files
-        self.warnings = warnings
         self.texts = _messages_in(oom_text)
+        lacking = (NO_MESSAGE,) if oom_text.strip() and not self.texts else ()
+        self.warnings = ((*warnings[0], *lacking), *warnings[1:])
         self._pieces: tuple[tuple[int, int | None, int], tuple[Piece, ...]] | None = None
 
     def answer(self, request: m.Request) -> m.Answer:

@@ -78,7 +78,11 @@ def normalise(
     if with_history:
         form = "history"
     devices = []
-    for index in sorted(by_device.keys() | {i for i, trace in enumerate(traces) if trace}):
+    indexes = sorted(by_device.keys() | {i for i, trace in enumerate(traces) if trace})
+    if keep.device is not None and keep.device not in indexes:
+        have = ", ".join(map(str, indexes)) or "none"
+        raise SnapshotError(f"has no device {keep.device}: it has {have}")
+    for index in indexes:
         if not keep.wants_device(index):
             interner.odd["devices left out by the filter"] += 1
             continue

@@ -148,8 +148,6 @@ def _load(request: messages.Load, source: int | None, say: Say) -> Answers:
     warnings = tuple(check(snapshot) for snapshot in read)
     answers = Answers(tuple(Analysis(snapshot) for snapshot in read), warnings, text)
     devices = answers.files[0].devices
-    if request.device is not None and request.device not in devices:
-        raise SnapshotError(f"{read[0].file}: has no device {request.device}")
     summaries = []
     for number, device in enumerate(devices.values()):
         pace.tell(number, len(devices), "replaying")
@@ -158,7 +156,7 @@ def _load(request: messages.Load, source: int | None, say: Say) -> Answers:
     say(
         messages.Loaded(
             request.id,
-            tuple(map(_info, read, warnings)),
+            tuple(map(_info, read, answers.warnings)),
             tuple(summaries),
             tuple(sorted(common)),
             len(answers.texts),

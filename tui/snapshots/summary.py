@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.format import count, share
+from tui.format import count, grouped, share
 from tui.format import size as text
 from tui.snapshots.advice import is_on
 from tui.snapshots.facts import Advice, Summary, Top
@@ -110,7 +110,7 @@ def _headline(replayed: Replay) -> str:
     where = (
         "before the first entry"
         if replayed.peak_event is None
-        else f"at event {replayed.peak_event}"
+        else f"at event {grouped(replayed.peak_event)}"
     )
     ooms = (
         count(len(replayed.ooms), "OOM entry", "OOM entries") if replayed.ooms else "No OOM entry"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -37,7 +38,10 @@ def device_detail(view: DeviceView, sample: Sample | None, now: float) -> list[F
     if view.nvml is None:
         why = view.unpaired or "waiting for the monitor"
         return [*facts, ("NVML", f"{text.NA}: {why}")]
-    return [*facts, *_state(view.nvml, sample, now), *_gpu(view.nvml), *_driver(sample)]
+    state = _state(view.nvml, sample, now)
+    if view.before_loss is not None:
+        state.append(("last figures", f"read {text.age(now - view.before_loss.read_at)}"))
+    return [*facts, *state, *_gpu(view.before_loss or view.nvml), *_driver(sample)]
 
 
 def _torch_name(view: DeviceView) -> str:
@@ -49,7 +53,11 @@ def _torch_name(view: DeviceView) -> str:
 def _state(device: Device, sample: Sample | None, now: float) -> list[Fact]:
     if device.lost:
         since = f" {text.age(now - device.lost_at)}" if device.lost_at is not None else ""
-        return [("lost", f"{device.lost}{f' (found{since})' if since else ''}")]
+        facts = [("lost", f"{device.lost}{f' (found{since})' if since else ''}")]
+        if device.lost_at is not None:
+            at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(device.lost_at))
+            facts.append(("lost at", at))
+        return facts
     if sample is None:
         return []
     seconds = device_age(device, sample, now)

@@ -132,6 +132,22 @@ def lost(device: Device, now: float, width: int) -> Span:
     return Span(fit(f"lost{since}: {device.lost}", width), Tone.BAD)
 
 
+def _lost_row(
+    view: DeviceView, device: Device, now: float, plan: Columns, width: int
+) -> tuple[Span, ...]:
+    """Since when, and the last figures where there is room to say so beside them."""
+    since = f"lost {text.age(now - device.lost_at)}" if device.lost_at is not None else "lost"
+    if view.before_loss is None or len(since) > plan.name:
+        return (lost(device, now, width),)
+    figures = _figures(DeviceView(view.key, view.before_loss), None, plan)
+    reason = f" {fit(device.lost or '', plan.status)}" if plan.status else ""
+    named = since if reason else fit(f"{since}: {device.lost}", plan.name)
+    parts = [Span(left(named, plan.name), Tone.BAD)]
+    parts += [Span(f" {cell}", Tone.QUIET) for cell in figures]
+    parts.append(Span(left(reason, plan.status + 1 if plan.status else 0), Tone.BAD))
+    return tuple(parts)
+
+
 def row(
     view: DeviceView,
     sample: Sample | None,
@@ -152,7 +168,7 @@ def row(
     mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
     head = Span(mark + left(view.label, plan.label + 1), Tone.STRONG if selected else Tone.PLAIN)
     if view.nvml is not None and view.nvml.lost:
-        return (head, lost(view.nvml, now, sum(cells(plan)) - head.width))
+        return (head, *_lost_row(view, view.nvml, now, plan, sum(cells(plan)) - head.width))
     stale = sample is not None and age(view, sample, now) > STALE_AFTER_S
     tone = Tone.QUIET if stale or sample is None else Tone.PLAIN
     state = status(view, sample, now, plan.status or plan.name)

@@ -56,11 +56,14 @@ def _is_told_by_a_table(chart: Chart, tables: tuple[Table, ...]) -> bool:
 
 def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: int) -> list[Line]:
     """A further figure of the workload, with what it is."""
-    value = quantity(figure.value, figure.unit)
     if figure.value is None:
-        value = f"n/a: {unavailable.get(f'figures.{name}', 'not measured')}"
-    about = f": {figure.about}" if figure.about else ""
-    return paragraph(f"{label(name, figure.unit)} {value}{about}", cells, indent="  ")
+        reason = unavailable.get(f"figures.{name}", "not measured")
+        about = f" ({figure.about})" if figure.about else ""
+        words = f"{label(name, figure.unit)}{about} n/a: {reason}"
+    else:
+        about = f": {figure.about}" if figure.about else ""
+        words = f"{label(name, figure.unit)} {quantity(figure.value, figure.unit)}{about}"
+    return paragraph(words, cells, indent="  ")
 
 
 def log_entry(entry: str, cells: int, tone: Tone = Tone.PLAIN) -> list[Line]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.command import Command
-from tui.commands import key_text
+from tui.commands.command import Command
+from tui.commands.registry import key_text
 from tui.views.lines import Line, Span, Tone
 
 KEPT = ("show_help", "quit", "demo_leave")

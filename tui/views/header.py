@@ -102,12 +102,16 @@ def tab_at(x: int, cells: int, tab: str) -> str | None:
     return None
 
 
-def header_line(store: Store, tab: str, cells: int, *, readonly: bool = False) -> Line:
+def header_line(
+    store: Store, tab: str, cells: int, *, readonly: bool = False, note: str = ""
+) -> Line:
     """As many facts as there is room for, the runner's state and the tabs always."""
     tabs = tabs_line(tab, cells)
     room = max(0, cells - width(tabs))
     left: Line = (Span(f" {TITLE}", Tone.STRONG),)
-    if readonly:
+    if note:
+        left = (*left, Span(f"  {note}", Tone.NOTE))
+    elif readonly:
         left = (*left, Span("  read only", Tone.NOTE))
     runner: Line = (Span("  "), runner_words(store))
     runner = fit_line(runner, max(0, room - width(left) - 1))

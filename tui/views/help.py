@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tui.command import Command
-from tui.commands import COMMANDS, keys_text
+from tui.commands.command import Command
+from tui.commands.registry import COMMANDS, keys_text
 from tui.views.lines import Line, Span, Tone, left, line, paragraph, wrap
 
 KEY_CELLS = 12

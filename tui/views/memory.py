@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tui import format as text
 from tui import glyphs
 from tui.accounting import Gauge, Slice
-from tui.commands import BY_ACTION, key_text
+from tui.commands.registry import BY_ACTION, key_text
 from tui.history import SPAN_S, MemoryPoint
 from tui.pairing import CPU, DeviceView
 from tui.reading import Absent, Stale, value_of

@@ -62,14 +62,20 @@ def holders(view: DeviceView, sample: Sample | None, order: Order, now: float) -
         return _of_host(sample, order, now)
     if view.nvml is None:
         return Holders((), (), (view.unpaired or "NVML does not know this device",))
-    return _of_gpu(view.nvml, sample, order, now)
+    return _of_gpu(view.nvml, view.before_loss, sample, order, now)
 
 
-def _of_gpu(device: Device, sample: Sample, order: Order, now: float) -> Holders:
+def _of_gpu(
+    device: Device, before_loss: Device | None, sample: Sample, order: Order, now: float
+) -> Holders:
     notes: list[str] = []
     seconds = device_age(device, sample, now)
-    if device.lost:
-        notes.append(f"lost: {device.lost}; these are its last figures")
+    if device.lost and before_loss is not None:
+        read = text.age(now - before_loss.read_at)
+        notes.append(f"lost: {device.lost}; these are its last figures, read {read}")
+        device = before_loss
+    elif device.lost:
+        notes.append(f"lost: {device.lost}")
     elif seconds > STALE_AFTER_S:
         notes.append(f"old figures, read {text.age(seconds)}: {why_old(sample)}")
     rows = device.processes

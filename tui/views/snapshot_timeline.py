@@ -121,6 +121,7 @@ def legend(cells: int) -> Line:
         "X OOM",
         "| annotation",
         "^ cursor",
+        "* both",
     ]
     shown = ""
     for part in parts:

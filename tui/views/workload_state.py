@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tui import format as text
 from tui import glyphs
+from tui.conditions import HARMFUL
 from tui.runs import RunState
 from tui.store import Store
 from tui.views.lines import Span, Tone
@@ -112,12 +113,32 @@ def warnings_of(run: RunState) -> tuple[str, ...]:
     return own + (run.conditions.warnings if run.conditions else ())
 
 
+def above_limit(run: RunState) -> str:
+    """A word for a rate that lies above its limit; none where it does not."""
+    limit = run.result.limit if run.result else None
+    if limit is None or not limit.exceeded:
+        return ""
+    return "above its ceiling" if limit.basis == "measured" else "impossible rate"
+
+
+def throttled(run: RunState) -> bool:
+    """Whether heat or a fault held the device back while it ran."""
+    return run.conditions is not None and bool(set(run.conditions.throttle) & set(HARMFUL))
+
+
 def _marks(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
     """What keeps a result from being taken as it stands."""
     marks = []
-    warnings = sum(len(warnings_of(run)) for run in runs)
-    if warnings:
-        mark = glyphs.GLYPHS.warning
+    mark = glyphs.GLYPHS.warning
+    above = [word for word in map(above_limit, runs) if word]
+    if above:
+        marks.append(Span(f" {mark} {above[0]}", Tone.BAD))
+    hot = [run for run in runs if throttled(run)]
+    if hot:
+        marks.append(Span(f" {mark} throttled", Tone.NOTE))
+    # Each of those named has a warning of its own; the others are counted.
+    warnings = sum(len(warnings_of(run)) for run in runs) - len(above) - len(hot)
+    if warnings > 0:
         marks.append(Span(f" {mark} {text.count(warnings, 'warning')}", Tone.NOTE))
     if any(other_flags(store, run) for run in runs):
         marks.append(Span(" other flags", Tone.NOTE))

@@ -9,9 +9,7 @@ from tui import glyphs, parameters
 from tui.pairing import CPU
 from tui.runs import RunState, same_parameters
 from tui.store import Store
-from tui.sweep_result import swept
 from tui.views.lines import Span, Tone
-from tui.views.sweep import latest_of, sweep_name, sweep_state
 from tui.views.workload_state import half_width, median, state_of
 from workloads.fact import fact
 from workloads.inventory import WorkloadInfo
@@ -95,25 +93,37 @@ def entries(store: Store, pattern: str = "", folded: frozenset[str] = frozenset(
 def row(store: Store, info: WorkloadInfo) -> Row:
     """One workload with its present parameters on the devices of the timing columns."""
     names = devices(store)
+    if info.name in store.sweeps:
+        return _sweep_row(store, info, names)
+    runs = {name: store.latest_run(info.name, name) for name in names}
+    state = state_of(store, runs) if any(runs.values()) else not_run(store, info)
+    name = f"{info.name} {_settings(store, info)}".strip()
+    return Row(info.name, Span(name), _cells(info, runs), state)
+
+
+def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
+    # Imported where there is a sweep: curves and charts would make every start slower.
+    from tui.sweep_result import swept
+    from tui.views.sweep import latest_of, sweep_name, sweep_state
+
     found = swept(store, info.name, names)
-    if found is not None:
-        runs = {name: latest_of(found, name) for name in names}
-    else:
-        runs = {name: store.latest_run(info.name, name) for name in names}
+    runs = {name: latest_of(found, name) if found else None for name in names}
+    state = sweep_state(found, store.sweeps[info.name]) if found else ()
+    name = f"{info.name} {sweep_name(store, info.name)}"
+    return Row(info.name, Span(name), _cells(info, runs), state)
+
+
+def _cells(info: WorkloadInfo, runs: dict[str, RunState | None]) -> dict[str, Span]:
+    """The figures of the newest runs; those without a device of their own are the last one's."""
     cells = {name: _time_cell(info, name, run) for name, run in runs.items()}
-    main = _result(runs[names[-1]])
+    main = _result(list(runs.values())[-1])
     same = len({same_parameters(run.request.parameters) for run in runs.values() if run}) < 2
     cells[SPEED_UP] = _speed_up([_result(run) for run in runs.values()]) if same else Span("")
     cells[RATE] = Span(rate(main))
     above = main is not None and main.limit is not None and main.limit.exceeded
     cells[LIMIT] = Span(of_limit(main), Tone.BAD if above else Tone.PLAIN)
     cells[PEAK] = Span(_peak(main))
-    if found is not None:
-        name = f"{info.name} {sweep_name(store, info.name)}"
-        return Row(info.name, Span(name), cells, sweep_state(found, store.sweeps[info.name]))
-    settings = _settings(store, info)
-    state = state_of(store, runs) if any(runs.values()) else not_run(store, info)
-    return Row(info.name, Span(f"{info.name} {settings}".strip()), cells, state)
+    return cells
 
 
 def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:

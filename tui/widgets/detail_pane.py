@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 
 from tui.store import Part, Store
-from tui.views.detail import detail_lines
 from tui.views.lines import Line
 from tui.widgets.lines_view import LinesView
 from tui.widgets.pane import Pane
@@ -65,4 +64,7 @@ class DetailPane(Pane):
         self.body.rebuild()
 
     def _detail(self, cells: int) -> list[Line]:
+        # Imported when it is first drawn: where there is no room for it, never.
+        from tui.views.detail import detail_lines
+
         return detail_lines(self.store, self._workload, cells)

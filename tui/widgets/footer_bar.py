@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from textual import events
 
-from tui.command import Situation
-from tui.commands import in_footer
+from tui.commands.command import Situation
+from tui.commands.registry import in_footer
 from tui.views.footer import TYPING, command_at, footer_line
 from tui.views.lines import Line
 from tui.widgets.line_bar import LineBar

@@ -28,7 +28,8 @@ class HeaderBar(LineBar):
 
     def _header(self, cells: int) -> Line:
         readonly = bool(getattr(self.app, "readonly", False))
-        return header_line(self._store, self._tab, cells, readonly=readonly)
+        note = str(getattr(self.app, "header_note", ""))
+        return header_line(self._store, self._tab, cells, readonly=readonly, note=note)
 
     def on_click(self, event: events.Click) -> None:
         """Open the tab under the mouse."""

@@ -9,6 +9,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui.views.changes import changes
 from tui.views.lines import Line
 from tui.widgets.tones import strip_of
 
@@ -28,10 +29,9 @@ class LineBar(Widget):
 
     def rebuild(self) -> None:
         """Make the line anew; drawn only if it differs."""
-        new = self._build(self.size.width)
-        if new != self._line:
-            self._line = new
-            self.refresh(Region(0, 0, self.size.width, 1))
+        old, self._line = self._line, self._build(self.size.width)
+        for change in changes([old], [self._line], self.size.width):
+            self.refresh(Region(change.start, 0, change.end - change.start, 1))
 
     def render_line(self, y: int) -> Strip:
         """Draw it."""

@@ -1,6 +1,6 @@
 """A scrolling view of lines that a function makes for the present width.
 
-Only the lines that changed are drawn anew: a redraw costs the link what it says.
+Only the cells that changed are drawn anew: a redraw costs the link what it says.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import ClassVar
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tui.views.changes import changes
 from tui.views.lines import Line
 from tui.widgets.tones import strip_of
 
@@ -41,6 +42,7 @@ class LinesView(ScrollView, can_focus=True):
         self._stick_to_end = stick_to_end
         self._lines: list[Line] = []
         self._cells = 0
+        self._base = Style()
 
     @property
     def cells(self) -> int:
@@ -62,16 +64,24 @@ class LinesView(ScrollView, can_focus=True):
         if old_cells != cells:
             self.refresh()
             return
-        self.redraw(old, self._lines)
-
-    def redraw(self, old: list[Line], new: list[Line]) -> None:
-        """Draw what differs: here whole lines."""
-        for start, count in changed_runs(old, new):
-            self.refresh_lines(start, count)
+        top, height = self.scroll_offset.y, self.size.height
+        regions = [
+            Region(change.start, change.row - top, change.end - change.start, 1)
+            for change in changes(old, self._lines, cells)
+            if top <= change.row < top + height
+        ]
+        if regions:
+            self.refresh(*regions)
 
     def line_style(self, _index: int) -> Style | None:
         """What is laid over a whole line."""
         return None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw the rows of a part of the viewport."""
+        # Worked out once for all of them: it is the most costly part of a row.
+        self._base = self.rich_style
+        return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         """Draw one row of the viewport."""
@@ -81,7 +91,7 @@ class LinesView(ScrollView, can_focus=True):
             self._lines = self._build(self.cells)
         index = y + self.scroll_offset.y
         spans = self._lines[index] if index < len(self._lines) else ()
-        return strip_of(spans, self.size.width, self.rich_style, self.line_style(index))
+        return strip_of(spans, self.size.width, self._base, self.line_style(index))
 
     def on_resize(self, _event: events.Resize) -> None:
         """Lines depend on the width."""
@@ -90,18 +100,3 @@ class LinesView(ScrollView, can_focus=True):
     def on_mount(self) -> None:
         """The first lines, where the width is known already."""
         self.rebuild()
-
-
-def changed_runs(old: list[Line], new: list[Line]) -> list[tuple[int, int]]:
-    """Runs of lines that differ, as pairs of the first index and the number of lines."""
-    runs: list[tuple[int, int]] = []
-    for index in range(max(len(old), len(new))):
-        before = old[index] if index < len(old) else ()
-        after = new[index] if index < len(new) else ()
-        if before == after:
-            continue
-        if runs and sum(runs[-1]) == index:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((index, 1))
-    return runs

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from textual import events
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.accounting import Gauge
 from tui.reading import value_of
 from tui.store import Store
+from tui.views.changes import changes
 from tui.views.lines import Line
 from tui.views.memory import history_lines
 from tui.widgets.tones import strip_of
@@ -38,9 +40,13 @@ class MemoryHistory(Widget):
         points = self._store.history.points(self._store.selected)
         total = value_of(self._gauge().total)
         new = history_lines(points, self._figure, total, self.size.width, self.size.height)
-        if new != self._lines:
-            self._lines = new
-            self.refresh()
+        old, self._lines = self._lines, new
+        regions = [
+            Region(change.start, change.row, change.end - change.start, 1)
+            for change in changes(old, new, self.size.width)
+        ]
+        if regions:
+            self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""

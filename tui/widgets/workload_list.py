@@ -12,6 +12,7 @@ from textual.message import Message
 from tui.store import Store
 from tui.views.lines import Line
 from tui.views.table_layout import columns_for, entry_line, heading
+from tui.views.workload_order import ORDERS, Order, ordered
 from tui.views.workload_table import Entry, Group, Row, entries, entry_key
 from tui.widgets.lines_view import LinesView
 
@@ -41,6 +42,7 @@ class WorkloadList(LinesView):
         self._store = store
         self.pattern = ""
         self.folded: frozenset[str] = frozenset()
+        self.order: Order = ORDERS[0]
         self.found: list[Entry] = []
         self._key: str | None = None
         self._told: str | None = None
@@ -75,13 +77,17 @@ class WorkloadList(LinesView):
 
     def listed(self) -> list[str]:
         """All workloads that the table lists, in its order; a folded group's too."""
-        shown = entries(self._store, self.pattern)
+        shown = ordered(self._store, entries(self._store, self.pattern), self.order)
         return [entry.workload for entry in shown if isinstance(entry, Row)]
 
     # ---- drawing ----
 
+    def _entries(self) -> list[Entry]:
+        found = entries(self._store, self.pattern, self.folded)
+        return ordered(self._store, found, self.order)
+
     def _table(self, cells: int) -> list[Line]:
-        self.found = entries(self._store, self.pattern, self.folded)
+        self.found = self._entries()
         chosen = columns_for(self._store, self.found, cells)
         at = self.index
         key = None if at is None else entry_key(self.found[at])
@@ -95,7 +101,7 @@ class WorkloadList(LinesView):
 
     def heading(self, _cells: int) -> Line:
         """The line above the table, as wide as the table's lines."""
-        found = entries(self._store, self.pattern, self.folded)
+        found = self._entries()
         return heading(self._store, columns_for(self._store, found, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:
@@ -142,6 +148,11 @@ class WorkloadList(LinesView):
             self.scroll_to(y=top, animate=False)
         elif index >= offset + view:
             self.scroll_to(y=index - view + 1, animate=False)
+
+    def sort_by(self, order: Order) -> None:
+        """Change the order; the cursor stays on its workload."""
+        self._key = self.workload or self._key
+        self.order = order
 
     def action_toggle_group(self) -> None:
         """Fold or unfold the group under the cursor."""

@@ -11,6 +11,7 @@ from textual.widgets import Input
 from tui.store import Part, Store
 from tui.views.lines import Line
 from tui.views.runner_notes import runner_notes
+from tui.views.workload_order import ORDERS, following
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
 from tui.widgets.pane import Pane
@@ -99,10 +100,17 @@ class WorkloadsPane(Pane):
         if self.table.pattern:
             matching = f"{len(self.table.listed())} of {len(self.store.catalogue)}"
             words.append(f"filter: {self.table.pattern} ({matching})")
+        if self.table.order != ORDERS[0]:
+            words.append(f"by {self.table.order}")
         hidden = self.table.hidden_columns() if self.store.catalogue else ()
         if hidden:
             words.append(f"in the detail: {', '.join(hidden)}")
         self.retitle("   ".join(words))
+
+    def next_order(self) -> None:
+        """Sort the table by the next column."""
+        self.table.sort_by(following(self.table.order))
+        self.store_changed()
 
     # ---- the filter ----
 

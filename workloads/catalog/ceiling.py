@@ -21,9 +21,10 @@ COMMON, ALL = "common", "all"
     title="ceilings of this box",
     about="Measures the highest rate of matrix products and of a copy in memory, the best block of "
     "many: what the other workloads are held against on a CPU, and on a GPU of which no peak is "
-    "published or derived. Kept for later runs; running this workload measures it anew.",
-    look_for="How far below the published peak a GPU stays: 70 to 90 % of it is usual. A 16-bit "
-    "rate below the float32 rate means that this processor has no units for it. Ceilings measured "
+    "published or derived. Kept for later runs, but for one that other processes on the CPU "
+    "disturbed; running this workload measures it anew.",
+    look_for="The share of its published peak that a GPU reaches: 70 to 90 % is usual. A 16-bit "
+    "rate far below the float32 rate means that this CPU has no units for it. Ceilings measured "
     "twice should agree within 5 %; if not, something else was running.",
 )
 def ceiling(
@@ -74,7 +75,6 @@ def ceiling(
                 limit = limits.hardware_limit(described, asked, measured.value)
                 cells += [None, None] if limit is None else [limit.source, 100 * limit.fraction]
             found.row(table, *cells, measured.how)
-            found.figure(f"ceiling_{kind}", measured.value, unit, measured.how)
 
     meta = torch.empty(n, n, device="meta")
     used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from workloads.place import Place
 
 CHECKED_ROWS = 64
+PROBED = 256
+"""Rows and columns of the product that tells whether a CPU rounds."""
+FULL, ROUNDED = "full precision", "rounded"
 IMAGE = (8, 64, 56)
 """Batch, channels and size of the convolution beside the product."""
 
@@ -24,11 +27,11 @@ IMAGE = (8, 64, 56)
     title="float32 products with rounded inputs: TF32",
     about="The same float32 product at full precision, and with inputs that may be rounded: to "
     "TF32 (10 bits of mantissa) for the tensor cores of a GPU of compute capability 8.0 and later; "
-    "on the CPU to bfloat16, where its instructions have that. Products are exact unless one asks, "
-    "cuDNN's convolutions round to TF32 unless one forbids it.",
+    "on the CPU to bfloat16, where its instructions have that. Products are rounded only if one "
+    "asks for it, cuDNN's convolutions unless one forbids it.",
     look_for="The speed-up beside the error against float64. On data-centre GPUs TF32 is about "
-    "seven times as fast and a hundred times as coarse; GeForce parts gain little. A CPU without "
-    "such instructions computes the same bits at either setting.",
+    "seven times as fast, and the error fifty times as large or more; GeForce parts gain little. "
+    "A CPU without such instructions computes the same bits at either setting.",
     devices=("cpu", "cuda"),
 )
 def tf32(
@@ -37,15 +40,13 @@ def tf32(
 ) -> Case:
     import torch
 
-    from workloads.place import precision
-
     on.require(12 * n * n + 8 * IMAGE[0] * IMAGE[1] * IMAGE[2] ** 2, f"{n} x {n} matrices")
     a, b = on.randn(n, n), on.randn(n, n)
     rounded = "medium" if on.type == "cpu" else "high"
     as_found = torch.get_float32_matmul_precision()
 
     def timed(allowed: str = rounded) -> torch.Tensor:
-        torch.set_float32_matmul_precision(allowed)  # "highest" is exact float32
+        torch.set_float32_matmul_precision(allowed)  # "highest" rounds nothing
         return a @ b
 
     def restore() -> None:
@@ -53,33 +54,52 @@ def tf32(
 
     def study(found: Study) -> None:
         found.table(
-            "precision", "float32 exact and rounded", Column("operation"), Column("setting"),
-            Column("time", "s"), Column("rate", "FLOP/s"), Column("error against float64"),
-            Column("speed-up", "x"), Column("verdict"),
+            "precision", "float32, at full precision and rounded", Column("operation"),
+            Column("setting"), Column("time", "s"), Column("rate", "FLOP/s"),
+            Column("error against float64"), Column("speed-up", "x"), Column("verdict"),
         )  # fmt: skip
         reference = a[:CHECKED_ROWS].cpu().double() @ b.cpu().double()
         settings: dict[str, Callable[[], torch.Tensor]] = {
-            "exact": lambda: timed("highest"),
-            "rounded": timed,
+            FULL: lambda: timed("highest"),
+            ROUNDED: timed,
         }
         errors = {name: _error(call()[:CHECKED_ROWS], reference) for name, call in settings.items()}
-        same = torch.equal(settings["exact"](), settings["rounded"]())
+        same = torch.equal(settings[FULL](), settings[ROUNDED]())
         _rows(found, f"product, n={n}", settings, errors, 2 * n**3)
-        about = "of the rounded product over the exact one's, both against float64"
+        about = "of the rounded product over the other's, both against float64"
         if same:
             found.absent("error_growth", _why_same(on), "x", about)
         else:
-            found.figure("error_growth", errors["rounded"] / errors["exact"], "x", about)
+            found.figure("error_growth", errors[ROUNDED] / errors[FULL], "x", about)
         if on.type == "cuda":
             _convolution(found, on)
 
     return Case(
         timed,
         flop=2 * n**3,
-        precision=precision(on, "float32", True),
+        precision=_of_the_rounded(on, a, b),
         study=study,
         cleanup=restore,
     )
+
+
+def _of_the_rounded(on: Place, a: torch.Tensor, b: torch.Tensor) -> str:
+    """The precision of the rounded product; of a CPU by whether its bits tell that it rounds."""
+    import torch
+
+    from workloads.place import precision
+
+    if on.type != "cpu":
+        return precision(on, "float32", True)
+    as_found = torch.get_float32_matmul_precision()
+    some, others = a[:PROBED, :PROBED].contiguous(), b[:PROBED, :PROBED].contiguous()
+    try:
+        torch.set_float32_matmul_precision("highest")
+        full = some @ others
+        torch.set_float32_matmul_precision("medium")
+        return "float32" if torch.equal(some @ others, full) else "bfloat16"
+    finally:
+        torch.set_float32_matmul_precision(as_found)
 
 
 def _error(result: torch.Tensor, reference: torch.Tensor) -> float:
@@ -130,8 +150,8 @@ def _convolution(found: Study, on: Place) -> None:
             image[:1].cpu().double(), weight.cpu().double(), padding=1
         )
         settings: dict[str, Callable[[], torch.Tensor]] = {
-            "exact": lambda: conv(False),
-            "rounded": lambda: conv(True),
+            FULL: lambda: conv(False),
+            ROUNDED: lambda: conv(True),
         }
         errors = {name: _error(call()[:1], reference) for name, call in settings.items()}
         flop = 2 * batch * channels * channels * 9 * size * size

@@ -78,8 +78,9 @@ def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float
     about="Multiplies a 1000 x 500 with a 500 x 200 matrix and says everything about the result, "
     "then products of other shapes: square, matrix-vector, thin and batched.",
     look_for="FLOP per byte: a shape below the ridge (the machine's FLOP/s over its memory's "
-    "byte/s, both measured here) waits for memory and cannot come near the square product's rate. "
-    "On a GPU small products wait for their launch. The result is a leaf, as no factor requires a "
+    "byte/s, both measured here) waits for memory and cannot come near the square product's rate; "
+    "traffic above the memory's rate is the cache's. On a GPU small products wait for their "
+    "launch. The result is a leaf, as no factor requires a "
     "gradient: autograd records nothing.",
 )
 def matmul_shapes(

@@ -102,11 +102,11 @@ def _first_and_later(
         side = int(image.shape[-1])
         found.row("sizes", name, f"{side} x {side}", first, later, first / later)
     word = name.replace(" ", "_")
-    about = f"{name}: all sizes once, none of them seen before"
+    about = "all sizes once, none of them seen before"
     found.figure(f"unseen_{word}", sum(firsts), "s", about)
-    found.figure(f"seen_{word}", sum(laters), "s", f"{name}: the same sizes, seen before")
+    found.figure(f"seen_{word}", sum(laters), "s", "the same sizes, seen before")
     ratio = statistics.median(a / b for a, b in zip(firsts, laters, strict=True))
-    found.figure(f"first_over_later_{word}", ratio, "x", f"{name}: median over the sizes")
+    found.figure(f"first_over_later_{word}", ratio, "x", "median over the sizes")
 
 
 @contextmanager
@@ -140,11 +140,18 @@ def _choose(backend: bool, algorithms: bool) -> None:
     torch.use_deterministic_algorithms(algorithms)
 
 
-SETTINGS = {
-    "free choice": (False, False),
-    "cudnn.deterministic": (True, False),
-    "use_deterministic_algorithms": (True, True),
-}
+def determinism(device_type: str) -> dict[str, tuple[bool, bool]]:
+    """The settings by name: whether the backend is asked, and whether all of torch is.
+
+    Args:
+        device_type: cpu, whose backend is oneDNN, or cuda.
+    """
+    backend = "mkldnn" if device_type == "cpu" else "cudnn"
+    return {
+        "free choice": (False, False),
+        f"{backend}.deterministic": (True, False),
+        "use_deterministic_algorithms": (True, True),
+    }
 
 
 @workload(
@@ -197,24 +204,26 @@ def deterministic(
         what = f"{PASSES} repeats under use_deterministic_algorithms, repeats that differ"
         return Check(other == 0, float(other), 0.0, what)
 
+    settings = determinism(on.type)
+
     def study(found: Study) -> None:
         def under(name: str) -> Callable[[], object]:
             def call() -> object:
-                _choose(*SETTINGS[name])
+                _choose(*settings[name])
                 return timed()
 
             return call
 
         with settings_kept():
             bits = {}
-            for name, (backend, algorithms) in SETTINGS.items():
+            for name, (backend, algorithms) in settings.items():
                 _choose(backend, algorithms)
                 bits[name] = differing()
             found.table(
                 "settings", "forward and backward pass", Column("setting"), Column("time", "s"),
                 Column("speed-up", "x"), Column("verdict"), Column("repeats that differ"),
             )  # fmt: skip
-            for variant in found.compare({name: under(name) for name in SETTINGS}):
+            for variant in found.compare({name: under(name) for name in settings}):
                 found.row(
                     "settings", variant.name, variant.median_s, variant.ratio, variant.verdict,
                     f"{bits[variant.name]} of {PASSES}",

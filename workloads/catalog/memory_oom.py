@@ -58,7 +58,8 @@ def explained(text: str) -> list[str]:
     "so that nothing else comes into need.",
     look_for="The trap: while the exception is kept (as e in a list, a logger, a debugger), its "
     "traceback holds the frames and they hold the step's tensors, so a second try fails like the "
-    "first. Memory before and after recovery is equal. The log explains the error piece by piece.",
+    "first. Memory before and after recovery is equal (a heap may "
+    "keep a few KiB of Python's own). The log explains the error piece by piece.",
 )
 def out_of_memory(
     on: Place,

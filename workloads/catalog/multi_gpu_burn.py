@@ -215,7 +215,7 @@ def _sum_up(found: Study, burners: Sequence[Burner], rates: Rates) -> None:
         wrong.append(burner.wrong())
         change = 100 * (last / first - 1)
         found.row("devices", burner.name, medians[-1], first, last, change, float(wrong[-1]))
-    about = "of the rate, from the first second to the last; of the device that fell most"
+    about = "from the first second to the last, of the device that fell most; negative: it rose"
     found.figure("slow_down", 100 * max(falls), "%", about)
     if len(burners) > 1:
         share = min(medians) / max(medians)

@@ -53,6 +53,7 @@ def device_list(on: Place) -> Case:
             Column("memory", "byte"),
         )
         absent: dict[str, str] = {}
+        found.unavailable["tables.devices"] = "torch does not tell it of every kind of device"
         for each in environment.all_devices(absent):
             units, memory = each.multi_processors, each.total_memory
             numbers = [None if value is None else float(value) for value in (units, memory)]

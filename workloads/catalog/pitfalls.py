@@ -21,8 +21,8 @@ NAIVE_TIMINGS = 21
     about="The same matrix product timed twice: properly, and as many scripts do it, with "
     "time.time() around one call. A GPU call returns when it is queued, not when it is done.",
     look_for="The naive figure is the time to launch. The rate it implies can lie above what the "
-    "hardware can do at all, which is how to tell. On the CPU a call that has returned is done, "
-    "so both figures agree.",
+    "hardware can do at all, which is how to tell; a warning says so. On the CPU a call that has "
+    "returned is done, so both figures agree.",
 )
 def naive_timing(
     on: Place,

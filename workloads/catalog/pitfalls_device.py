@@ -85,7 +85,7 @@ def device_mismatch(
             "moved input, model left": lambda: lost(here),
             "mse_loss(here, there)": lambda: torch.nn.functional.mse_loss(here, there),
             "number on the CPU * here": lambda: torch.tensor(2.0, device=elsewhere) * here,
-            "here + there.to(here.device)": lambda: (
+            "here + input.to(here.device)": lambda: (
                 here + on.host_randn(batch, width).to(on.device)
             ),
         }
@@ -93,8 +93,9 @@ def device_mismatch(
         raised = 0
         for name, call in rows.items():
             said = outcome(call)
-            raised += not said.startswith("no error")
-            found.row("mixtures", name, said)
+            raises = not said.startswith("no error")
+            raised += raises
+            found.row("mixtures", name, said.partition(":")[0] if raises else said)
             found.say(f"{name} -> {said}")
         found.figure("mixtures_refused", float(raised), "", f"here is {on.device}, there {other}")
         fixed = model(inputs.to(on.device))
@@ -186,21 +187,21 @@ def model_on_cpu(
 
     def check() -> Check:
         first, last = losses()
-        return Check(last < first, last / first, 1.0, f"the loss before {STEPS} steps on the CPU")
+        return Check(last < first, last / first, 1.0, f"the loss before {STEPS} steps, as a ratio")
 
     def study(found: Study) -> None:
         before = found.held().allocated
         left = Training(cpu, width, data)
         after = found.held().allocated
-        columns = (Column("parameter"), Column("numbers"), Column("left"), Column("moved"))
+        columns = (Column("parameter"), Column("elements"), Column("left"), Column("moved"))
         found.table("places", "where the parameters lie", *columns)
         for (name, parameter), twin in zip(
             left.model.named_parameters(), moved.model.parameters(), strict=True
         ):
             found.row("places", name, parameter.numel(), str(parameter.device), str(twin.device))
         first, last = losses()
-        found.figure("loss_at_first", first, "", "of the model left on the CPU")
-        found.figure("loss_at_last", last, "", f"of the same after {STEPS} steps: it falls")
+        found.figure("first_loss", first, "", "of the model left on the CPU")
+        found.figure("last_loss", last, "", f"of the same after {STEPS} steps: it falls")
         _wrong_half(found, other_device(on) if on.type == "cpu" else on.device, left.model)
         about = "device bytes that building the left model took"
         if on.type == "cpu" or before is None or after is None:

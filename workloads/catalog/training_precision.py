@@ -69,12 +69,12 @@ def tf32_set(allowed: bool | None) -> Iterator[None]:
     title="automatic mixed precision (AMP)",
     about="The same CNN step in float32, in TF32 (GPUs from Ampere on), and under autocast in "
     "float16 and bfloat16. autocast picks the precision of each operation and keeps the weights "
-    "float32. float16 has few exponents, so GradScaler multiplies the loss and divides the "
+    "float32. float16 has a narrow range, so GradScaler multiplies the loss and divides the "
     "gradients again; a step whose gradients overflowed is skipped, and the scale halved. "
     "torch.amp is today's name of what was torch.cuda.amp, on the CPU as well.",
     look_for="samples/s and memory against float32: tensor cores need larger channels than a small "
     "model has, so raise width and batch. The losses should run side by side. Set scale to 24 to "
-    "see steps skipped. bfloat16 has float32's exponents and needs no scaler. A CPU is faster only "
+    "see steps skipped. bfloat16 has float32's range and needs no scaler. A CPU is faster only "
     "if it has instructions for the type (AVX512-BF16, AMX); without them it is often slower.",
     devices=("cpu", "cuda"),
 )

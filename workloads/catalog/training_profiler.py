@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workloads.fact import fact
@@ -22,9 +23,9 @@ NO_DEVICE_ROWS = (
 
 @fact
 class Row:
-    """An operator, over all its calls; seconds and bytes."""
+    """An operator or a kernel, over all its calls; seconds and bytes."""
 
-    operator: str
+    name: str
     calls: int
     self_s: float
     """Without what it called."""
@@ -33,7 +34,7 @@ class Row:
     """Allocated less freed by itself."""
 
 
-def rows(averages: Any, *, device: bool) -> list[Row]:
+def operators(averages: Any, *, device: bool) -> list[Row]:
     """The operators of a profile, the one with the longest time of its own first.
 
     Args:
@@ -41,7 +42,7 @@ def rows(averages: Any, *, device: bool) -> list[Row]:
         device: by time and memory on the device, those without any left out; else of the CPU.
     """
     kind = "device" if device else "cpu"
-    found = [
+    return _longest_first(
         Row(
             event.key,
             event.count,
@@ -50,16 +51,39 @@ def rows(averages: Any, *, device: bool) -> list[Row]:
             getattr(event, f"self_{kind}_memory_usage"),
         )
         for event in averages
-    ]
-    return sorted((row for row in found if row.self_s > 0), key=lambda row: -row.self_s)
+        if event.device_type.name == "CPU"
+    )
+
+
+def kernels(averages: Any) -> list[Row]:
+    """The kernels and copies of a profile, the longest first.
+
+    Their time stands in the operators' time on the device too: the two are never added up.
+    """
+    return _longest_first(
+        Row(
+            event.key,
+            event.count,
+            event.self_device_time_total * MICROSECOND,
+            event.device_time_total * MICROSECOND,
+            0,
+        )
+        for event in averages
+        if event.device_type.name != "CPU" and not event.is_user_annotation
+    )
+
+
+def _longest_first(rows: Iterable[Row]) -> list[Row]:
+    return sorted((row for row in rows if row.self_s > 0), key=lambda row: -row.self_s)
 
 
 @workload(
     group="training",
     title="profiler table of a CNN step",
     about="torch.profiler records every operator of a few training steps of the small CNN: how "
-    "often, how long by itself, how long with what it called, and the memory it took. On a GPU by "
-    "the time of the kernels, on the CPU by processor time.",
+    "often, how long by itself, how long with what it called, and the memory it took less what it "
+    "freed. On a GPU by the time of the kernels that each launched, which have a table of their "
+    "own; on the CPU by processor time.",
     look_for="Few rows hold most of the time: those are worth changing. Self time adds up to the "
     "whole, total time counts callers and callees alike. Recording costs time itself, so take "
     "shares from here and seconds from a run without it.",
@@ -105,28 +129,40 @@ def profiler(
 
     def study(found: Study) -> None:
         averages = timed().key_averages()
-        by_kernel = rows(averages, device=True) if device else []
-        if on.type == "cuda" and not by_kernel:
+        ran = kernels(averages) if device else []
+        if on.type == "cuda" and not ran:
             reason = NO_DEVICE_ROWS if device else "this torch was built without CUDA profiling"
             found.absent("device_time", reason, "s", "of all kernels")
             found.say(f"by processor time instead: {reason}")
-        chosen = by_kernel or rows(averages, device=False)
-        clock = "device" if by_kernel else "CPU"
+        chosen = operators(averages, device=bool(ran))
+        clock = "device" if ran else "CPU"
         found.table(
             "operators", f"{steps} steps by self {clock} time", Column("operator"),
             Column("calls"), Column("self time", "s"), Column("share", "%"),
-            Column("total time", "s"), Column("memory", "byte"),
+            Column("total time", "s"), Column("self memory", "byte"),
         )  # fmt: skip
         everything = sum(row.self_s for row in chosen)
         for row in chosen:
             share = 100 * row.self_s / everything
             found.row(
-                "operators", row.operator, float(row.calls), row.self_s, share, row.total_s,
+                "operators", row.name, float(row.calls), row.self_s, share, row.total_s,
                 float(row.memory),
             )  # fmt: skip
-        if by_kernel:
-            found.figure("device_time", everything, "s", f"of all kernels in {steps} steps")
+        if ran:
+            _kernels(found, ran, steps)
         found.figure("operators", float(len(chosen)), "", "that took time of their own")
         found.variants("cost", "what recording costs", {"plain": unrecorded, "recorded": timed})
 
     return Case(timed, clock="wall", item=steps * batch, study=study)
+
+
+def _kernels(found: Study, ran: list[Row], steps: int) -> None:
+    everything = sum(row.self_s for row in ran)
+    found.table(
+        "kernels", "the kernels and copies that they launched", Column("kernel"),
+        Column("calls"), Column("time", "s"), Column("share", "%"),
+    )  # fmt: skip
+    for row in ran:
+        share = 100 * row.self_s / everything
+        found.row("kernels", row.name, float(row.calls), row.self_s, share)
+    found.figure("device_time", everything, "s", f"of all kernels in {steps} steps")

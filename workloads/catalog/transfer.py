@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 @workload(
     group="transfer",
     title="host to device and back",
-    about="Copies a tensor to the device and back again; on the CPU, its twin: a plain copy in "
-    "host memory. The rate counts each byte once per crossing.",
-    look_for="Pinned memory against pageable: a pageable copy passes through the driver's staging "
-    "buffer. On the CPU the copy reads and writes each byte, so its rate counts both.",
+    about="Copies a tensor to the device and back again, one after the other; on the CPU, its "
+    "twin: a plain copy in host memory. The rate counts each byte once per crossing.",
+    look_for="The rate against one direction of the link: the two copies share a stream, so they "
+    "never overlap. Set memory=pageable to compare: such a copy passes through the driver's "
+    "staging buffer. On the CPU the copy reads and writes each byte, so its rate counts both, and "
+    "memory= changes nothing.",
     devices=("cpu", "cuda", "mps"),
 )
 def transfer(
@@ -33,7 +35,7 @@ def transfer(
     if on.type == "cpu":
         copy = torch.empty_like(host)
 
-        return Case(lambda: copy.copy_(host), clock="wall", byte=2 * size)
+        return Case(lambda: copy.copy_(host), clock="wall", byte=2 * size, byte_limit="memory")
 
     pinned = memory == "pinned" and on.type == "cuda"
     if pinned:

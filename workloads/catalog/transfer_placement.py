@@ -121,8 +121,9 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
     "and one number comes back at the end; the other ways copy the data in every step, and the "
     "result back as well. On the CPU, where .to would do nothing, a copy within host memory stands "
     "for each transfer.",
-    look_for="How many times slower the loop gets by copying. On a GPU the step reads the data "
-    "from its own memory some fifty times faster than it comes over PCI Express.",
+    look_for="How many times slower the loop gets by copying. A GPU reads its own memory tens "
+    "of times faster than the data comes over PCI Express. The rate is of the data worked "
+    "through.",
 )
 def copies_in_loop(
     on: Place,

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from workloads import catalog, execute, worker
+from workloads.outcome import outcome
 from workloads.process import Channel
 from workloads.protocol import Measured, Phase, Progress, Run
 from workloads.ranks import lockstep
@@ -38,7 +39,7 @@ def run(order: Order, channel: Channel, folder: Folder) -> RunResult:
             _declare(order.source)
         together = _join(request, channel, folder)
     except Exception as error:  # noqa: BLE001 (the file and torch may raise anything; it is told)
-        return _never_ran(request, execute.outcome(error)[1])
+        return _never_ran(request, outcome(error)[1])
     lockstep.join(together)
 
     def tell(result: RunResult) -> None:

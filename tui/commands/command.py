@@ -8,7 +8,9 @@ from typing import Literal
 
 from workloads.fact import fact
 
-Group = Literal["Runs", "Demo", "Backend", "Devices and memory", "Snapshot", "Screen", "Program"]
+Group = Literal[
+    "Runs", "Demo", "Backend", "Devices and memory", "Snapshot", "Replay", "Screen", "Program"
+]
 
 
 @fact
@@ -39,6 +41,8 @@ class Situation:
     """A reader reads one."""
     snapshot_ooms: bool = False
     """The device that is looked at ran out of memory in it."""
+    replay: bool = False
+    """A recording is played."""
 
 
 Rule = Callable[[Situation], bool]
@@ -63,6 +67,8 @@ class Command:
     tabs: tuple[str, ...] = ("workbench", "memory", "processes")
     asks: bool = False
     """Changes something, here or in the runner: not offered with ``--readonly``."""
+    replays: bool = False
+    """Moves through a recording: offered where one is played, and nowhere else."""
     now: Rule = field(default=always, compare=False)
     """Whether it is valid, where it is offered at all."""
     footer: int | None = None
@@ -75,7 +81,8 @@ class Command:
 
     def offered(self, now: Situation) -> bool:
         """It belongs to what is on the screen."""
-        return now.tab in self.tabs and not (self.asks and now.readonly)
+        fits = not (self.asks and now.readonly) and (now.replay or not self.replays)
+        return now.tab in self.tabs and fits
 
     def valid(self, now: Situation) -> bool:
         """It would do something now."""

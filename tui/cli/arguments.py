@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from workloads.inventory import Setting
 from workloads.protocol import Budget
 
 
@@ -18,10 +19,13 @@ class Arguments:
     """What was asked for, with the defaults for what was not."""
 
     command: Callable[[Arguments], int]
+    given: dict[str, Setting] = field(default_factory=dict)
+    """What the command line sets of what can be remembered, by the names of ``tui.settings``."""
     python: str = sys.executable
     json: bool = False
-    mouse: bool = True
     readonly: bool = False
+    path_only: bool = False
+    """Of the settings, print only where their file is."""
     names: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     everything: bool = False
@@ -37,6 +41,16 @@ class Arguments:
     """The group to step through from the start."""
     snapshot: str = ""
     """A snapshot file that the workbench opens."""
+    record: str = ""
+    """File that what the children say is written to."""
+    speed: float = 1.0
+    """Of a replay: times the speed of life."""
+    loop: bool = False
+    shipped: bool = False
+    """Replay the recording that comes with the program."""
+    port: int = 8000
+    served: list[str] = field(default_factory=list)
+    """The workbench's own arguments, where it is shown in a browser."""
     oom_text: str = ""
     """File with the text of exceptions, ``-`` for standard input; empty for none."""
     markdown: bool = False

@@ -1,0 +1,250 @@
+"""What the program costs beside others: ``python -m tests.benchmarks.lightness`` prints the table.
+
+Each program runs in a pseudo-terminal of its own, one after the other, against the same scripted
+driver: eight GPUs of which nearly every figure changes each second. Bytes are what arrives at the
+terminal; processor time and memory are those of all processes of the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import psutil
+
+from tests.nvml.fixtures import ScriptedNvml, build_library
+from tests.nvml.scenario import busy_box
+from tests.terminal.terminal import PROGRAM, Terminal
+from workloads.fact import fact
+
+GPUS = 8
+SIZE = (120, 40)
+SETTLE_S = 15.0
+"""Until what a start leaves behind is done: the runner has imported torch, caches are filled."""
+STARTS = 7
+KEYS = 60
+KEY_PAUSE_S = 0.25
+
+
+@fact
+class Program:
+    """What is compared: how it is started, and what is on its screen once it can be used."""
+
+    name: str
+    argv: tuple[str, ...]
+    usable: tuple[str, ...]
+    quit: str
+
+
+OURS = Program("gpu-workbench", PROGRAM, ("Devices", "matmul", "q quit"), "q")
+NVITOP = Program("nvitop", (sys.executable, "-m", "nvitop"), ("NVITOP", "Processes:"), "q")
+EMPTY = Program(
+    "empty Textual app",
+    (sys.executable, str(Path(__file__).with_name("empty_app.py"))),
+    ("usable",),
+    "\x11",
+)
+
+
+@fact
+class Cost:
+    """What a program takes while nobody touches it."""
+
+    name: str
+    usable_s: float
+    """Median time from the start to the usable screen."""
+    byte_per_min: float
+    cpu_s_per_min: float
+    front_byte: int
+    """Resident memory of its processes that do not run torch."""
+    byte: int
+    """Resident memory of all its processes."""
+
+
+@fact
+class Running:
+    """What the workbench costs while a workload keeps the CPU busy."""
+
+    byte_per_s: float
+    key_median_s: float
+    key_p95_s: float
+    keys: int
+
+
+class Meter(Terminal):
+    """Counts what arrives and draws nothing: the emulator would use the cores being measured."""
+
+    drawing = True
+
+    def read(self, timeout: float = 0.05) -> bool:
+        if self.drawing:
+            return super().read(timeout)
+        ready, _, _ = select.select([self.master], [], [], timeout)
+        if ready:
+            self.output += os.read(self.master, 65_536)
+        return True
+
+    def count(self, seconds: float) -> int:
+        """How many bytes arrive in that time."""
+        self.drawing, before = False, len(self.output)
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.read(left)
+        self.drawing = True
+        return len(self.output) - before
+
+
+def processor_s(family: Sequence[psutil.Process]) -> float:
+    """Processor time of processes and of their children that have ended."""
+    total = 0.0
+    for process in family:
+        times = process.cpu_times()
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def is_torch(process: psutil.Process) -> bool:
+    """A runner or one of its workers."""
+    return any(word.endswith("bootstrap.py") for word in process.cmdline())
+
+
+def usable_after(program: Program, variables: Mapping[str, str]) -> float:
+    """Seconds from the start until the screen can be used."""
+    with Meter(program.argv, *SIZE, variables) as terminal:
+        terminal.until_shows(*program.usable)
+        seconds = time.perf_counter() - terminal.started
+        terminal.keys(program.quit)
+        terminal.exit_code()
+    return seconds
+
+
+def idle(program: Program, variables: Mapping[str, str], seconds: float) -> Cost:
+    """What it takes while it shows changing figures for so long; not how soon it is usable."""
+    with Meter(program.argv, *SIZE, variables) as terminal:
+        terminal.until_shows(*program.usable)
+        terminal.count(SETTLE_S)
+        family = terminal.family()
+        before, began = processor_s(family), time.monotonic()
+        arrived = terminal.count(seconds)
+        took, used = time.monotonic() - began, processor_s(family) - before
+        resident = {process: process.memory_info().rss for process in family}
+        front = sum(size for process, size in resident.items() if not is_torch(process))
+        terminal.keys(program.quit)
+        terminal.exit_code()
+    per_min = 60.0 / took
+    return Cost(program.name, 0.0, arrived * per_min, used * per_min, front, sum(resident.values()))
+
+
+def compare(
+    programs: Sequence[Program], variables: Mapping[str, str], seconds: float, starts: int = STARTS
+) -> tuple[Cost, ...]:
+    """All programs; their starts take turns, so that a slow moment of the machine hits each."""
+    times: dict[str, list[float]] = {program.name: [] for program in programs}
+    for _ in range(starts):
+        for program in programs:
+            times[program.name].append(usable_after(program, variables))
+    return tuple(
+        replace(
+            idle(program, variables, seconds), usable_s=statistics.median(times[program.name])
+        )
+        for program in programs
+    )
+
+
+def running(variables: Mapping[str, str], seconds: float, size: tuple[int, int]) -> Running:
+    """Bytes and keys while the whole catalogue runs on the CPU.
+
+    A key is answered when the cursor's row has moved on the screen.
+    """
+    with Meter(PROGRAM, *size, variables) as terminal:
+        terminal.until_shows(*OURS.usable)
+        terminal.until_shows("ready")
+        terminal.keys("R")
+        terminal.until_shows("running")
+        answers = []
+        for number in range(KEYS):
+            until = time.monotonic() + KEY_PAUSE_S
+            while time.monotonic() < until:
+                terminal.read(0.01)
+            before = _cursor(terminal)
+            began = time.perf_counter()
+            terminal.keys("j" if number % 2 == 0 else "k")
+            while _cursor(terminal) == before:
+                terminal.read(0.001)
+            answers.append(time.perf_counter() - began)
+        began = time.monotonic()
+        arrived = terminal.count(seconds)
+        took = time.monotonic() - began
+        terminal.keys("q")
+        terminal.exit_code(30)
+    answers.sort()
+    return Running(
+        arrived / took,
+        statistics.median(answers),
+        answers[min(len(answers) - 1, round(0.95 * len(answers)))],
+        len(answers),
+    )
+
+
+def _cursor(terminal: Terminal) -> list[int]:
+    return [number for number, row in enumerate(terminal.rows()) if row.startswith("▸")]
+
+
+def driver(folder: Path) -> dict[str, str]:
+    """The environment in which programs find the scripted driver."""
+    folder.mkdir(exist_ok=True)
+    nvml = ScriptedNvml(build_library(folder), folder)
+    variables = nvml.env(busy_box(GPUS))
+    del variables["SCRIPTED_NVML_LOG"]
+    variables["GPU_WORKBENCH_STATE"] = str(folder / "state")
+    variables["GPU_WORKBENCH_CONFIG"] = str(folder / "config.toml")
+    return variables
+
+
+def table(costs: Sequence[Cost]) -> str:
+    """Markdown."""
+    rows = [
+        "| | usable screen | to the terminal | processor time | memory, without torch |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    rows += [
+        f"| {cost.name} | {cost.usable_s:.2f} s | {cost.byte_per_min / 1e3:.0f} kB/min | "
+        f"{cost.cpu_s_per_min:.2f} s/min | {cost.front_byte / 2**20:.0f} MiB |"
+        for cost in costs
+    ]
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.lightness")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each idle program")
+    parser.add_argument("--starts", type=int, default=STARTS, help="of each program")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        variables = driver(Path(name) / "driver")
+        costs = compare((OURS, NVITOP, EMPTY), variables, arguments.seconds, arguments.starts)
+        busy = running(variables, min(arguments.seconds, 30.0), (80, 24))
+    if arguments.json:
+        print(json.dumps({"idle": list(map(asdict, costs)), "running": asdict(busy)}, indent=2))
+        return
+    print(table(costs))
+    print(
+        f"\nWhile the catalogue runs on the CPU, at 80x24: {busy.byte_per_s / 1e3:.1f} kB/s, a key "
+        f"is answered after {busy.key_median_s * 1e3:.0f} ms (95th percentile "
+        f"{busy.key_p95_s * 1e3:.0f} ms of {busy.keys})"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Limits and ceilings of a real GPU: what is measured lies below what is possible."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.gpu.test_transfer import on_gpu
+from tests.unit.catalog_runs import column, numbers
+from workloads import ceiling_bench, environment, limits
+from workloads.ceilings import COPY, Ceilings
+from workloads.clocks import clock_for
+from workloads.held_against import Question, known
+from workloads.place import Place
+from workloads.timing import Control
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+
+GPU = torch.device("cuda:0")
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", COPY])
+def test_a_measured_ceiling_lies_below_the_hardwares_and_not_far_below(kind: str) -> None:
+    found = ceiling_bench.measure(kind, Place(str(GPU)), clock_for(GPU), Control())
+    asked = limits.MEMORY if kind == COPY else kind
+    limit = limits.hardware_limit(environment.device(GPU), asked, found.value)
+    if limit is None:
+        pytest.skip(f"no peak of {asked} is known for {environment.device(GPU).name}")
+    assert not limit.exceeded
+    assert limit.fraction > 0.3
+    assert found.under["driver"]
+    assert not found.disturbed
+
+
+def test_a_published_or_derived_limit_goes_before_a_measured_one() -> None:
+    limit = known(Question("float32", 1e12), GPU, Ceilings())
+    if limit is None:
+        pytest.skip("neither published nor derived")
+    assert limit.basis in ("published", "derived")
+
+
+def test_the_ceiling_workload_lays_each_kind_beside_its_peak() -> None:
+    result = on_gpu("ceiling")
+    assert result.limit is None or not result.limit.exceeded
+    assert {"float32", "tf32", "bfloat16"} >= set(column(result, "products", "kind"))
+    shares = [share for share in column(result, "products", "share") if isinstance(share, float)]
+    assert all(0 < share <= 110 for share in shares)
+    assert min(numbers(result, "traffic", "highest rate")) > 0

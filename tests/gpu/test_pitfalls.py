@@ -1,0 +1,53 @@
+"""The pitfalls group on a GPU: the mistakes cost what they are said to cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gpu.test_transfer import on_gpu
+from tests.unit.catalog_runs import column, numbers
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+
+
+def test_torch_refuses_a_mixture_and_names_both_devices() -> None:
+    result = on_gpu("device_mismatch")
+    outcomes = dict(
+        zip(
+            column(result, "mixtures", "operation"),
+            column(result, "mixtures", "outcome"),
+            strict=True,
+        )
+    )
+    assert outcomes["here + there"] == "RuntimeError"
+    assert outcomes["number on the CPU * here"] == "no error: the result is on cuda:0"
+    (line,) = (line for line in result.log if line.startswith("here + there"))
+    assert "cuda:0" in line
+    assert "cpu" in line
+
+
+def test_a_model_left_on_the_cpu_takes_no_memory_of_the_gpu() -> None:
+    result = on_gpu("model_on_cpu", batch=1024, width=1024)
+    assert result.check is not None
+    assert result.check.passed
+    assert result.figures["gpu_bytes_of_left_model"].value == 0
+    assert set(column(result, "places", "left")) == {"cpu"}
+    assert set(column(result, "places", "moved")) == {"cuda:0"}
+
+
+def test_item_in_each_step_lets_the_queue_run_dry() -> None:
+    result = on_gpu("item_in_loop", steps=200)
+    each_step, at_the_end = numbers(result, "ways", "time")
+    assert each_step > at_the_end
+
+
+def test_a_launch_for_each_number_is_slower_by_far() -> None:
+    loop, _floats, expression = numbers(on_gpu("python_loop"), "ways", "time")
+    assert loop > 100 * expression
+
+
+def test_a_tiny_model_is_faster_on_the_cpu_or_says_where_the_gpu_overtakes() -> None:
+    result = on_gpu("tiny_model")
+    (chart,) = result.charts
+    assert [line.name for line in chart.series] == ["CUDA", "CPU", "overhead"]
+    assert "the GPU" in str(result.figures["crossover"].value)

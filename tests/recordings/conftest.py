@@ -1,0 +1,5 @@
+"""The scripted NVML, for programs that are started with its environment."""
+
+from tests.nvml.fixtures import scripted_library, scripted_nvml
+
+__all__ = ["scripted_library", "scripted_nvml"]

@@ -1,0 +1,173 @@
+"""Files of recordings: written as it goes, read back whole, and what is wrong with one is said."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.recordings.making import AT, header_line, packed, recorded, refusal, script
+from tui.events import AnyEvent, LogLine
+from tui.recordings import lines, source
+from tui.recordings.lines import RecordingError
+from tui.recordings.recorder import Recorder
+from workloads import protocol
+
+NAMES = ("x.jsonl", "x.jsonl.gz")
+LINE = lines.event_line(1.0, LogLine("runner", "x"))
+
+
+def played(path: Path) -> list[AnyEvent]:
+    return [lines.event_of(entry) for entry in source.events(path)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_recorded_is_read_back(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    said = recorded(path, title="a test")
+    found = source.look_through(path)
+    assert (found.seconds, found.events, found.cut) == (3.75, len(said), False)
+    assert (found.recording.at, found.recording.title) == (AT, "a test")
+    assert found.recording.date == "2025-06-15T15:06:40+00:00"
+    assert played(path) == said
+    assert [entry.at for entry in source.events(path)] == [0, 0.5, 1.5, 1.75, 3.75]
+
+
+def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
+    for name in NAMES:
+        recorded(tmp_path / name, script() * 20)
+    plain, small = ((tmp_path / name).stat().st_size for name in NAMES)
+    assert small < plain / 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_line_is_in_the_file_before_the_next_is_known(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    recorder = Recorder(path)
+    said: list[AnyEvent] = []
+    for _, event in script():
+        recorder.event(event)
+        said.append(event)
+        assert played(path) == said
+        assert source.look_through(path).cut is name.endswith("gz")
+
+
+def test_a_recording_is_its_owners_alone_and_takes_no_other_files_place(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    recorded(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        Recorder(path)
+
+
+def test_requests_are_written_and_are_not_played(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    recorder = Recorder(path)
+    recorder.to_runner(protocol.Cancel("run-1"))
+    recorder.close()
+    assert played(path) == []
+    assert b'"to":"runner","message":{"type":"cancel","id":"run-1"}' in path.read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_full_disk_ends_the_recording_once_and_what_was_written_plays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / name
+    found = Recorder(path)
+    ends: list[str] = []
+    found.on_end = ends.append
+    (_, first), *rest = script()
+    found.event(first)
+
+    def full(file: int, data: bytes) -> int:
+        os.pwrite(file, data[:3], path.stat().st_size)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        for _, event in rest:
+            found.event(event)
+        found.close()
+    assert ends == [f"the recording ends here: {path}: No space left on device"]
+    assert played(path) == [first]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("whole")
+    for name in NAMES:
+        recorded(folder / name)
+    return {name: (folder / name).read_bytes() for name in NAMES}
+
+
+law = settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@law
+@given(name=st.sampled_from(NAMES), share=st.floats(0, 1))
+def test_a_file_that_breaks_off_plays_what_is_whole_of_it(
+    tmp_path: Path, whole: dict[str, bytes], name: str, share: float
+) -> None:
+    path = tmp_path / "cut"
+    data = whole[name]
+    path.write_bytes(data[: int(share * (len(data) - 1))])
+    said = [event for _, event in script()]
+    refused = refusal(lambda: source.look_through(path))
+    assert refused is None or "first line" in refused
+    if refused is None:
+        events = played(path)
+        assert events == said[: len(events)]
+        assert len(events) == source.look_through(path).events
+
+
+@law
+@given(name=st.sampled_from(NAMES), share=st.floats(0, 1), byte=st.integers(1, 255))
+def test_a_file_with_a_wrong_byte_plays_or_is_refused_in_one_line(
+    tmp_path: Path, whole: dict[str, bytes], name: str, share: float, byte: int
+) -> None:
+    path = tmp_path / "damaged"
+    data = bytearray(whole[name])
+    data[int(share * (len(data) - 1))] ^= byte
+    path.write_bytes(data)
+    refused = refusal(lambda: source.look_through(path))
+    assert refused is None or "\n" not in refused
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "is no recording: its first line"),
+        (b"\x80\x04K\x01.\n", "is no recording: its first line"),
+        (header_line()[:20], "breaks off in its first line"),
+        (header_line() + LINE + b"{}\n" + LINE, "line 3: it holds no message"),
+        (header_line() + LINE + lines.event_line(0.5, LogLine("runner", "x")), "line 3 is older"),
+        (header_line() + b'{"t":1,"from":"me","message":{}}\n', "line 2: it is from 'me'"),
+        (header_line() + b'{"t":true,"from":"runner","message":{}}\n', "line 2: its time is True"),
+        (packed(header_line() + LINE) + b"more", "something follows its end"),
+        (packed(header_line() + LINE)[:12] + b"\xff" * 40, "it cannot be unpacked"),
+        (b"x" * (source.LONGEST_LINE + source.CHUNK + 1), "a line of more than"),
+        (packed(b" " * (source.LONGEST_LINE * 2)), "a line of more than"),
+    ],
+)
+def test_what_is_no_recording_is_refused_in_one_line(
+    tmp_path: Path, data: bytes, says: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match=says) as caught:
+        source.look_through(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="none: No such file or directory"):
+        source.look_through(tmp_path / "none")

@@ -1,0 +1,96 @@
+"""A redacted recording tells what ran and what it held, and not whose it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import environment, gpu, gpu_process, sample
+from tui.devices.messages import HostProcesses
+from tui.events import AnyEvent, LogLine, RunnerStatus
+from tui.recordings.redaction import HOST, Redaction, program
+from workloads import protocol, wire
+
+SECRET = "grace"
+
+
+def redaction() -> Redaction:
+    return Redaction(Path("/home/linus"))
+
+
+def crowded(user: str) -> AnyEvent:
+    command = f"python /data/{user}/train.py --token=hf_{user} --name {user}"
+    row = gpu_process(user=user, command=command)
+    found = sample(gpu(processes=(row, gpu_process(user=None, command=None))))
+    return replace(found, host_processes=HostProcesses((row,), 3, 10, 0))
+
+
+def test_of_processes_the_program_stays_and_the_people_go() -> None:
+    found = redaction()(crowded(SECRET))
+    text = wire.encode(found).decode()
+    assert SECRET not in text
+    assert "gpu-box-3" not in text
+    assert f'"name":"{HOST}"' in text
+    assert '"user":"user","command":"python"' in text
+    assert '"user":null,"command":null' in text
+
+
+@given(st.text("abcdefghijklmnopqrstuvwxyz", min_size=5, max_size=10).map("zq".__add__))
+def test_no_name_of_a_user_is_left_in_a_sample(user: str) -> None:
+    assert user not in wire.encode(redaction()(crowded(user))).decode()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        LogLine("workbench", "report: /home/linus/.local/state/x and /scratch/linus/y"),
+        RunnerStatus("restarting", "/home/linus/x", report="/home/linus/.local/x"),
+        protocol.Hello(1, 2, "3.11", "python", (), ("/Users/linus/w.py: line 3: no workload",)),
+    ],
+)
+def test_our_own_home_goes_from_every_text(event: AnyEvent) -> None:
+    text = wire.encode(redaction()(event)).decode()
+    assert "linus" not in text
+    assert "user" in text
+
+
+def test_of_the_python_that_runs_the_workloads_its_name_stays() -> None:
+    said = protocol.Hello(1, 2, "3.11", "/srv/secret/venv/bin/python3.11", ())
+    assert redaction()(said).executable == "python3.11"
+    there = environment(executable="/srv/secret/venv/bin/python3.11")
+    assert redaction()(protocol.Ready(there, 1.0)).environment.executable == "python3.11"
+
+
+def test_a_name_that_a_sample_told_goes_from_what_follows() -> None:
+    redact = redaction()
+    line = LogLine("runner", f"/data/{SECRET}/x")
+    assert redact(line) == line
+    redact(crowded(SECRET))
+    assert redact(line).text == "/data/user/x"
+
+
+def test_figures_stay_as_they_are() -> None:
+    event = sample(gpu(), gpu(1))
+    found = redaction()(event)
+    for before, after in zip(event.devices, found.devices, strict=True):
+        assert replace(before, processes=None) == replace(after, processes=None)
+        assert [row.memory for row in before.processes or ()] == [
+            row.memory for row in after.processes or ()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python train.py", "python"),
+        ("/home/grace/venv/bin/python3.11 -m x", "python3.11"),
+        ("postgres: grace idle", "postgres"),
+        ("", ""),
+    ],
+)
+def test_the_program_of_a_command_line(command: str, name: str) -> None:
+    assert program(command) == name

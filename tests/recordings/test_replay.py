@@ -1,0 +1,263 @@
+"""A replay ends where the live session ended, whatever happened in it, and moves as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.children.sessions import ready, run, script, session_with, until
+from tests.nvml.fixtures import ScriptedNvml
+from tests.nvml.scenario import busy_box
+from tests.recordings.making import AT, Clock, header_line, recorded
+from tests.screens.helpers import gpu, sample
+from tui.events import AnyEvent, DeviceSelected, LogLine
+from tui.recordings import lines
+from tui.recordings.playhead import AT_ONCE
+from tui.recordings.recorder import Recorder
+from tui.recordings.replay import ReplaySession
+from tui.recordings.source import look_through
+from tui.session import Session
+from tui.store import Part, Parts, Store
+
+PATIENCE_S = 30.0
+
+
+def known(store: Store) -> dict[str, Any]:
+    """All that a store knows, to be compared."""
+    found = dict(vars(store))
+    found["log"] = [line for line in store.log if not line.text.startswith("recording of ")]
+    found["history"] = vars(store.history)
+    return found
+
+
+async def replayed(path: Path, **options: Any) -> ReplaySession:
+    """The session after it has played a file to its end."""
+    session = ReplaySession(look_through(path), options.pop("speed", AT_ONCE), **options)
+    await session.start()
+    await ended(session)
+    await session.stop()
+    return session
+
+
+async def ended(session: ReplaySession) -> None:
+    await holds(session, lambda: session.words().endswith("end"))
+
+
+async def holds(session: ReplaySession, condition: Callable[[], bool]) -> None:
+    changed = asyncio.Event()
+    session.subscribe(lambda _parts: changed.set())
+    while not condition():
+        changed.clear()
+        await asyncio.wait_for(changed.wait(), PATIENCE_S)
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+
+
+# ---- the same end ------------------------------------------------------------------------------
+
+
+async def test_a_session_with_devices_runs_and_a_comparison_ends_the_same_when_replayed(
+    tmp_path: Path, scripted_nvml: ScriptedNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in scripted_nvml.env(busy_box(2)).items():
+        monkeypatch.setenv(name, value)
+    path = tmp_path / "x.jsonl.gz"
+    session = Session(sys.executable, 0.2, recorder=Recorder(path))
+    await session.start()
+    await ready(session)
+    await until(session, lambda: len(session.store.devices) == 3)
+    session.select_device(session.store.devices[1].key)
+    session.set_parameters("matmul", {"n": 64, "dtype": "float32"})
+    await run(session, "matmul")
+    session.reset_peaks("cpu")
+    session.set_flag("mkldnn.enabled", False)
+    session.cancel()
+    await until(session, lambda: not session.store.pending())
+    await session.stop()
+
+    replay = await replayed(path)
+    assert known(replay.store) == known(session.store)
+    assert replay.store.runs["run-1"].conditions is not None
+    assert replay.store.comparisons
+    assert not look_through(path).cut
+
+
+async def test_a_session_whose_runner_dies_ends_the_same_when_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    python = script(tmp_path, "echo broken loader >&2; exit 127")
+    session = Session(python, None, recorder=Recorder(path))
+    await session.start()
+    await until(session, lambda: session.store.runner.status == "restarting")
+    await session.stop()
+    assert known((await replayed(path)).store) == known(session.store)
+
+
+async def test_a_full_disk_is_said_once_in_the_log_and_the_session_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(tmp_path / "x")
+    session = Session(recorder=recorder)
+    write = os.write
+
+    def full(file: int, data: bytes) -> int:
+        if data.startswith(b'{"t"'):
+            raise OSError(28, "No space left on device")
+        return write(file, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        session.apply(LogLine("runner", "one"))
+        session.apply(LogLine("runner", "two"))
+    texts = [line.text for line in session.store.log]
+    assert [text for text in texts if "recording" in text] == [
+        f"the recording ends here: {tmp_path / 'x'}: No space left on device"
+    ]
+    assert {"one", "two"} <= set(texts)
+
+
+async def test_without_a_recorder_nothing_is_written(tmp_path: Path) -> None:
+    async with session_with(script(tmp_path, "exit 1")) as session:
+        await until(session, lambda: session.store.runner.status == "restarting")
+    assert not list(tmp_path.glob("*.jsonl*"))
+
+
+# ---- playing -----------------------------------------------------------------------------------
+
+
+async def test_each_event_comes_at_its_time_and_ages_are_those_of_then(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    recorded(path)
+    clock = Clock()
+    session = ReplaySession(look_through(path), now=clock)
+    await session.start()
+    await holds(session, lambda: session.store.monitor.status == "ready")
+    assert session.store.sample is None
+    assert session.words() == "REPLAY 0:00/0:03 1x"
+    clock.wait(0.5)
+    session.faster()
+    await holds(session, lambda: session.store.sample is not None)
+    assert session.clock() == AT + 0.5
+    assert not session.store.runs
+    clock.wait(0.5)
+    assert session.clock() == AT + 1.5
+    session.slower()
+    await holds(session, lambda: bool(session.store.runs))
+    assert session.store.runs["run-1"].progress is None
+    await session.stop()
+
+
+async def test_paused_it_stands_still_and_its_clock_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    recorded(path)
+    clock = Clock()
+    session = ReplaySession(look_through(path), now=clock)
+    await session.start()
+    session.toggle()
+    clock.wait(100)
+    assert session.words() == "REPLAY 0:00/0:03 paused"
+    assert session.clock() == AT
+    session.toggle()
+    clock.wait(100)
+    session.faster()
+    await ended(session)
+    assert session.words() == "REPLAY 0:03/0:03 end"
+    await session.stop()
+
+
+async def test_after_the_end_it_begins_anew_when_asked(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    recorded(path)
+    session = ReplaySession(look_through(path), AT_ONCE)
+    await session.start()
+    await ended(session)
+    before = known(session.store)
+    seen: list[Parts] = []
+    session.subscribe(seen.append)
+    session.toggle()
+    await holds(session, lambda: frozenset(Part) in seen)
+    await ended(session)
+    assert known(session.store) == before
+    await session.stop()
+
+
+async def test_a_loop_plays_again_and_again_from_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    recorded(path)
+    session = ReplaySession(look_through(path), AT_ONCE, loop=True)
+    rounds: list[Parts] = []
+    session.subscribe(lambda parts: rounds.append(parts) if parts == frozenset(Part) else None)
+    await session.start()
+    await holds(session, lambda: len(rounds) == 3)
+    assert not session.store.runs
+    assert "end" not in session.words()
+    await session.stop()
+
+
+async def test_the_device_that_the_viewer_chose_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    seen = sample(gpu(), gpu(1))
+    keys = [device.id for device in seen.devices]
+    told: list[tuple[float, AnyEvent]] = [(0, seen), (1, DeviceSelected(keys[1]))]
+    recorded(path, told)
+    assert (await replayed(path)).store.selected == keys[1]
+    session = ReplaySession(look_through(path), AT_ONCE)
+    session.select_device(keys[0])
+    await session.start()
+    await ended(session)
+    assert session.store.selected == keys[0]
+    await session.stop()
+
+
+async def test_what_this_program_does_not_know_is_named_in_the_log_and_passed_over(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x"
+    new = b'{"t":1,"from":"runner","message":{"type":"of_tomorrow"}}\n'
+    path.write_bytes(header_line() + new + lines.event_line(2, LogLine("runner", "after")))
+    texts = [line.text for line in (await replayed(path)).store.log]
+    assert texts[-2:] == ["not played: unknown message type 'of_tomorrow'", "after"]
+
+
+async def test_it_says_what_it_is_and_where_it_breaks_off(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    recorded(path, title="made by hand")
+    path.write_bytes(path.read_bytes()[:-5])
+    texts = [line.text for line in (await replayed(path)).store.log]
+    assert texts[0].startswith("recording of 2025-06-15T15:06:40+00:00 by gpu-workbench ")
+    assert texts[0].endswith(": made by hand")
+    assert "breaks off" in texts[1]
+
+
+async def test_nothing_can_be_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    recorded(path)
+    session = await replayed(path)
+    before = known(session.store)
+    session.run(["matmul"])
+    session.set_flag("mkldnn.enabled", False)
+    session.cancel()
+    session.restart_runner()
+    assert known(session.store) == before
+
+
+async def test_an_error_of_its_own_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    recorded(path)
+    session = ReplaySession(look_through(path), AT_ONCE)
+    path.unlink()
+    told: list[BaseException] = []
+    session.on_error(told.append)
+    await session.start()
+    while not told:
+        await asyncio.sleep(0)
+    assert "No such file" in str(told[0])
+    await session.stop()

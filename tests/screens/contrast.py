@@ -1,0 +1,114 @@
+"""WCAG 2.2's contrast ratio of text as it is drawn, in palettes that terminals really have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.color import Color, ColorType
+from rich.style import Style
+from textual.app import App
+
+from workloads.fact import fact
+
+LEAST = 4.5
+"""WCAG 2.2, success criterion 1.4.3, for text of ordinary size."""
+FAINT = 0.5
+"""What a terminal leaves of a faint colour, at the least: xterm.js a half, xterm two thirds."""
+Triplet = tuple[int, int, int]
+
+
+@fact
+class Palette:
+    """A terminal's colours: the default pair, and the sixteen."""
+
+    foreground: Triplet
+    background: Triplet
+    sixteen: tuple[Triplet, ...]
+
+
+def _sixteen(text: str) -> tuple[Triplet, ...]:
+    return tuple(_triplet(word) for word in text.split())
+
+
+def _triplet(text: str) -> Triplet:
+    number = int(text, 16)
+    return number >> 16, number >> 8 & 255, number & 255
+
+
+XTERM = _sixteen(
+    "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 "
+    "7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
+)
+"""XTerm-col.ad of xterm."""
+LINUX = _sixteen(
+    "000000 aa0000 00aa00 aa5500 0000aa aa00aa 00aaaa aaaaaa "
+    "555555 ff5555 55ff55 ffff55 5555ff ff55ff 55ffff ffffff"
+)
+"""VGA's, as drivers/tty/vt/vt.c of Linux has them."""
+CODE_DARK = _sixteen(
+    "000000 cd3131 0dbc79 e5e510 2472c8 bc3fbc 11a8cd e5e5e5 "
+    "666666 f14c4c 23d18b f5f543 3b8eea d670d6 29b8db e5e5e5"
+)
+CODE_LIGHT = _sixteen(
+    "000000 cd3131 00bc00 949800 0451a5 bc05bc 0598bc 555555 "
+    "666666 cd3131 14ce14 b5ba00 0451a5 bc05bc 0598bc a5a5a5"
+)
+"""terminalColorRegistry.ts of VS Code."""
+WHITE, BLACK = (255, 255, 255), (0, 0, 0)
+DARK = {
+    "xterm": Palette((229, 229, 229), BLACK, XTERM),
+    "linux": Palette((170, 170, 170), BLACK, LINUX),
+    "vscode": Palette((204, 204, 204), (31, 31, 31), CODE_DARK),
+}
+LIGHT = {
+    "xterm": Palette(BLACK, WHITE, XTERM),
+    "linux": Palette(BLACK, WHITE, LINUX),
+    "vscode": Palette((59, 59, 59), WHITE, CODE_LIGHT),
+}
+
+
+def _linear(channel: int) -> float:
+    share = channel / 255
+    return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+
+
+def luminance(color: Triplet) -> float:
+    """Relative luminance by WCAG 2.2."""
+    red, green, blue = (_linear(channel) for channel in color)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def ratio(one: Triplet, other: Triplet) -> float:
+    """Contrast of two colours: 1 for equal ones, 21 for black on white."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _shown(color: Color | None, palette: Palette, default: Triplet) -> Triplet:
+    if color is None or color.type is ColorType.DEFAULT:
+        return default
+    if color.type is ColorType.STANDARD:
+        assert color.number is not None
+        return palette.sixteen[color.number]
+    return tuple(color.get_truecolor())  # type: ignore[return-value]
+
+
+def contrast(style: Style, palette: Palette) -> float:
+    """The contrast of text in a style, in a terminal with these colours."""
+    front = _shown(style.color, palette, palette.foreground)
+    back = _shown(style.bgcolor, palette, palette.background)
+    if style.reverse:
+        front, back = back, front
+    if style.dim:
+        mixed = (round(FAINT * a + (1 - FAINT) * b) for a, b in zip(front, back, strict=True))
+        front = tuple(mixed)  # type: ignore[assignment]
+    return ratio(front, back)
+
+
+def texts(app: App[Any]) -> Iterator[tuple[str, Style]]:
+    """What of the screen is text, with how it is drawn: bars and rules are no text."""
+    for strip in app.screen._compositor.render_strips():
+        for segment in strip:
+            if any(character.isalnum() for character in segment.text):
+                yield segment.text, segment.style or Style()

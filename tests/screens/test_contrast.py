@@ -1,0 +1,78 @@
+"""Text can be read: 4.5:1 at least, as it is drawn, in the palettes that terminals have."""
+
+from __future__ import annotations
+
+import pytest
+from rich.style import Style
+from textual.theme import BUILTIN_THEMES
+
+from tests.screens.app_helpers import running
+from tests.screens.contrast import DARK, LEAST, LIGHT, Palette, contrast, ratio, texts
+from tests.screens.test_golden import busy_events
+from tui import looks
+from tui.theme import THEME
+from tui.views.lines import Tone
+from tui.widgets import tones
+
+STATES: dict[str, tuple[str, ...]] = {
+    "workbench": (),
+    "switches": ("b",),
+    "detail": ("i",),
+    "log": ("l",),
+    "filter": ("slash",),
+    "parameters": ("equals_sign",),
+    "copied": ("y",),
+    "memory": ("2",),
+    "snapshot": ("3",),
+    "file": ("3", "o"),
+    "processes": ("4",),
+    "help": ("question_mark",),
+    "palette": ("colon",),
+    "demo": ("D",),
+}
+PALETTES = {"ansi-dark": DARK, "ansi-light": LIGHT}
+ELSEWHERE = ("workbench", "parameters", "copied", "memory", "help", "palette")
+"""What is looked at in themes that are not the default: each widget with colours of its own."""
+TRUECOLOR = ("textual-dark", "textual-light")
+
+
+def too_faint(style: Style, palettes: dict[str, Palette]) -> dict[str, float]:
+    """The terminals in which it is, with the ratio there."""
+    ratios = {name: contrast(style, palette) for name, palette in palettes.items()}
+    return {name: round(found, 2) for name, found in ratios.items() if found < LEAST}
+
+
+@pytest.mark.parametrize("theme", [*PALETTES, *TRUECOLOR])
+async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> None:
+    palettes = PALETTES.get(theme, {"truecolor": DARK["xterm"]})
+    faint = {}
+    async with running((100, 30), "two gpus", *busy_events()) as on:
+        on.app.theme = theme
+        for state in STATES if theme == THEME else ELSEWHERE:
+            await on.press(*STATES[state])
+            for text, style in texts(on.app):
+                if found := too_faint(style, palettes):
+                    faint[state, text.strip(), str(style)] = found
+            await on.press("escape", "escape", "1", "w")
+    assert not faint
+
+
+@pytest.mark.parametrize("name", sorted(set(BUILTIN_THEMES) - set(PALETTES)))
+def test_the_tones_can_be_read_on_the_background_of_each_theme(name: str) -> None:
+    theme = BUILTIN_THEMES[name].to_color_system().generate()
+    red, green, blue = (int(theme["background"][at : at + 2], 16) for at in (1, 3, 5))
+    palette = looks.ON_DARK if BUILTIN_THEMES[name].dark else looks.ON_LIGHT
+    for style in tones.IN_TRUECOLOR.values():
+        if style.color is not None:
+            shown = style.color.get_truecolor(palette)
+            assert ratio(tuple(shown), (red, green, blue)) >= LEAST  # type: ignore[arg-type]
+
+
+def test_what_is_chosen_looks_different_without_any_colour() -> None:
+    for styles in (tones.ON_DARK, tones.ON_LIGHT, tones.IN_TRUECOLOR):
+        assert {tone for tone, style in styles.items() if style.reverse} == {Tone.CURSOR}
+
+
+def test_black_on_white_is_the_most_that_there_is() -> None:
+    assert ratio((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
+    assert ratio((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.01)

@@ -1,0 +1,142 @@
+"""What hands do: jump, ask for help, sort, copy, change the look; and what is then remembered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.screens.app_helpers import Running, running
+from tests.screens.fakes import FakeSession
+from tests.screens.helpers import clock, make_store
+from tests.screens.test_golden import busy_events
+from tui.app import WorkbenchApp
+from tui.preferences import Preferences
+from tui.screens.help import HelpScreen
+from tui.settings import choose, read
+from tui.widgets import tones
+from tui.widgets.pane import Pane
+
+HELPED = {
+    (): "Workloads",
+    ("v",): "Devices",
+    ("m",): "Memory",
+    ("b",): "Backends",
+    ("i",): "Detail",
+    ("l",): "Log",
+    ("2",): "Memory",
+    ("3",): "Snapshot",
+    ("4",): "Processes",
+    ("D",): "Demo",
+}
+
+
+async def test_every_pane_is_explained_by_the_question_mark() -> None:
+    async with running((80, 24), "one gpu") as on:
+        for keys, title in HELPED.items():
+            await on.press("1", "w", *keys, "question_mark")
+            assert isinstance(on.app.screen, HelpScreen), keys
+            assert f" {title} " in f" {on.rows[1]} ", keys
+            await on.press("escape", "q" if keys == ("D",) else "escape")
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+@pytest.mark.parametrize(
+    ("key", "pane"), [("v", "devices"), ("m", "memory"), ("w", "workloads"), ("b", "backend")]
+)
+async def test_a_letter_goes_to_a_pane(size: tuple[int, int], key: str, pane: str) -> None:
+    async with running(size, "one gpu") as on:
+        await on.press("i", key)
+        assert on.pane == pane
+        assert on.app.screen.query_one(f"#{pane}", Pane).display
+
+
+async def test_s_sorts_the_table_and_the_title_says_by_what() -> None:
+    async with running((120, 40), "two gpus", *busy_events()) as on:
+        assert "by " not in on.row("Workloads")
+        await on.press("s")
+        assert "by time" in on.row("Workloads")
+        first, second = [row for row in on.rows if " size=4096 " in row][:2]
+        assert first.startswith("  mlp")
+        assert second.startswith("▸ matmul")
+        await on.press("s", "s", "s", "s", "s")
+        assert "by " not in on.row("Workloads")
+
+
+async def test_what_is_copied_lies_in_a_file_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    async with running((120, 40), "one gpu", *busy_events()) as on:
+        await on.press("y")
+        assert on.app.clipboard.startswith("matmul: matrix product")
+        assert (tmp_path / "copied.txt").read_text().startswith("matmul: matrix product")
+        assert "copied.txt" in on.text
+
+
+async def test_an_empty_field_stands_for_the_default() -> None:
+    async with running((80, 24), "one gpu") as on:
+        await on.press("equals_sign", "1", "6", "enter", "equals_sign", "delete", "enter")
+        set_to = [asked[2] for asked in on.asked if asked[0] == "set_parameters"]
+        assert [parameters["size"] for parameters in set_to] == [16, 4096]  # type: ignore[index]
+
+
+async def test_plus_and_minus_change_how_often_is_sampled() -> None:
+    async with running((80, 24), "one gpu") as on:
+        await on.press("minus", "minus", "plus")
+        asked = [found[1] for found in on.asked if found[0] == "set_refresh"]
+        assert asked == [2.0, 5.0, 2.0]
+        assert "a sample every 2 s" in on.text
+
+
+# ---- themes, and what is remembered ------------------------------------------------------------
+
+
+async def _with_preferences(place: Path, *keys: str, size: tuple[int, int] = (80, 24)) -> Running:
+    """A run of the app that goes by a file, to its end."""
+    chosen, problems = choose(read(place), {}, {})
+    session = FakeSession(make_store("two gpus"))
+    app = WorkbenchApp(session, preferences=Preferences(chosen, problems), clock=clock)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        found = Running(app, session, pilot)
+        await found.until(lambda: app.focused is not None)
+        await found.press(*keys)
+        await pilot.pause()
+        return found
+    raise AssertionError
+
+
+async def test_a_theme_that_was_chosen_is_there_at_the_next_start(tmp_path: Path) -> None:
+    place = tmp_path / "config.toml"
+    await _with_preferences(place, "T", *"textual-light", "enter")
+    assert read(place).values["theme"][0] == "textual-light"
+    assert set(read(place).values) == {"theme"}
+    again = await _with_preferences(place)
+    assert again.app.theme == "textual-light"
+
+
+async def test_device_parameters_and_refresh_are_remembered(tmp_path: Path) -> None:
+    place = tmp_path / "config.toml"
+    keys = ("d", "minus", "equals_sign", "1", "6", "enter")
+    found = await _with_preferences(place, *keys)
+    file = read(place)
+    assert file.values["device"][0] == found.session.store.selected
+    assert file.values["refresh"][0] == 2.0
+    assert file.parameters == {"matmul": {"size": 16}}
+
+
+async def test_a_run_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    await _with_preferences(tmp_path / "config.toml", "2", "1", "question_mark", "escape")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_tones_follow_the_theme() -> None:
+    async with running((80, 24), "one gpu") as on:
+        for theme, styles in (
+            ("textual-light", tones.IN_TRUECOLOR),
+            ("ansi-light", tones.ON_LIGHT),
+            ("ansi-dark", tones.ON_DARK),
+        ):
+            on.app.theme = theme
+            await on.pilot.pause()
+            assert tones._Look.styles is styles

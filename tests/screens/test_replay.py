@@ -1,0 +1,125 @@
+"""The screens over a recording: the same panes, a header that says so, and keys that only look."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.recordings.making import Clock, recorded
+from tests.screens.app_helpers import ROUNDS
+from tests.screens.helpers import screen_text
+from tui.recordings.playhead import AT_ONCE
+from tui.recordings.replay import ReplaySession
+from tui.recordings.source import look_through
+from tui.replay_app import ReplayApp
+
+
+@dataclass
+class Playing:
+    app: ReplayApp
+    session: ReplaySession
+    clock: Clock
+    pilot: Pilot[None]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(screen_text(self.app))
+
+    async def shows(self, *words: str) -> None:
+        for _ in range(ROUNDS):
+            if all(word in self.text for word in words):
+                return
+            await self.pilot.pause(0.01)
+        raise AssertionError(f"{words} never came:\n{self.text}")
+
+
+@asynccontextmanager
+async def playing(
+    folder: Path, size: tuple[int, int] = (100, 30), speed: float = 1.0
+) -> AsyncIterator[Playing]:
+    path = folder / "x.jsonl"
+    recorded(path)
+    clock = Clock()
+    session = ReplaySession(look_through(path), speed, now=clock)
+    app = ReplayApp(session)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await pilot.pause()
+        yield Playing(app, session, clock, pilot)
+
+
+@pytest.mark.parametrize(
+    ("size", "device"),
+    [((60, 20), "2 GPUs"), ((80, 24), "NVIDIA H200"), ((120, 40), "NVIDIA H200")],
+)
+async def test_the_header_says_replay_and_where_it_is(
+    tmp_path: Path, size: tuple[int, int], device: str
+) -> None:
+    async with playing(tmp_path, size) as found:
+        await found.shows("REPLAY 0:00/0:03 1x")
+        found.clock.wait(2)
+        found.session.faster()
+        await found.shows("REPLAY 0:02/0:03 2x", device)
+
+
+async def test_keys_pause_hasten_and_slow_it_and_begin_anew(tmp_path: Path) -> None:
+    async with playing(tmp_path) as found:
+        await found.shows("P pause", "] faster", "[ slower")
+        await found.pilot.press("P")
+        await found.shows("paused")
+        await found.pilot.press("P", "right_square_bracket", "right_square_bracket")
+        await found.shows("4x")
+        await found.pilot.press("left_square_bracket")
+        await found.shows("2x")
+        found.clock.wait(100)
+        await found.pilot.press("right_square_bracket")
+        await found.shows("0:03/0:03 end")
+        await found.pilot.press("P")
+        await found.shows("0:00/0:03 4x")
+
+
+@pytest.mark.parametrize("key", ["r", "R", "e", "N", "equals_sign", "x"])
+async def test_a_key_that_would_ask_the_runner_says_why_it_does_nothing(
+    tmp_path: Path, key: str
+) -> None:
+    async with playing(tmp_path, speed=AT_ONCE) as found:
+        await found.shows("end")
+        runs = dict(found.session.store.runs)
+        await found.pilot.press(key)
+        await found.shows("this is a recording")
+        assert found.session.store.runs == runs
+        assert "r run" not in screen_text(found.app)[-1]
+
+
+async def test_ages_are_those_of_then_and_not_of_now(tmp_path: Path) -> None:
+    async with playing(tmp_path) as found:
+        found.clock.wait(0.6)
+        found.session.faster()
+        await found.shows("NVIDIA H200")
+        await found.pilot.press("d", "4")
+        await found.shows("python train.py", "0 s")
+
+
+async def test_a_device_can_be_chosen_and_tabs_be_opened(tmp_path: Path) -> None:
+    async with playing(tmp_path, speed=AT_ONCE) as found:
+        await found.shows("end", "NVIDIA H200")
+        first = found.session.store.selected
+        await found.pilot.press("d")
+        await found.pilot.pause()
+        assert found.session.store.selected != first
+        for tab in "2341":
+            await found.pilot.press(tab)
+            await found.shows("REPLAY 0:03/0:03 end", "P pause")
+
+
+async def test_the_palette_offers_what_can_be_done(tmp_path: Path) -> None:
+    async with playing(tmp_path) as found:
+        await found.pilot.press("colon")
+        await found.pilot.press(*"faster")
+        await found.shows("go on twice as fast")
+        await found.pilot.press("enter")
+        await found.shows("2x")

@@ -1,0 +1,147 @@
+"""The driver fails while the program is on the screen: keys, rows and the way back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.nvml.fixtures import ScriptedNvml
+from tests.nvml.scenario import Scenario, busy_box, uuid
+from tests.terminal.faults import assert_gone, assert_restored, without_torch
+from tests.terminal.terminal import Terminal
+from tui.devices.query import Code
+
+BOX = busy_box(3)
+FIGURES = "/700 W"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "state"
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, scripted_nvml: ScriptedNvml) -> Iterator[Terminal]:
+    with Terminal(without_torch(tmp_path), 120, 40, scripted_nvml.env(BOX)) as found:
+        found.until(lambda text: text.count(FIGURES) == 3)
+        yield found
+
+
+def rows_of(text: str, label: str) -> list[str]:
+    """The rows of a device; more than one where another pane names it too."""
+    return [row for row in text.split("\n") if re.search(rf"\b{label}\b", row)]
+
+
+def row_of(text: str, label: str) -> str:
+    return next(iter(rows_of(text, label)), "")
+
+
+def test_t10_keys_are_answered_the_silence_is_told_and_quitting_works(
+    terminal: Terminal, scripted_nvml: ScriptedNvml
+) -> None:
+    family = terminal.family()
+    scripted_nvml.change(BOX.returns("nvmlDeviceGetPowerUsage", device=1, hang=True))
+    silent = re.compile(r"NVML has not answered for (\d+) s")
+    first = silent.search(terminal.until(lambda text: silent.search(text) is not None))
+    assert first is not None
+    # The age goes on, and so do the keys: each one changes what is shown.
+    terminal.until(
+        lambda text: any(int(age) > int(first[1]) for age in silent.findall(text)),
+    )
+    for key, words in (("2", "Memory"), ("4", "Processes"), ("1", "Workloads"), ("?", "escape")):
+        terminal.keys(key)
+        terminal.until_shows(words)
+    terminal.keys("\x1b")
+    text = terminal.until(lambda text: FIGURES in row_of(text, "nvml:1"))
+    assert "old" in row_of(text, "nvml:1")
+    terminal.keys("q")
+    assert terminal.exit_code() == 0
+    assert_restored(terminal)
+    assert_gone(family)
+
+
+def test_t8_a_lost_gpu_keeps_its_row_with_its_last_figures_and_the_others_live(
+    terminal: Terminal, scripted_nvml: ScriptedNvml
+) -> None:
+    scripted_nvml.change(BOX.returns("*", device=1, code=Code.GPU_IS_LOST))
+    text = terminal.until(lambda text: "lost" in row_of(text, "nvml:1"))
+    last = re.search(r"\d+°C +\d+/700 W", row_of(text, "nvml:1"))
+    assert last is not None
+    # They stay as they are while the age and the others' figures go on.
+    before = row_of(text, "nvml:0")
+    text = terminal.until(
+        lambda text: row_of(text, "nvml:0") != before and "lost 3 s" in row_of(text, "nvml:1")
+    )
+    assert last[0] in row_of(text, "nvml:1")
+    assert "lost" not in row_of(text, "nvml:0") + row_of(text, "nvml:2")
+
+
+def test_t9_a_reloaded_driver_is_used_again_without_a_restart(
+    terminal: Terminal, scripted_nvml: ScriptedNvml
+) -> None:
+    family = {process.pid for process in terminal.family()}
+    down = BOX.returns("*", code=Code.UNINITIALIZED)
+    scripted_nvml.change(down.returns("nvmlInitWithFlags", code=Code.DRIVER_NOT_LOADED))
+    text = terminal.until_shows("not loaded")
+    assert all("lost" in row_of(text, f"nvml:{index}") for index in range(3))
+    # It may count its devices in another order when it comes back.
+    scripted_nvml.change(BOX.with_devices(*reversed(BOX.devices)))
+    terminal.until(lambda text: text.count(FIGURES) >= 3 and "lost" not in text)
+    assert {process.pid for process in terminal.family()} == family
+
+
+def test_t23_the_selection_follows_the_device_and_not_its_number(
+    terminal: Terminal, scripted_nvml: ScriptedNvml
+) -> None:
+    terminal.keys("d", "d", "d")
+    terminal.until(lambda text: row_of(text, "nvml:2").lstrip(" │▸").startswith("nvml:2"))
+    terminal.until_shows("Memory   nvml:2")
+    first, _, third = BOX.devices
+    assert third.uuid == uuid(2)
+    scripted_nvml.change(BOX.with_devices(first, third))
+    terminal.until_shows("Memory   nvml:1")
+    scripted_nvml.change(BOX)
+    terminal.until_shows("Memory   nvml:2")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        pytest.param(
+            Scenario().returns("nvmlInitWithFlags", code=Code.DRIVER_NOT_LOADED),
+            "not loaded",
+            id="T2-not-loaded",
+        ),
+        pytest.param(Scenario(devices=()), "the driver lists no GPU", id="T3-no-devices"),
+        pytest.param(
+            Scenario().returns("nvmlDeviceGetPowerUsage", crash="segv"),
+            "SIGSEGV",
+            id="T10-the-driver-crashes",
+        ),
+    ],
+)
+def test_it_starts_and_says_what_is_wrong_with_the_driver(
+    tmp_path: Path, scripted_nvml: ScriptedNvml, scenario: Scenario, words: str
+) -> None:
+    with Terminal(without_torch(tmp_path), 120, 40, scripted_nvml.env(scenario)) as terminal:
+        terminal.until_shows(words, "cpu", "Workloads")
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+
+
+def test_t28_looking_loads_nothing_of_cuda_into_the_program_or_its_monitor(
+    terminal: Terminal,
+) -> None:
+    program, *children = terminal.family()
+    monitor = [child for child in children if "tui.devices" in child.cmdline()]
+    assert len(monitor) == 1
+    for process in (program, *monitor):
+        maps = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8")
+        assert not re.search(r"libcuda\b|libcudart|libtorch|libc10", maps)
+    assert psutil.Process(program.pid).memory_info().rss < 2**30

@@ -1,0 +1,42 @@
+"""Settings in a real terminal: what is wrong with them is there to be read after the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.terminal.terminal import PROGRAM, Terminal
+
+
+def _quit(terminal: Terminal) -> str:
+    """End it; what then stands on the terminal."""
+    terminal.keys("q")
+    assert terminal.exit_code(30) == 0
+    return terminal.text()
+
+
+def test_a_broken_file_is_named_in_the_log_and_after_the_end(tmp_path: Path) -> None:
+    place = tmp_path / "config.toml"
+    place.write_text("refresh = = 2\n")
+    with Terminal(variables={"GPU_WORKBENCH_CONFIG": str(place)}) as terminal:
+        terminal.until_shows("matmul", "q quit")
+        terminal.keys("l")
+        terminal.until_shows("at line 1", "mend it or remove it")
+        left = _quit(terminal).replace("\n", "")
+    assert f"gpu-workbench: {place}: Invalid value (at line 1" in left
+    assert place.read_text() == "refresh = = 2\n"
+
+
+def test_a_choice_made_in_the_workbench_is_written_at_its_end(tmp_path: Path) -> None:
+    place = tmp_path / "config.toml"
+    with Terminal(variables={"GPU_WORKBENCH_CONFIG": str(place)}) as terminal:
+        terminal.until_shows("matmul", "q quit")
+        terminal.keys("-")
+        terminal.until_shows("a sample every 2 s")
+        assert "gpu-workbench:" not in _quit(terminal)
+    assert place.read_text() == "refresh = 2.0\n"
+
+
+def test_a_theme_that_there_is_not_is_one_line_and_exit_code_2() -> None:
+    with Terminal([*PROGRAM, "--theme", "none"], columns=400) as terminal:
+        assert terminal.exit_code(30) == 2
+        assert "gpu-workbench: --theme: no theme none: one of ansi-dark" in terminal.text()

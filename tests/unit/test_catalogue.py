@@ -1,0 +1,61 @@
+"""The catalogue that is kept is the catalogue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tui import catalogue
+from workloads import wire
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def imports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often the modules were asked."""
+    asked: list[int] = []
+    genuine = catalogue.imported
+
+    def counted() -> object:
+        asked.append(1)
+        return genuine()
+
+    monkeypatch.setattr(catalogue, "imported", counted)
+    return asked
+
+
+def test_it_is_imported_once_and_then_read(imports: list[int], state: Path) -> None:
+    first = catalogue.read()
+    assert catalogue.read() == first == catalogue.imported()
+    assert len(imports) == 2  # the second was asked by the line above
+    assert (state / "catalogue.json").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"\xff\x00", b'{"type":"kept","stamp":1}\n'])
+def test_a_damaged_file_is_written_anew(content: bytes, state: Path) -> None:
+    state.mkdir()
+    (state / "catalogue.json").write_bytes(content)
+    assert catalogue.read() == catalogue.imported()
+    assert wire.decode((state / "catalogue.json").read_bytes(), (catalogue.Kept,)).workloads
+
+
+def test_a_changed_file_of_the_catalogue_is_imported_anew(
+    imports: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.read()
+    stamp = catalogue._stamp()
+    monkeypatch.setattr(catalogue, "_stamp", lambda: stamp.replace("matmul", "") + " ")
+    catalogue.read()
+    assert len(imports) == 2
+
+
+def test_a_place_that_is_no_folder_costs_the_time_only(imports: list[int], state: Path) -> None:
+    state.write_text("a file")
+    assert catalogue.read() == catalogue.read()
+    assert len(imports) == 2

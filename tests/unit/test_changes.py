@@ -1,0 +1,46 @@
+"""The cells that are drawn again are all that differ, and no row that does not."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.views.changes import Change, changes
+from tui.views.lines import Line, Span, Tone, fit_line
+
+CELLS = 12
+TEXT = st.text(alphabet="ab°█ 漢", max_size=8)
+LINES = st.lists(
+    st.lists(st.builds(Span, TEXT, st.sampled_from([Tone.PLAIN, Tone.BAD])), max_size=3).map(tuple),
+    max_size=4,
+)
+
+
+def _drawn(line: Line) -> list[tuple[str, Tone]]:
+    """What stands in each cell; a wide character stands in two."""
+    found = []
+    for span in fit_line(line, CELLS):
+        for character in span.text:
+            found += [(character, span.tone)] * Span(character).width
+    return [*found, *[(" ", Tone.PLAIN)] * (CELLS - len(found))]
+
+
+@given(LINES, LINES)
+def test_drawing_the_changed_cells_gives_the_new_lines(old: list[Line], new: list[Line]) -> None:
+    height = max(len(old), len(new))
+    rows = [_drawn(old[row] if row < len(old) else ()) for row in range(height)]
+    wanted = [_drawn(new[row] if row < len(new) else ()) for row in range(height)]
+    for change in changes(old, new, CELLS):
+        stretch = slice(change.start, change.end)
+        rows[change.row][stretch] = wanted[change.row][stretch]
+    assert rows == wanted
+
+
+@given(LINES)
+def test_equal_lines_need_no_drawing(lines: list[Line]) -> None:
+    assert changes(lines, lines, CELLS) == []
+
+
+def test_one_figure_takes_its_own_cells() -> None:
+    old, new = (Span("cuda:0  61% 310 W"),), (Span("cuda:0  63% 310 W"),)
+    assert changes([old], [new], 20) == [Change(0, 9, 10)]

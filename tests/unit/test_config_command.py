@@ -1,0 +1,113 @@
+"""``gpu-workbench config``, and how settings reach the other commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tui.cli.arguments import Arguments, UsageError
+from tui.cli.parse import parse
+from tui.cli.resolve import resolve, take_python
+from tui.headless.config import config
+from tui.program_actions import DEFAULT_REFRESH_S
+from tui.settings import BY_NAME
+from tui.theme import THEME
+from tui.themes import with_theme
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(tmp_path / "config.toml"))
+    return tmp_path / "config.toml"
+
+
+def test_each_value_is_printed_with_its_source(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.write_text("# slow link\nrefresh = 5\n[parameters.matmul]\nn = 512\n")
+    monkeypatch.setenv("TEXTUAL_THEME", "nord")
+    assert config(parse(["--no-mouse", "config"])) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert rows["refresh"].split()[1:] == ["5.0", f"[{place}:2]"]
+    assert rows["theme"].split()[1:] == ["nord", "[TEXTUAL_THEME]"]
+    assert rows["mouse"].split()[1:] == ["false", "[--no-mouse]"]
+    assert rows["ascii"].split()[1:] == ["false", "[default]"]
+    assert rows["device"].split()[1:3] == ["not", "set:"]
+    assert rows["parameters.matmul.n"].split()[1:] == ["512"]
+
+
+def test_as_json_an_absent_value_has_its_reason(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert config(parse(["config", "--json"])) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == 1
+    assert found["file"] == {"path": str(place), "exists": False}
+    assert set(found["settings"]) == set(BY_NAME)
+    assert found["settings"]["device"]["value"] is None
+    assert "first GPU" in found["unavailable"]["settings.device.value"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("refresh = = 2", "at line 1"),
+        ('theme = "none such"', ":1: no theme none such: one of ansi-dark"),
+        ("[parameters.matmul]\nn = 0", "[parameters.matmul] n: 0 is not allowed; whole number"),
+    ],
+)
+def test_what_is_wrong_is_a_line_on_stderr_and_exit_code_1(
+    place: Path, text: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.write_text(text)
+    assert config(parse(["config"])) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_path_prints_only_the_place(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert config(parse(["config", "--path"])) == 0
+    assert capsys.readouterr().out == f"{place}\n"
+
+
+@pytest.mark.parametrize("text", ["0.1", "61", "soon", "nan"])
+def test_a_refresh_that_is_not_allowed_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"seconds between two samples, 0\.2 to 60"):
+        parse(["--refresh", text])
+
+
+@pytest.mark.usefixtures("place")
+def test_a_theme_that_there_is_not_is_refused_where_the_command_line_names_it() -> None:
+    arguments = parse(["--theme", "none such"])
+    with pytest.raises(UsageError, match="no theme none such: one of ansi-dark, ansi-light"):
+        with_theme(*resolve(arguments))
+
+
+def test_the_same_from_the_file_is_told_and_the_default_is_used(place: Path) -> None:
+    place.write_text('theme = "none such"\n')
+    chosen, problems = with_theme(*resolve(parse([])))
+    assert chosen.value("theme") == THEME
+    assert problems[0].endswith(f"; {THEME} is used")
+
+
+def test_the_python_of_the_file_runs_the_workloads(place: Path, tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.touch(0o755)
+    place.write_text(f'python = "{program}"\n')
+    arguments = parse(["run", "matmul"])
+    take_python(arguments, resolve(arguments)[0])
+    assert arguments.python == str(program)
+
+
+def test_another_python_is_not_taken_where_that_of_the_file_is_not_there(place: Path) -> None:
+    place.write_text('python = "/none/such"\n')
+    arguments: Arguments = parse(["run", "matmul"])
+    with pytest.raises(UsageError, match=r"config\.toml:1: python /none/such: no program there"):
+        take_python(arguments, resolve(arguments)[0])
+
+
+def test_the_defaults_are_the_same_wherever_they_stand() -> None:
+    assert BY_NAME["refresh"].default == DEFAULT_REFRESH_S
+    assert BY_NAME["theme"].default == THEME

@@ -1,0 +1,48 @@
+"""The table in another order: the largest first, what has no value last."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.screens.helpers import make_store
+from tests.screens.results import busy
+from tui.views.workload_order import ORDERS, Order, following, ordered
+from tui.views.workload_table import Group, Row, entries
+
+
+def names(order: Order) -> list[str]:
+    store = make_store("one gpu")
+    busy(store)
+    found = ordered(store, entries(store), order)
+    assert order == ORDERS[0] or not any(isinstance(entry, Group) for entry in found)
+    return [entry.workload for entry in found if isinstance(entry, Row)]
+
+
+def test_the_catalogues_own_order_leaves_the_groups() -> None:
+    store = make_store("one gpu")
+    assert ordered(store, entries(store), "catalogue") == entries(store)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_workload_is_lost(order: Order) -> None:
+    assert sorted(names(order)) == ["conv2d", "matmul", "mlp"]
+
+
+def test_the_largest_value_comes_first_and_what_has_none_last() -> None:
+    assert names("time") == ["mlp", "matmul", "conv2d"]
+    assert names("speed-up")[0] == "matmul"
+    assert names("of limit")[0] == "matmul"
+    assert names("name") == ["conv2d", "matmul", "mlp"]
+
+
+def test_without_results_nothing_moves() -> None:
+    store = make_store("one gpu")
+    rows = [entry for entry in entries(store) if isinstance(entry, Row)]
+    assert ordered(store, entries(store), "time") == rows
+
+
+def test_the_orders_go_round() -> None:
+    order = ORDERS[0]
+    for expected in (*ORDERS[1:], ORDERS[0]):
+        order = following(order)
+        assert order == expected

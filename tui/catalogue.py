@@ -1,0 +1,68 @@
+"""The catalogue as the screen needs it, without importing it again at every start.
+
+Importing some thirty modules and evaluating their annotations takes a third as long as an empty
+Textual app takes to start. What comes of it depends on their files alone, so it is kept beside the
+reports, with a stamp of those files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import workloads
+from tui import reports
+from workloads import wire
+from workloads.fact import fact
+from workloads.inventory import WorkloadInfo
+
+
+@fact
+class Kept:
+    """The file's content."""
+
+    stamp: str
+    workloads: tuple[WorkloadInfo, ...]
+
+
+def path() -> Path:
+    """Where it is kept."""
+    return reports.folder() / "catalogue.json"
+
+
+def read() -> tuple[WorkloadInfo, ...]:
+    """What can be said of each workload, but for its code."""
+    stamp = _stamp()
+    kept = _kept()
+    if kept is not None and kept.stamp == stamp:
+        return kept.workloads
+    found = imported()
+    # Without a place to keep it, the next start takes the longer way too.
+    with contextlib.suppress(OSError):
+        reports.write_private(path(), wire.encode(Kept(stamp, found)))
+    return found
+
+
+def imported() -> tuple[WorkloadInfo, ...]:
+    """The same from the modules themselves."""
+    from workloads import catalog
+    from workloads.workload import infos
+
+    assert catalog  # importing it declares the workloads
+    return infos()
+
+
+def _kept() -> Kept | None:
+    try:
+        return wire.decode(path().read_bytes(), (Kept,))
+    except (OSError, wire.WireError):
+        return None  # never kept, or by a version that kept something else
+
+
+def _stamp() -> str:
+    """Changes when a file changes that the catalogue can come from."""
+    package = Path(workloads.__path__[0])
+    files = [*sorted((package / "catalog").glob("*.py")), *sorted(package.glob("*.py"))]
+    states = ((file, file.stat()) for file in files)
+    parts = (f"{file.name} {state.st_size} {state.st_mtime_ns}" for file, state in states)
+    return f"{package}: {', '.join(parts)}"

@@ -1,0 +1,1 @@
+"""Record what the children say, and play it back as if live. No Textual, no torch."""

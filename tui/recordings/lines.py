@@ -1,0 +1,156 @@
+"""The lines of a recording: a header, then what each child said and was asked. Pure.
+
+A recording is text, one JSON object a line. The first is a :class:`Recording`; every other one is
+
+``{"t": seconds since the first, "from": "monitor" | "runner" | "workbench", "message": {…}}``
+
+or, with ``"to"`` in place of ``"from"``, a request that a child was sent. A message is what travels
+between the processes (see ``workloads.wire``); those of the workbench are ``tui.events``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Literal, cast, get_args
+
+from tui.devices.messages import MONITOR_EVENTS
+from tui.events import AnyEvent, LocalEvent
+from workloads import protocol, wire
+from workloads.fact import fact
+
+VERSION = 1
+"""Raised when a line changes in a way that an older program would misread."""
+LONGEST_S = 10 * 365 * 86400.0
+
+Speaker = Literal["monitor", "runner", "workbench"]
+Child = Literal["monitor", "runner"]
+
+_SPEAKERS: dict[type, Speaker] = {
+    **dict.fromkeys(get_args(LocalEvent), "workbench"),
+    **dict.fromkeys(protocol.EVENTS, "runner"),
+    **dict.fromkeys(MONITOR_EVENTS, "monitor"),
+}
+_KINDS: dict[str, tuple[type, ...]] = {
+    speaker: tuple(kind for kind, its in _SPEAKERS.items() if its == speaker)
+    for speaker in get_args(Speaker)
+}
+
+
+class RecordingError(ValueError):
+    """A file that cannot be played: one line that says what, why and what to do."""
+
+
+@fact
+class Recording:
+    """The first line of a recording."""
+
+    version: int
+    program: str
+    """Version of gpu-workbench that wrote it."""
+    at: float
+    """Unix time at which it begins."""
+    date: str
+    """The same for people: UTC, ISO 8601."""
+    redacted: bool = False
+    title: str = ""
+    """What it is, where that must be said."""
+
+
+@fact
+class Entry:
+    """One line after the first, checked as far as its frame."""
+
+    at: float
+    """Seconds since the recording began."""
+    speaker: Speaker | None
+    """Who said it; ``None`` for a request."""
+    message: dict[str, Any]
+
+
+def event_line(at: float, event: AnyEvent) -> bytes:
+    """What was said as one line.
+
+    Args:
+        at: seconds since the recording began.
+        event: by its type it is the monitor's, the runner's or our own; what we say in the
+            runner's place, such as the end of a run that died with it, counts as the runner's.
+    """
+    return _line(at, "from", _SPEAKERS[type(event)], event)
+
+
+def request_line(at: float, child: Child, request: object) -> bytes:
+    """What a child was asked as one line; ``at`` as in :func:`event_line`."""
+    return _line(at, "to", child, request)
+
+
+def _line(at: float, way: str, who: str, message: object) -> bytes:
+    body = wire.encode(message).rstrip(b"\n")
+    return b'{"t":%.6f,"%s":"%s","message":%s}\n' % (at, way.encode(), who.encode(), body)
+
+
+def header(line: bytes, name: str) -> Recording:
+    """Read the first line.
+
+    Args:
+        line: as it stands in the file.
+        name: of the file, for what is said of it.
+
+    Raises:
+        RecordingError: it is not the first line of a recording that this program can play.
+    """
+    try:
+        found = wire.decode(line, (Recording,))
+    except wire.WireError as error:
+        raise RecordingError(
+            f"{name} is no recording: its first line is not that of one; make one with"
+            " gpu-workbench --record FILE"
+        ) from error
+    if found.version != VERSION:
+        raise RecordingError(
+            f"{name} is a recording of format {found.version}, this program plays {VERSION}:"
+            f" play it with gpu-workbench {found.program}"
+        )
+    if not 0 <= found.at < LONGEST_S * 1000:
+        raise RecordingError(f"{name} is damaged: it begins at {found.at}, which is no Unix time")
+    return found
+
+
+def entry(line: bytes) -> Entry:
+    """Read another line, all but its message.
+
+    Raises:
+        ValueError: the frame is not that of a line of a recording; the text says why.
+    """
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not a JSON line: {error}") from error
+    if not isinstance(data, dict) or not isinstance(data.get("message"), dict):
+        raise ValueError("it holds no message")
+    at = data.get("t")
+    if isinstance(at, bool) or not isinstance(at, (int, float)) or not 0 <= at <= LONGEST_S:
+        raise ValueError(f"its time is {at!r}")
+    if "to" in data:
+        return Entry(float(at), None, data["message"])
+    if str(data.get("from")) not in _KINDS:
+        raise ValueError(f"it is from {data.get('from')!r}, whom nobody knows")
+    return Entry(float(at), cast(Speaker, data["from"]), data["message"])
+
+
+def event_of(found: Entry) -> AnyEvent:
+    """The event of a line that is no request.
+
+    Raises:
+        WireError: an event that this program does not know, or not in this form.
+    """
+    assert found.speaker is not None
+    return cast(AnyEvent, wire.from_object(found.message, _KINDS[found.speaker]))
+
+
+def time_text(seconds: float) -> str:
+    """``0:07``, ``12:34`` or ``1:02:03``."""
+    whole = math.floor(max(0.0, seconds))
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

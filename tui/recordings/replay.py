@@ -1,0 +1,201 @@
+"""A session without children: what they once said arrives in its store as it did then."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from tui.events import AnyEvent, DeviceSelected, LogLine
+from tui.recordings import source
+from tui.recordings.lines import Entry, event_of, time_text
+from tui.recordings.playhead import Playhead, speed_text
+from tui.store import Part, Parts, Store
+from workloads import wire
+
+NOTHING_ASKED = "this is a recording: nothing is run and nothing is changed"
+SHOWN_S = 1.0
+"""Between two looks at where it is, while nothing happens in it."""
+BREATH_S = 0.02
+"""The longest that is played in one go before the screen has its turn."""
+
+
+class ReplaySession:
+    """Plays a recording; has the interface of :class:`tui.session.Session`.
+
+    Of what a front end can ask for it takes the choice of a device. Everything else does nothing,
+    for there is nobody to ask; the front end has to say so.
+
+    Args:
+        found: the recording.
+        speed: times the speed of life; :data:`tui.recordings.playhead.AT_ONCE` waits for nothing.
+        loop: begin anew at the end.
+        now: seconds since any fixed moment.
+    """
+
+    def __init__(
+        self,
+        found: source.Found,
+        speed: float = 1.0,
+        *,
+        loop: bool = False,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store = Store()
+        self.playhead = Playhead(found.seconds, speed, now)
+        self._found = found
+        self._loop = loop
+        self._changed = asyncio.Event()
+        self._again = False
+        self._chosen: str | None = None
+        self._listeners: list[Callable[[Parts], None]] = []
+        self._on_error: Callable[[BaseException], None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._now = now
+
+    # ---- life ----
+
+    def subscribe(self, listener: Callable[[Parts], None]) -> None:
+        """Have a function called with the parts of the store that each event changed."""
+        self._listeners.append(listener)
+
+    def on_error(self, handler: Callable[[BaseException], None]) -> None:
+        """Have a function called with an error that ends the replay."""
+        self._on_error = handler
+
+    async def start(self) -> None:
+        """Begin to play."""
+        self.playhead.rewind()
+        self._task = asyncio.create_task(self._play())
+        self._task.add_done_callback(self._take_end)
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def _take_end(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._on_error is not None:
+            self._on_error(error)
+
+    # ---- where it is ----
+
+    def clock(self) -> float:
+        """Unix time in the recording: what the ages of its figures are told by."""
+        return self._found.recording.at + self.playhead.position
+
+    def words(self) -> str:
+        """Where it is and how fast it goes, as the header shows it."""
+        head = self.playhead
+        place = f"{time_text(head.position)}/{time_text(self._found.seconds)}"
+        if head.ended and not self._loop:
+            return f"REPLAY {place} end"
+        return f"REPLAY {place} {'paused' if head.paused else speed_text(head.speed)}"
+
+    def toggle(self) -> None:
+        """Pause, go on, or after the end begin anew."""
+        if self.playhead.ended:
+            self._again = True
+        else:
+            self.playhead.pause(not self.playhead.paused)
+        self._moved()
+
+    def faster(self) -> None:
+        """Twice as fast."""
+        self.playhead.faster()
+        self._moved()
+
+    def slower(self) -> None:
+        """Half as fast."""
+        self.playhead.slower()
+        self._moved()
+
+    def _moved(self) -> None:
+        self._changed.set()
+        self._tell(frozenset({Part.RUNNER}))
+
+    # ---- playing ----
+
+    async def _play(self) -> None:
+        while True:
+            self._say_what_it_is()
+            await self._once()
+            self._tell(frozenset({Part.RUNNER}))
+            while not (self._loop or self._again):
+                self._changed.clear()
+                await self._changed.wait()
+            self._again = False
+            self.playhead.pause(False)
+            self.playhead.rewind()
+            self._tell(self.store.forget())
+            # A recording of one moment would else be all that happens.
+            await asyncio.sleep(BREATH_S)
+
+    async def _once(self) -> None:
+        began = self._now()
+        for entry in source.events(self._found.path):
+            await self._wait_for(entry.at)
+            self._take(entry)
+            self.playhead.reached(entry.at)
+            # Decoding is work: where it is too fast for that, the screen must not stand still.
+            if self._now() - began > BREATH_S:
+                await asyncio.sleep(0)
+                began = self._now()
+        await self._wait_for(self._found.seconds)
+        self.playhead.reached(self._found.seconds)
+
+    async def _wait_for(self, at: float) -> None:
+        while (wait := self.playhead.until(at)) != 0:
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(
+                    self._changed.wait(), None if wait is None else min(wait, SHOWN_S)
+                )
+            except asyncio.TimeoutError:
+                self._tell(frozenset({Part.RUNNER}))
+
+    def _take(self, entry: Entry) -> None:
+        try:
+            event = event_of(entry)
+        except wire.WireError as error:
+            self._apply(LogLine("workbench", f"not played: {error}", "warning"))
+            return
+        if isinstance(event, DeviceSelected) and self._chosen is not None:
+            return  # who looks at it now has chosen another
+        self._apply(event)
+
+    def _say_what_it_is(self) -> None:
+        recording = self._found.recording
+        what = f"recording of {recording.date} by gpu-workbench {recording.program}"
+        self._log(f"{what}: {recording.title}" if recording.title else what)
+        if self._found.cut:
+            self._log("it breaks off in the middle of a line: played up to there", "warning")
+        if self._chosen is not None:
+            self._apply(DeviceSelected(self._chosen))
+
+    def _apply(self, event: AnyEvent) -> None:
+        self._tell(self.store.apply(event))
+
+    def _tell(self, parts: Parts) -> None:
+        for listener in self._listeners if parts else ():
+            listener(parts)
+
+    def _log(self, text: str, level: Literal["info", "warning"] = "info") -> None:
+        self._apply(LogLine("workbench", text, level))
+
+    # ---- what a front end asks for ----
+
+    def select_device(self, key: str) -> None:
+        """See ``Actions``; from now on the choices in the recording are not followed."""
+        self._chosen = key
+        self._apply(DeviceSelected(key))
+
+    def _nobody(self, *_: object, **__: object) -> None:
+        """There is nobody to ask."""
+
+    set_parameters = set_sweep = set_flag = run = compare = cancel = _nobody
+    empty_cache = reset_peaks = restart_runner = _nobody
+    set_refresh = watch_host = _nobody

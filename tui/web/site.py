@@ -1,0 +1,147 @@
+"""The page, its websocket and who may have them.
+
+Whoever has the page can do what the workbench can: run workloads, read files, end processes. The
+loopback address is open to every user of this machine, and any page in a browser can send requests
+to it. So the page's address holds a key that nobody can guess; a request must call this host
+``localhost`` or by its address, for other names may have been made to point here (DNS rebinding);
+and a websocket that another page opens is refused. It does not keep out root, other programs of the
+same user, or whoever is shown the address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import urlsplit
+
+import aiohttp_jinja2
+import jinja2
+from aiohttp import web
+from textual_serve.server import Server, to_int
+
+from tui.web.visit import Visit
+
+ADDRESS = "127.0.0.1"
+KEY_BYTES = 16
+MOST_VISITS = 8
+"""At a time: each is a process with children of its own."""
+
+_HERE = re.compile(r"(?:localhost|127\.0\.0\.1)(?::\d{1,5})?", re.IGNORECASE)
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline';"
+    " style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:;"
+    " connect-src 'self' ws://localhost:* ws://127.0.0.1:*;"
+    " frame-ancestors 'none'; form-action 'none'; base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+"""Nothing from elsewhere, in no frame of another page, and the key is told to nobody."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Site(Server):
+    """Serves a program to whoever knows the key.
+
+    Args:
+        argv: program and arguments.
+        port: of :data:`ADDRESS`; 0 for any that is free.
+    """
+
+    def __init__(self, argv: Sequence[str], port: int) -> None:
+        super().__init__("gpu-workbench", host=ADDRESS, port=port, title="gpu-workbench")
+        self.key = secrets.token_urlsafe(KEY_BYTES)
+        self._argv = list(argv)
+        self._visits: set[Visit] = set()
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def path(self) -> str:
+        """Of the page."""
+        return f"/{self.key}/"
+
+    async def start(self) -> int:
+        """Listen; the port.
+
+        Raises:
+            OSError: the port cannot be had.
+        """
+        self._runner = web.AppRunner(await self._make_app(), access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, ADDRESS, self.port)
+        try:
+            await site.start()
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def stop(self) -> None:
+        """End all visits, and listen no more."""
+        await asyncio.gather(*(visit.stop() for visit in list(self._visits)))
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _make_app(self) -> web.Application:
+        app = web.Application(middlewares=[web.middleware(guard)])
+        aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(self.templates_path))
+        app.add_routes(
+            [
+                web.get(self.path, self.handle_index, name="index"),
+                web.get(f"{self.path}ws", self.handle_websocket, name="websocket"),
+                web.get(f"{self.path}download/{{key}}", self.handle_download, name="download"),
+                web.static(f"{self.path}static", self.statics_path, name="static"),
+            ]
+        )
+        return app
+
+    async def handle_index(self, request: web.Request) -> web.Response:
+        """The page; its parts have the address that the browser called it by."""
+        context = {
+            "font_size": to_int(request.query.get("fontsize", "16"), 16),
+            "app_websocket_url": f"ws://{request.host}{self.path}ws",
+            "config": {"static": {"url": f"{self.path}static/"}},
+            "application": {"name": self.title},
+        }
+        return aiohttp_jinja2.render_template("app_index.html", request, context)
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """Run a workbench for as long as the connection stands."""
+        if len(self._visits) >= MOST_VISITS:
+            raise web.HTTPServiceUnavailable(text=f"{MOST_VISITS} pages are open; close one\n")
+        socket = web.WebSocketResponse(heartbeat=15)
+        await socket.prepare(request)
+
+        async def close() -> None:
+            await socket.close()
+
+        visit = Visit(self._argv, socket.send_bytes, socket.send_str, close, self.download_manager)
+        self._visits.add(visit)
+        try:
+            width, height = (
+                to_int(request.query.get(name, ""), default)
+                for name, default in (("width", 80), ("height", 24))
+            )
+            await visit.start(width, height)
+            await self._process_messages(socket, visit)
+        finally:
+            await asyncio.shield(visit.stop())
+            self._visits.discard(visit)
+        return socket
+
+
+async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse who calls this host by another name, and websockets of other pages."""
+    if not _HERE.fullmatch(request.host):
+        raise web.HTTPForbidden(text="this page is at localhost and has no other name\n")
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != request.host.lower():
+        raise web.HTTPForbidden(text="this was sent by another page\n")
+    response = await handler(request)
+    if not response.prepared:
+        response.headers.update(_HEADERS)
+    return response
