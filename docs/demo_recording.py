@@ -26,8 +26,8 @@ from tests.nvml.scenario import Scenario, busy_box  # noqa: E402
 from tui.devices.messages import Sample  # noqa: E402
 from tui.recordings.recorder import Recorder  # noqa: E402
 from tui.recordings.redaction import Redaction  # noqa: E402
-from tui.session import Session  # noqa: E402
-from tui.start_replay import DEMO  # noqa: E402
+from tui.session.session import Session  # noqa: E402
+from tui.start.replay import DEMO  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings" / DEMO
 TITLE = "the GPUs are scripted, no hardware was there; the workloads were run and timed on a CPU"

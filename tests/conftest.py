@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui import glyphs
+from tui.terminal import glyphs
 
 
 @pytest.fixture(scope="session")

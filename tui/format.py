@@ -11,11 +11,11 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TypeVar
 
-from tui import glyphs
 from tui.digits import NA as NA
 from tui.digits import grouped as grouped
 from tui.digits import plain, scaled, significant
-from tui.reading import Absent, Reading, Stale
+from tui.store.reading import Absent, Reading, Stale
+from tui.terminal import glyphs
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tui.theme import THEME
+from tui.terminal.theme import THEME
 from workloads.fact import fact
 from workloads.inventory import Setting
 

@@ -9,9 +9,9 @@ import json
 import sys
 from pathlib import Path
 
-from tui.app import WorkbenchApp
-from tui.session import Session
-from tui.store import Parts
+from tui.app.workbench import WorkbenchApp
+from tui.session.session import Session
+from tui.store.store import Parts
 from workloads import wire
 
 

@@ -153,9 +153,7 @@ def compare(
         for program in programs:
             times[program.name].append(usable_after(program, variables))
     return tuple(
-        replace(
-            idle(program, variables, seconds), usable_s=statistics.median(times[program.name])
-        )
+        replace(idle(program, variables, seconds), usable_s=statistics.median(times[program.name]))
         for program in programs
     )
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.children.driver import MISBEHAVING
-from tui.events import LogLine
-from tui.runs import RunState
-from tui.session import Session
+from tui.session.session import Session
+from tui.store.events import LogLine
+from tui.store.runs import RunState
 
 PATIENCE_S = 60.0
 

@@ -34,8 +34,8 @@ from tests.children.sessions import (
     until,
 )
 from tui import reports
-from tui.runs import RunState
-from tui.session import Session
+from tui.session.session import Session
+from tui.store.runs import RunState
 from workloads import protocol, wire
 
 E = TypeVar("E")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.scenes import MIB, oom, segment
-from tui.snapshot_session import SnapshotSession
+from tui.snapshot_desk.session import SnapshotSession
 from tui.snapshots.messages import (
     AskDifference,
     AskMap,

@@ -10,8 +10,8 @@ import pytest
 from tests.screens.helpers import NOW, WORKER, gpu, make_store, sample, uuid
 from tui.devices.identity import identity_of, lost_device
 from tui.devices.messages import Device
-from tui.pairing import DeviceView
-from tui.store import Store
+from tui.store.pairing import DeviceView
+from tui.store.store import Store
 from tui.views.device_detail import device_detail
 from tui.views.devices import row
 from tui.views.devices_columns import columns

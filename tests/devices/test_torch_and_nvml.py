@@ -12,7 +12,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.screens.helpers import NOW, gpu, sample
 from tests.terminal.terminal import Terminal
-from tui.pairing import pair
+from tui.store.pairing import pair
 from tui.views.device_detail import device_detail
 from workloads import environment
 from workloads.inventory import TorchDevice

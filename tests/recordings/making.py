@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.screens.helpers import gpu, sample
 from tui.devices.messages import MonitorHello
-from tui.events import AnyEvent, LogLine, RunQueued
 from tui.recordings import lines
 from tui.recordings.recorder import GZIP, Recorder
+from tui.store.events import AnyEvent, LogLine, RunQueued
 from workloads import protocol, wire
 
 AT = 1_750_000_000.0

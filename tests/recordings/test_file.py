@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.recordings.making import AT, header_line, packed, recorded, refusal, script
-from tui.events import AnyEvent, LogLine
 from tui.recordings import lines, source
 from tui.recordings.lines import RecordingError
 from tui.recordings.recorder import Recorder
+from tui.store.events import AnyEvent, LogLine
 from workloads import protocol
 
 NAMES = ("x.jsonl", "x.jsonl.gz")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.recordings.making import header_line, refusal
 from tests.screens.helpers import gpu, gpu_process, sample
 from tui.devices.messages import Watch
-from tui.events import (
+from tui.recordings import lines
+from tui.store.events import (
     AnyEvent,
     DeviceSelected,
     FlagSet,
@@ -23,8 +24,7 @@ from tui.events import (
     RunQueued,
     SweepSet,
 )
-from tui.recordings import lines
-from tui.sweep import Sweep
+from tui.sweeps.sweep import Sweep
 from workloads import protocol
 
 texts = st.text(max_size=20)

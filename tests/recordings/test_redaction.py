@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import environment, gpu, gpu_process, sample
 from tui.devices.messages import HostProcesses
-from tui.events import AnyEvent, LogLine, RunnerStatus
 from tui.recordings.redaction import HOST, Redaction, program
+from tui.store.events import AnyEvent, LogLine, RunnerStatus
 from workloads import protocol, wire
 
 SECRET = "grace"

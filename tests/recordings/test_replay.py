@@ -16,14 +16,14 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.recordings.making import AT, Clock, header_line, recorded
 from tests.screens.helpers import gpu, sample
-from tui.events import AnyEvent, DeviceSelected, LogLine
 from tui.recordings import lines
 from tui.recordings.playhead import AT_ONCE
 from tui.recordings.recorder import Recorder
 from tui.recordings.replay import ReplaySession
 from tui.recordings.source import look_through
-from tui.session import Session
-from tui.store import Part, Parts, Store
+from tui.session.session import Session
+from tui.store.events import AnyEvent, DeviceSelected, LogLine
+from tui.store.store import Part, Parts, Store
 
 PATIENCE_S = 30.0
 

@@ -10,8 +10,8 @@ from textual.pilot import Pilot
 
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
-from tui.app import WorkbenchApp
-from tui.events import AnyEvent
+from tui.app.workbench import WorkbenchApp
+from tui.store.events import AnyEvent
 
 ROUNDS = 200
 

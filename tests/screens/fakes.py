@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.screens.helpers import Recorder
-from tui.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued, SweepSet
-from tui.store import Parts, Store
-from tui.sweep import Sweep
+from tui.store.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued, SweepSet
+from tui.store.store import Parts, Store
+from tui.sweeps.sweep import Sweep
 from workloads import protocol
 from workloads.inventory import Setting
 from workloads.protocol import Budget

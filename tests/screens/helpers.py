@@ -27,9 +27,9 @@ from tui.devices.messages import (
     Utilization,
     WatchedProcess,
 )
-from tui.events import AnyEvent
-from tui.store import Store
-from tui.sweep import Sweep
+from tui.store.events import AnyEvent
+from tui.store.store import Store
+from tui.sweeps.sweep import Sweep
 from tui.widgets.pane import Pane
 from workloads import protocol
 from workloads.inventory import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tui.events import AnyEvent, CompareQueued, RunQueued
-from tui.store import Store
+from tui.store.events import AnyEvent, CompareQueued, RunQueued
+from tui.store.store import Store
 from workloads import protocol
 from workloads.inventory import Setting
 from workloads.results import (

@@ -8,7 +8,7 @@ from tests.screens.app_helpers import running
 from tests.screens.helpers import hello, workload
 from tests.screens.results import result
 from tui.screens.demo import DemoScreen
-from tui.sweep import Sweep
+from tui.sweeps.sweep import Sweep
 from workloads import protocol
 from workloads.results import Chart, Series
 

@@ -21,9 +21,9 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.devices.messages import Utilization
-from tui.events import DeviceSelected, MonitorStatus
-from tui.pairing import CPU
-from tui.store import Store
+from tui.store.events import DeviceSelected, MonitorStatus
+from tui.store.pairing import CPU
+from tui.store.store import Store
 from tui.views.changes import changes
 from tui.widgets.devices_pane import DevicesPane
 

@@ -15,8 +15,8 @@ import pytest
 from tests.screens.app_helpers import running
 from tests.screens.helpers import Kind, make_store
 from tests.screens.results import busy
-from tui.events import AnyEvent
-from tui.store import Store
+from tui.store.events import AnyEvent
+from tui.store.store import Store
 from workloads import protocol
 
 FOLDER = Path(__file__).with_name("golden")

@@ -19,7 +19,7 @@ from tests.screens.helpers import (
     workload,
 )
 from tests.screens.results import compared, ran
-from tui.events import AnyEvent, LogLine, RunnerStatus
+from tui.store.events import AnyEvent, LogLine, RunnerStatus
 from workloads import protocol
 from workloads.inventory import ParameterInfo
 

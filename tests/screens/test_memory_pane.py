@@ -22,9 +22,9 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.devices.messages import DeviceMemory
-from tui.events import AnyEvent, DeviceSelected
-from tui.pairing import CPU
-from tui.store import Store
+from tui.store.events import AnyEvent, DeviceSelected
+from tui.store.pairing import CPU
+from tui.store.store import Store
 from tui.widgets.memory_pane import MemoryPane
 from workloads import protocol
 

@@ -19,10 +19,10 @@ from tests.screens.helpers import (
     stylesheets,
 )
 from tui.accounting import account
-from tui.events import DeviceSelected
-from tui.pairing import CPU
 from tui.screens.memory import MemoryView
-from tui.store import Store
+from tui.store.events import DeviceSelected
+from tui.store.pairing import CPU
+from tui.store.store import Store
 from tui.views.device_detail import device_detail
 from tui.views.lines import plain, width
 from tui.views.memory_account import account_lines

@@ -13,10 +13,10 @@ from textual.pilot import Pilot
 from tests.recordings.making import Clock, recorded
 from tests.screens.app_helpers import ROUNDS
 from tests.screens.helpers import screen_text
+from tui.app.replay import ReplayApp
 from tui.recordings.playhead import AT_ONCE
 from tui.recordings.replay import ReplaySession
 from tui.recordings.source import look_through
-from tui.replay_app import ReplayApp
 
 
 @dataclass

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, settle, stylesheets, uuid
-from tui.events import DeviceSelected
-from tui.pairing import CPU
 from tui.screens.memory import MemoryView
+from tui.store.events import DeviceSelected
+from tui.store.pairing import CPU
 from tui.widgets.memory_pane import MemoryPane
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.screens.app_helpers import running
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
-from tui.events import RunnerStatus
+from tui.store.events import RunnerStatus
 from workloads import protocol
 
 # ---- what the panes show -----------------------------------------------------------------------

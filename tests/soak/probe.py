@@ -6,8 +6,8 @@ import asyncio
 import sys
 
 from tests.soak.heart import Heart
-from tui import app
 from tui.__main__ import main
+from tui.app import workbench as app
 
 _tasks: set[asyncio.Task[None]] = set()
 

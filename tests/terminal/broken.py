@@ -11,8 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tui import app, session
 from tui.__main__ import main
+from tui.app import workbench as app
+from tui.session import session
 from tui.widgets.devices_pane import DevicesPane
 
 WORDS = "broken on purpose [/x]"

@@ -12,7 +12,7 @@ import pytest
 from tests.recordings.making import header_line, recorded
 from tests.terminal.terminal import PROGRAM, Terminal
 from tui.recordings.source import look_through
-from tui.start_replay import DEMO
+from tui.start.replay import DEMO
 
 WITHOUT_TORCH = (
     "import sys; sys.modules.update(torch=None, pynvml=None, psutil=None);"

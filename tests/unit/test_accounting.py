@@ -27,10 +27,10 @@ from tests.screens.helpers import (
 )
 from tui.accounting import Gauge, account, gpu_gauge, host_gauge
 from tui.devices.messages import Device, DeviceMemory, HostMemory, WatchedProcess
-from tui.history import MemoryPoint
-from tui.pairing import DeviceView
-from tui.reading import Absent, Stale, Value, value_of
-from tui.store import Store
+from tui.store.history import MemoryPoint
+from tui.store.pairing import DeviceView
+from tui.store.reading import Absent, Stale, Value, value_of
+from tui.store.store import Store
 from workloads import protocol
 
 NOTHING = MemoryPoint(0.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui import catalogue
+from tui.session import catalogue
 from workloads import wire
 
 

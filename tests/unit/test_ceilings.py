@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui import ceilings as kept
-from tui.keepers import RunnerKeeper
-from tui.store import Store
+from tui.session import ceilings as kept
+from tui.session.keepers import RunnerKeeper
+from tui.store.store import Store
 from workloads import catalog, ceiling_bench, cpu_share, execute, flags, held_against, readings
 from workloads.ceilings import COPY, Ceiling, Ceilings, newest
 from workloads.clocks import Block, HostClock

@@ -161,10 +161,13 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "import tui.__main__, tui.cli.parser; tui.cli.parser.parser()",
             "textual rich torch pynvml psutil",
         ),
-        ("import tui.store, tui.session, tui.conditions", "textual rich torch pynvml psutil"),
+        (
+            "import tui.store.store, tui.session.session, tui.session.conditions",
+            "textual rich torch pynvml psutil",
+        ),
         ("import tui.headless.run, tui.headless.doctor", "textual torch pynvml psutil"),
         ("import tui.devices.monitor", "textual rich torch"),
-        ("import tui.app", "torch pynvml psutil numpy"),
+        ("import tui.app.workbench", "torch pynvml psutil numpy"),
         ("import workloads.protocol, workloads.catalog", "torch textual tui psutil"),
     ],
 )

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.coalesce import PERIOD_S, TICK_S, Coalescer
-from tui.store import Part
+from tui.session.coalesce import PERIOD_S, TICK_S, Coalescer
+from tui.store.store import Part
 
 WORKLOADS = frozenset({Part.WORKLOADS})
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from tui.app_actions import AppActions, command_bindings
+from tui.app.actions import AppActions, command_bindings
+from tui.app.replay import ReplayApp
 from tui.commands.command import Command, Situation
 from tui.commands.registry import (
     COMMANDS,
@@ -21,7 +22,6 @@ from tui.commands.registry import (
     key_text,
     keys_text,
 )
-from tui.replay_app import ReplayApp
 from tui.screens.demo import DemoScreen
 from tui.views.footer import KEPT, chosen, command_at, footer_line
 from tui.views.header import TABS

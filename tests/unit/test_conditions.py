@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.screens.helpers import environment, gpu, sample
-from tui.conditions import NOT_SAMPLED, TOO_SHORT, during, under, unsampled
 from tui.devices.messages import Clocks, Device, GpuProcess, Sample
+from tui.session.conditions import NOT_SAMPLED, TOO_SHORT, during, under, unsampled
 
 
 def _at(moment: float, device: Device) -> Sample:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tui.app.program_actions import DEFAULT_REFRESH_S
 from tui.cli.arguments import Arguments, UsageError
 from tui.cli.parse import parse
 from tui.cli.resolve import resolve, take_python
 from tui.headless.config import config
-from tui.program_actions import DEFAULT_REFRESH_S
 from tui.settings import BY_NAME
-from tui.theme import THEME
-from tui.themes import with_theme
+from tui.terminal.theme import THEME
+from tui.terminal.themes import with_theme
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, hello, make_store, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
-from tui.conditions import TOO_SHORT, Conditions
-from tui.events import ConditionsSeen, FlagSet, ParametersSet
-from tui.store import Store
+from tui.session.conditions import TOO_SHORT, Conditions
+from tui.store.events import ConditionsSeen, FlagSet, ParametersSet
+from tui.store.store import Store
 from tui.views.detail import copy_text, detail_lines
 from tui.views.lines import plain, width
 from workloads.results import Check, Figure

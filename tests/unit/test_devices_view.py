@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
 from tui.devices.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
-from tui.events import MonitorStatus
-from tui.pairing import DeviceView
+from tui.store.events import MonitorStatus
+from tui.store.pairing import DeviceView
 from tui.views.device_detail import device_detail
 from tui.views.devices import devices_title, level, notice, row, throttling
 from tui.views.devices_columns import cells, columns

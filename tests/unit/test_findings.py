@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE
 from tests.screens.results import result
-from tui import glyphs
 from tui.quantity import absent_words, label, number, quantity
+from tui.terminal import glyphs
 from tui.views.bars import bar
 from tui.views.chart import chart_lines, point_table
 from tui.views.findings import finding_lines, log_entry, missing_lines

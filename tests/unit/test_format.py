@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui import format as text
-from tui import glyphs
-from tui.reading import Absent, Reading, Stale, Value
+from tui.store.reading import Absent, Reading, Stale, Value
+from tui.terminal import glyphs
 
 BINARY = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5, "EiB": 6}
 TIME = {"s": 0, "ms": -3, "µs": -6, "ns": -9}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, progress, queued
-from tui.events import ChildStatus, RunnerStatus
+from tui.store.events import ChildStatus, RunnerStatus
 from tui.views.header import header_line, runner_words, tab_at
 from tui.views.lines import plain, width
 from workloads import protocol

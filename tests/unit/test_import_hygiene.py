@@ -17,11 +17,15 @@ def loaded(module: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.split()}
 
 
-@pytest.mark.parametrize("module", ["tui.app", "tui.screens.workbench", "tui.commands.registry"])
+@pytest.mark.parametrize(
+    "module", ["tui.app.workbench", "tui.screens.workbench", "tui.commands.registry"]
+)
 def test_the_screens_reach_neither_torch_nor_nvml(module: str) -> None:
     assert not loaded(module) & set(HEAVY)
 
 
-@pytest.mark.parametrize("module", ["tui.commands.registry", "tui.parameters", "tui.lifeline"])
+@pytest.mark.parametrize(
+    "module", ["tui.commands.registry", "tui.store.parameters", "tui.terminal.lifeline"]
+)
 def test_what_needs_no_screen_reaches_no_textual(module: str) -> None:
     assert not loaded(module) & set(SCREENS)

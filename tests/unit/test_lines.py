@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui import glyphs
+from tui.terminal import glyphs
 from tui.views.lines import Span, clean, fit, fit_line, flow, left, line, plain, right, width, wrap
 
 TEXTS = st.text(max_size=60)

@@ -8,12 +8,12 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import compared, comparison, ran, result
-from tui.conditions import Conditions
-from tui.events import ConditionsSeen
 from tui.headless import compare as headless_compare
 from tui.headless import run as headless_run
 from tui.headless.run_text import as_text
-from tui.store import Store
+from tui.session.conditions import Conditions
+from tui.store.events import ConditionsSeen
+from tui.store.store import Store
 from tui.views.backend import view
 from tui.views.detail import detail_lines
 from tui.views.lines import plain

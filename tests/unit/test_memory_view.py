@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, MIB, NOW, gpu, make_store, sample, torch_memory
 from tui.accounting import Slice, account
-from tui.history import MemoryPoint
-from tui.reading import Value
+from tui.store.history import MemoryPoint
+from tui.store.reading import Value
 from tui.views.lines import plain, width
 from tui.views.memory import bar_cells, bar_line, body, history_lines, legend, title
 

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from tests.screens.helpers import gpu, torch_gpu
-from tui.pairing import CPU, pair
+from tui.store.pairing import CPU, pair
 from workloads.inventory import TorchDevice
 
 CPU_DEVICE = TorchDevice(CPU, "EPYC")

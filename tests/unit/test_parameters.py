@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.parameters import Invalid, Valid, allowed, parse, short, text_of, validate
+from tui.store.parameters import Invalid, Valid, allowed, parse, short, text_of, validate
 from workloads.inventory import ParameterInfo, Setting, WorkloadInfo
 from workloads.workload import checked
 

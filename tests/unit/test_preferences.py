@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.screens.helpers import gpu, make_store, sample, uuid, workload
-from tui.events import AnyEvent, CatalogueRead, DeviceSelected, ParametersSet
-from tui.preferences import Preferences, usable
+from tui.session.preferences import Preferences, usable
 from tui.settings import choose, read
-from tui.store import Store
+from tui.store.events import AnyEvent, CatalogueRead, DeviceSelected, ParametersSet
+from tui.store.store import Store
 from workloads.inventory import Setting
 
 MATMUL: dict[str, Setting] = {"size": 4096, "dtype": "float32"}

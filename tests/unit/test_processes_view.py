@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, WORKER, gpu, gpu_process, host, sample
 from tui.devices.messages import DeviceMemory, GpuProcess, HostProcesses, Sample
-from tui.pairing import CPU, DeviceView
-from tui.store import Store
+from tui.store.pairing import CPU, DeviceView
+from tui.store.store import Store
 from tui.views.lines import plain, width
 from tui.views.processes import (
     CONTAINER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.screens.helpers import environment, hello, torch_gpu
-from tui.session import Session
+from tui.session.session import Session
 from workloads import protocol
 
 

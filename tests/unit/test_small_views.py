@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, make_store
-from tui.events import LogLine, RunnerStatus
-from tui.store import Store
+from tui.store.events import LogLine, RunnerStatus
+from tui.store.store import Store
 from tui.views.lines import plain, width
 from tui.views.log import log_lines
 from tui.views.runner_notes import runner_notes

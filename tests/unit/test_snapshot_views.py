@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui import glyphs
 from tui.cli.arguments import UsageError
 from tui.cli.values import event_range, size_of
-from tui.snapshot_child import death_in_words
+from tui.snapshot_desk.child import death_in_words
 from tui.snapshots.facts import Bucket, SiteListing, SiteRow, Timeline
 from tui.snapshots.model import Frame
+from tui.terminal import glyphs
 from tui.views.lines import plain, width
-from tui.views.snapshot_files import completed, matching
-from tui.views.snapshot_map import picture
-from tui.views.snapshot_sites import Node, nodes, search_of
-from tui.views.snapshot_timeline import chart_lines, clamped, column_of
-from tui.views.snapshot_words import stack_lines
+from tui.views.snapshot.files import completed, matching
+from tui.views.snapshot.map import picture
+from tui.views.snapshot.sites import Node, nodes, search_of
+from tui.views.snapshot.timeline import chart_lines, clamped, column_of
+from tui.views.snapshot.words import stack_lines
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.helpers import make_store
-from tui.events import (
+from tui.store.events import (
     ChildStatus,
     CompareQueued,
     DeviceSelected,
@@ -16,7 +16,7 @@ from tui.events import (
     RunnerStatus,
     RunQueued,
 )
-from tui.store import Part, Store
+from tui.store.store import Part, Store
 from workloads import protocol
 from workloads.inventory import ParameterInfo, WorkloadInfo
 from workloads.results import RunResult, Status

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, result, timing
-from tui.events import ParametersSet, RunQueued, SweepSet
-from tui.parameters import Invalid, Valid
-from tui.store import Store
-from tui.sweep import MOST_RUNS, Sweep, read, values
-from tui.sweep_result import Swept, progress_text, swept
+from tui.store.events import ParametersSet, RunQueued, SweepSet
+from tui.store.parameters import Invalid, Valid
+from tui.store.store import Store
+from tui.sweeps.result import Swept, progress_text, swept
+from tui.sweeps.sweep import MOST_RUNS, Sweep, read, values
 from tui.views.detail import detail_lines
 from tui.views.lines import plain
 from tui.views.workload_table import row

@@ -8,9 +8,9 @@ import pytest
 
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
-from tui.conditions import Conditions
-from tui.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
-from tui.store import Store
+from tui.session.conditions import Conditions
+from tui.store.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
+from tui.store.store import Store
 from tui.views.lines import plain
 from tui.views.workload_table import Group, Row, entries, row
 from workloads.results import Basis, Check, Limit, Rates

@@ -9,8 +9,8 @@ from __future__ import annotations
 from tui.accounting.gpu import gpu_gauge
 from tui.accounting.host import host_gauge
 from tui.accounting.model import Counter, Gauge, Slice, Term
-from tui.pairing import CPU, DeviceView
-from tui.store import Store
+from tui.store.pairing import CPU, DeviceView
+from tui.store.store import Store
 
 __all__ = ["Counter", "Gauge", "Slice", "Term", "account", "gpu_gauge", "host_gauge"]
 

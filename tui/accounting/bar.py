@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.accounting.figures import GpuFigures, cached
 from tui.accounting.model import Slice, as_old_as, clip
-from tui.reading import Absent, Reading, Value, derive, value_of
+from tui.store.reading import Absent, Reading, Value, derive, value_of
 
 LABELS = {
     "allocated": "allocated",

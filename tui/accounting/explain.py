@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui import format as text
 from tui.accounting.figures import MEM_GET_INFO, NVML, GpuFigures, cached
 from tui.accounting.model import Slice
-from tui.reading import Absent, Reading, value_of
+from tui.store.reading import Absent, Reading, value_of
 
 
 def explain_gpu(

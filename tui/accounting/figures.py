@@ -6,8 +6,8 @@ from dataclasses import fields
 
 from tui import format as text
 from tui.devices.messages import Device, GpuProcess, Sample, process_of
-from tui.pairing import DeviceView
-from tui.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading
+from tui.store.pairing import DeviceView
+from tui.store.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading
 from workloads.fact import fact
 from workloads.protocol import TorchMemory
 

@@ -16,9 +16,9 @@ from tui.accounting.figures import (
 )
 from tui.accounting.model import Counter, Gauge, Term, chain_breaks
 from tui.devices.messages import Sample
-from tui.history import MemoryPoint
-from tui.pairing import DeviceView
-from tui.reading import Absent, Reading, Value, derive, reading, value_of
+from tui.store.history import MemoryPoint
+from tui.store.pairing import DeviceView
+from tui.store.reading import Absent, Reading, Value, derive, reading, value_of
 from workloads.protocol import TorchMemory
 
 CHAIN = ("requested", "allocated", "active", "reserved", "process", "used", "total")

@@ -6,8 +6,8 @@ from tui.accounting.explain import explain_host
 from tui.accounting.figures import DERIVED, HOST, why_old
 from tui.accounting.model import Gauge, Slice, Term, as_old_as, chain_breaks, clip
 from tui.devices.messages import Sample, WatchedProcess
-from tui.history import MemoryPoint
-from tui.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading, value_of
+from tui.store.history import MemoryPoint
+from tui.store.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading, value_of
 from workloads.protocol import HostHeap
 
 HEAP = "C library"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tui import format as text
-from tui.reading import Absent, Reading, Stale, Value, value_of
+from tui.store.reading import Absent, Reading, Stale, Value, value_of
 from workloads.fact import fact
 
 

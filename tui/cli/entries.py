@@ -20,7 +20,7 @@ def _take_settings(arguments: Arguments) -> None:
 
 
 def open_workbench(arguments: Arguments) -> int:
-    from tui.start import run_app
+    from tui.start.workbench import run_app
 
     return run_app(arguments)
 
@@ -67,13 +67,13 @@ def doctor(arguments: Arguments) -> int:
 
 
 def replay(arguments: Arguments) -> int:
-    from tui.start_replay import run_replay
+    from tui.start.replay import run_replay
 
     return run_replay(arguments)
 
 
 def serve(arguments: Arguments) -> int:
-    from tui.serving import serve as command
+    from tui.start.serve import serve as command
 
     return command(arguments)
 

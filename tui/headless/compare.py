@@ -9,9 +9,9 @@ from tui import format as fmt
 from tui.cli.arguments import UsageError
 from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit, say_problems
 from tui.headless.run import INTERVAL_S, chosen, devices_to_use, set_parameters
-from tui.pairing import CPU
-from tui.runs import CompareState
-from tui.session import Session
+from tui.session.session import Session
+from tui.store.pairing import CPU
+from tui.store.runs import CompareState
 from tui.views.backend import backend, on_off, verdict
 from tui.views.lines import plain
 from workloads import wire

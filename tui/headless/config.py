@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tui import settings
 from tui.cli.resolve import resolve
 from tui.headless.output import print_json
-from tui.parameters import text_of
-from tui.preferences import usable
-from tui.themes import with_theme
+from tui.session.preferences import usable
+from tui.store.parameters import text_of
+from tui.terminal.themes import with_theme
 from workloads import catalog
 from workloads.workload import infos
 

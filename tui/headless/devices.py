@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
-from tui.children import Child, Garbage
 from tui.devices.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.headless.output import Failure, print_json, run_to_exit
-from tui.keepers import VARIABLES, runner_command
-from tui.pairing import DeviceView, pair
+from tui.session.children import Child, Garbage
+from tui.session.keepers import VARIABLES, runner_command
+from tui.store.pairing import DeviceView, pair
 from workloads import protocol, wire
 from workloads.inventory import TorchDevice
 from workloads.protocol import Event

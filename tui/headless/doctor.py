@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from tui import reports
-from tui.children import Child
 from tui.devices.messages import Sample
 from tui.headless.devices import TORCH_S, look
 from tui.headless.output import Failure, print_json, run_to_exit
-from tui.keepers import VARIABLES, runner_command
-from tui.pairing import pair
+from tui.session.children import Child
+from tui.session.keepers import VARIABLES, runner_command
+from tui.store.pairing import pair
 from workloads import protocol
 from workloads.fact import fact
 from workloads.inventory import Environment

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tui.children import Child, Garbage
 from tui.headless.output import Failure, print_json, run_to_exit, say_problems
-from tui.parameters import allowed, text_of
+from tui.session.children import Child, Garbage
+from tui.store.parameters import allowed, text_of
 from workloads import protocol
 from workloads.inventory import WorkloadInfo
 from workloads.protocol import Event
@@ -42,7 +42,7 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> protocol.Hello:
     Raises:
         Failure: it does not start, or says something else.
     """
-    from tui.keepers import runner_command
+    from tui.session.keepers import runner_command
 
     child: Child[Event] = Child(runner_command(python, files), protocol.EVENTS)
     try:

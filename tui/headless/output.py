@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tui.format import fit
-from tui.session import Session
+from tui.session.session import Session
 from workloads import protocol, wire
 
 SCHEMA = 1

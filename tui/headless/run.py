@@ -11,11 +11,11 @@ from tui import format as fmt
 from tui.cli.arguments import UsageError
 from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit, say_problems
 from tui.headless.run_text import as_text, sweep_plain, sweeps_of
-from tui.parameters import Invalid, Valid
-from tui.runs import RunState
-from tui.session import Session
-from tui.store import Store
-from tui.sweep import read
+from tui.session.session import Session
+from tui.store.parameters import Invalid, Valid
+from tui.store.runs import RunState
+from tui.store.store import Store
+from tui.sweeps.sweep import read
 from workloads import wire
 from workloads.results import RunResult
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tui import format as fmt
-from tui.parameters import short
-from tui.runs import RunState
-from tui.store import Store
-from tui.sweep import Sweep
-from tui.sweep_result import Swept, progress_text, swept
+from tui.store.parameters import short
+from tui.store.runs import RunState
+from tui.store.store import Store
+from tui.sweeps.result import Swept, progress_text, swept
+from tui.sweeps.sweep import Sweep
 from tui.views.chart import mark_lines
 from tui.views.detail_result import check_lines
 from tui.views.findings import finding_lines

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tui.children import Child, Garbage
 from tui.cli.arguments import UsageError
 from tui.headless.output import Failure, ProgressLine, run_to_exit
 from tui.headless.snapshot_text import at_event, difference, overview
-from tui.snapshot_child import STANDARD_INPUT, death_in_words, names, reader
-from tui.snapshot_session import LONGEST_TEXT
+from tui.session.children import Child, Garbage
+from tui.snapshot_desk.child import STANDARD_INPUT, death_in_words, names, reader
+from tui.snapshot_desk.session import LONGEST_TEXT
 from tui.snapshots.messages import (
     VERSION,
     Answer,
@@ -32,7 +32,7 @@ from tui.snapshots.messages import (
     numbered,
 )
 from tui.views.lines import plain
-from tui.views.snapshot_start import progress_words
+from tui.views.snapshot.start import progress_words
 
 if TYPE_CHECKING:
     from tui.cli.arguments import Arguments

@@ -18,11 +18,11 @@ from tui.snapshots.messages import (
     StateIs,
     VerdictIs,
 )
-from tui.views import snapshot_difference as difference_view
 from tui.views.lines import Line, Span, Tone, line
-from tui.views.snapshot_overview import file_lines, summary_lines, verdict_lines
-from tui.views.snapshot_sites import Node, node_line
-from tui.views.snapshot_timeline import state_lines
+from tui.views.snapshot import difference as difference_view
+from tui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
+from tui.views.snapshot.sites import Node, node_line
+from tui.views.snapshot.timeline import state_lines
 
 if TYPE_CHECKING:
     from tui.headless.snapshot import Reader

@@ -5,7 +5,7 @@ A recording is text, one JSON object a line. The first is a :class:`Recording`; 
 ``{"t": seconds since the first, "from": "monitor" | "runner" | "workbench", "message": {…}}``
 
 or, with ``"to"`` in place of ``"from"``, a request that a child was sent. A message is what travels
-between the processes (see ``workloads.wire``); those of the workbench are ``tui.events``.
+between the processes (see ``workloads.wire``); those of the workbench are ``tui.store.events``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 from typing import Any, Literal, cast, get_args
 
 from tui.devices.messages import MONITOR_EVENTS
-from tui.events import AnyEvent, LocalEvent
+from tui.store.events import AnyEvent, LocalEvent
 from workloads import protocol, wire
 from workloads.fact import fact
 

@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.events import AnyEvent
 from tui.recordings import lines
+from tui.store.events import AnyEvent
 from workloads import wire
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from tui.events import AnyEvent, DeviceSelected, LogLine
 from tui.recordings import source
 from tui.recordings.lines import Entry, event_of, time_text
 from tui.recordings.playhead import Playhead, speed_text
-from tui.store import Part, Parts, Store
+from tui.store.events import AnyEvent, DeviceSelected, LogLine
+from tui.store.store import Part, Parts, Store
 from workloads import wire
 
 NOTHING_ASKED = "this is a recording: nothing is run and nothing is changed"
@@ -22,7 +22,7 @@ BREATH_S = 0.02
 
 
 class ReplaySession:
-    """Plays a recording; has the interface of :class:`tui.session.Session`.
+    """Plays a recording; has the interface of :class:`tui.session.session.Session`.
 
     Of what a front end can ask for it takes the choice of a device. Everything else does nothing,
     for there is nobody to ask; the front end has to say so.

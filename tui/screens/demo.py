@@ -9,11 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from tui.actions import Actions
 from tui.commands.command import Situation
 from tui.commands.registry import COMMANDS
 from tui.commands.tabs import DEMO
-from tui.store import Store
+from tui.session.actions import Actions
+from tui.store.store import Store
 from tui.views.demo import pages, title_line
 from tui.views.lines import Line
 from tui.widgets.demo_pane import DemoPane

@@ -11,8 +11,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from tui.accounting import Gauge, account
-from tui.pairing import CPU
-from tui.store import Part, Store
+from tui.store.pairing import CPU
+from tui.store.store import Part, Store
 from tui.views.device_detail import device_detail
 from tui.views.lines import Line
 from tui.views.memory import title

@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from tui.commands.command import Situation
 from tui.screens.memory import MemoryView
-from tui.store import Store
+from tui.store.store import Store
 from tui.widgets.footer_bar import FooterBar
 from tui.widgets.header_bar import HeaderBar
 

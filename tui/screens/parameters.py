@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tui import format as text
-from tui.parameters import Invalid, Valid, allowed, text_of
-from tui.sweep import Sweep, read
+from tui.store.parameters import Invalid, Valid, allowed, text_of
+from tui.sweeps.sweep import Sweep, read
 from tui.views.lines import Line, Span, Tone, clean, line, paragraph
 from tui.widgets.choice_field import ChoiceField
 from tui.widgets.line_bar import LineBar

@@ -8,9 +8,9 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from tui.actions import Actions
 from tui.commands.command import Situation
-from tui.store import Store
+from tui.session.actions import Actions
+from tui.store.store import Store
 from tui.widgets.footer_bar import FooterBar
 from tui.widgets.header_bar import HeaderBar
 from tui.widgets.processes_pane import ProcessesPane

@@ -12,9 +12,9 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions import Actions
 from tui.commands.command import Situation
-from tui.store import Store
+from tui.session.actions import Actions
+from tui.store.store import Store
 from tui.views import arrangement
 from tui.widgets.backend_pane import BackendPane
 from tui.widgets.detail_pane import DetailPane

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tui import format as text
-from tui import glyphs
-from tui.runs import CompareState
-from tui.store import Store
+from tui.store.runs import CompareState
+from tui.store.store import Store
+from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, flow, line, paragraph
 from workloads.fact import fact
 from workloads.inventory import FlagInfo

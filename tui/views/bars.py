@@ -6,8 +6,8 @@ import math
 
 from rich.cells import cell_len
 
-from tui import glyphs
 from tui.quantity import quantity
+from tui.terminal import glyphs
 from tui.views.curves import known
 from tui.views.lines import Line, Span, Tone, clean, left, line, paragraph, right
 from tui.views.scales import above

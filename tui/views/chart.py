@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tui import glyphs
+from tui.terminal import glyphs
 from tui.views.bars import bar_lines
 from tui.views.curves import LABEL, LEAST_ROOM, curve_lines
 from tui.views.lines import Line, Span, Tone, fit_line, line, paragraph

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tui import glyphs
 from tui.quantity import place as place_text
 from tui.quantity import quantity
+from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, clean, fit, flow, line, paragraph, right
 from tui.views.scales import Scale, places_scale, scale_for
 from workloads.results import Chart, Series

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tui import format as text
-from tui import glyphs
-from tui.runs import RunState
-from tui.store import Store
+from tui.store.runs import RunState
+from tui.store.store import Store
+from tui.terminal import glyphs
 from tui.views.detail import code_lines
 from tui.views.findings import finding_lines
 from tui.views.lines import Line, Span, Tone, flow, left, line, paragraph

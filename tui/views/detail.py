@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tui import format as text
-from tui import glyphs, parameters
-from tui.runs import RunState
-from tui.store import Store
-from tui.sweep_curves import settings_text
-from tui.sweep_result import Swept, swept
+from tui.store import parameters
+from tui.store.runs import RunState
+from tui.store.store import Store
+from tui.sweeps.curves import settings_text
+from tui.sweeps.result import Swept, swept
+from tui.terminal import glyphs
 from tui.views.detail_result import condition_lines, result_lines
 from tui.views.findings import log_entry
 from tui.views.lines import Line, Span, Tone, line, paragraph, wrap

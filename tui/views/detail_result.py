@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from tui import format as text
-from tui import glyphs
-from tui.conditions import NOT_SAMPLED, Conditions
+from tui.session.conditions import NOT_SAMPLED, Conditions
+from tui.terminal import glyphs
 from tui.views.findings import finding_lines, log_entry, missing_lines
 from tui.views.lines import Line, Span, Tone, flow, line, paragraph
 from tui.views.workload_state import half_width, median

@@ -9,8 +9,8 @@ from typing import TypeVar
 from tui import format as text
 from tui.accounting.figures import device_age, why_old
 from tui.devices.messages import Device, Sample
-from tui.pairing import CPU, DeviceView
-from tui.reading import STALE_AFTER_S
+from tui.store.pairing import CPU, DeviceView
+from tui.store.reading import STALE_AFTER_S
 
 T = TypeVar("T")
 Fact = tuple[str, str]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tui import format as text
-from tui import glyphs
 from tui.accounting.figures import device_age
-from tui.conditions import HARMFUL
 from tui.devices.messages import Device, Sample
-from tui.events import MonitorStatus
-from tui.pairing import CPU, DeviceView
-from tui.reading import STALE_AFTER_S
-from tui.store import Store
+from tui.session.conditions import HARMFUL
+from tui.store.events import MonitorStatus
+from tui.store.pairing import CPU, DeviceView
+from tui.store.reading import STALE_AFTER_S
+from tui.store.store import Store
+from tui.terminal import glyphs
 from tui.views.devices_columns import (
     MARK,
     MEMORY,

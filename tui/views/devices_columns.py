@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tui import format as text
-from tui.pairing import CPU, DeviceView
+from tui.store.pairing import CPU, DeviceView
 from workloads.fact import fact
 
 MARK = 2

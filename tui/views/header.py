@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tui import format as text
-from tui.events import RunnerStatus
-from tui.store import Store
+from tui.store.events import RunnerStatus
+from tui.store.store import Store
 from tui.views.lines import Line, Span, Tone, fit_line, line, width
 
 TABS = (

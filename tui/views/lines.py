@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from rich.cells import cell_len, set_cell_size
 
-from tui import glyphs
+from tui.terminal import glyphs
 from workloads.fact import fact
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tui.events import LogLine
-from tui.store import Store
+from tui.store.events import LogLine
+from tui.store.store import Store
 from tui.views.lines import Line, Span, Tone, line, paragraph
 
 TONES = {"info": Tone.PLAIN, "warning": Tone.NOTE, "error": Tone.BAD}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui import format as text
-from tui import glyphs
 from tui.accounting import Gauge, Slice
 from tui.commands.registry import BY_ACTION, key_text
-from tui.history import SPAN_S, MemoryPoint
-from tui.pairing import CPU, DeviceView
-from tui.reading import Absent, Stale, value_of
+from tui.store.history import SPAN_S, MemoryPoint
+from tui.store.pairing import CPU, DeviceView
+from tui.store.reading import Absent, Stale, value_of
+from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, fit, flow, paragraph, width
 
 TONES = {

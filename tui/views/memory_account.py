@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tui import format as text
-from tui import glyphs
 from tui.accounting import Gauge, Term
 from tui.devices.messages import GpuProcess
-from tui.pairing import CPU, DeviceView
-from tui.reading import Absent, Stale, value_of
+from tui.store.pairing import CPU, DeviceView
+from tui.store.reading import Absent, Stale, value_of
+from tui.terminal import glyphs
 from tui.views.device_detail import Fact
 from tui.views.lines import Line, Span, Tone, fit_line, left, paragraph, right, width, wrap
 from tui.views.memory import EMPTY_KEY, explanation, legend, warnings

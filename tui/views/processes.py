@@ -7,8 +7,8 @@ from typing import Literal
 from tui import format as text
 from tui.accounting.figures import device_age, why_old
 from tui.devices.messages import Device, GpuProcess, Sample
-from tui.pairing import CPU, DeviceView
-from tui.reading import STALE_AFTER_S
+from tui.store.pairing import CPU, DeviceView
+from tui.store.reading import STALE_AFTER_S
 from tui.views.lines import Line, Span, Tone, fit_line, left, line, paragraph, right
 from workloads.fact import fact
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.store import Store
+from tui.store.store import Store
 from tui.views.lines import Line, Tone, paragraph
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tui import parameters
-from tui.runs import RunState
-from tui.store import Store
-from tui.sweep import Sweep
-from tui.sweep_curves import settings_text
-from tui.sweep_result import Swept, progress_text
+from tui.store import parameters
+from tui.store.runs import RunState
+from tui.store.store import Store
+from tui.sweeps.curves import settings_text
+from tui.sweeps.result import Swept, progress_text
+from tui.sweeps.sweep import Sweep
 from tui.views.chart import chart_lines
 from tui.views.lines import Line, Span, Tone, line, paragraph
 from tui.views.tables import table_lines

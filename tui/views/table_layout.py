@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui import format as text
-from tui import glyphs
-from tui.pairing import CPU
-from tui.store import Store
+from tui.store.pairing import CPU
+from tui.store.store import Store
+from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, fit_line, left, right, width
 from tui.views.workload_table import (
     LIMIT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from tui.store import Store
+from tui.store.store import Store
 from tui.views.workload_table import Entry, Row, devices
 from workloads.results import RunResult
 

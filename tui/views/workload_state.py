@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tui import format as text
-from tui import glyphs
-from tui.conditions import HARMFUL
-from tui.runs import RunState
-from tui.store import Store
+from tui.session.conditions import HARMFUL
+from tui.store.runs import RunState
+from tui.store.store import Store
+from tui.terminal import glyphs
 from tui.views.lines import Span, Tone
 from workloads.protocol import Progress
 from workloads.results import Timing

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 
 from tui import format as text
-from tui import glyphs, parameters
-from tui.pairing import CPU
-from tui.runs import RunState, same_parameters
-from tui.store import Store
+from tui.store import parameters
+from tui.store.pairing import CPU
+from tui.store.runs import RunState, same_parameters
+from tui.store.store import Store
+from tui.terminal import glyphs
 from tui.views.lines import Span, Tone
 from tui.views.workload_state import half_width, median, state_of
 from workloads.fact import fact
@@ -103,7 +104,7 @@ def row(store: Store, info: WorkloadInfo) -> Row:
 
 def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
     # Imported where there is a sweep: curves and charts would make every start slower.
-    from tui.sweep_result import swept
+    from tui.sweeps.result import swept
     from tui.views.sweep import latest_of, sweep_name, sweep_state
 
     found = swept(store, info.name, names)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tui.reading import STALE_AFTER_S
-from tui.store import Store
+from tui.store.reading import STALE_AFTER_S
+from tui.store.store import Store
 from tui.widgets.pane import Pane
 
 LOOK_EVERY_S = 1.0

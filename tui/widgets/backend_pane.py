@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
-from tui.store import Part, Store
+from tui.store.store import Part, Store
 from tui.views.backend import backend, switches
 from tui.widgets.backend_switches import BackendSwitches
 from tui.widgets.pane import Pane

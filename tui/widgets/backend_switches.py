@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.store import Store
+from tui.store.store import Store
 from tui.views.backend import switches, view
 from tui.views.lines import Line
 from tui.widgets.lines_view import LinesView

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import events
 from textual.binding import Binding, BindingType
 
-from tui import glyphs
+from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, fit_line, width
 from tui.widgets.line_bar import LineBar
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 
-from tui.store import Part, Store
+from tui.store.store import Part, Store
 from tui.views.demo import headline_lines, no_such_group, page_lines
 from tui.views.lines import Line
 from tui.widgets.lines_view import LinesView

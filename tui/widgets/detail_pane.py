@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
-from tui.store import Part, Store
+from tui.store.store import Part, Store
 from tui.views.lines import Line
 from tui.widgets.lines_view import LinesView
 from tui.widgets.pane import Pane

@@ -9,8 +9,8 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 
-from tui.actions import Actions
-from tui.store import Store
+from tui.session.actions import Actions
+from tui.store.store import Store
 from tui.views.devices import row
 from tui.views.devices_columns import columns
 from tui.views.lines import Line

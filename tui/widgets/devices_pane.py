@@ -9,8 +9,8 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 
-from tui.actions import Actions
-from tui.store import Part, Store
+from tui.session.actions import Actions
+from tui.store.store import Part, Store
 from tui.views.devices import devices_title, notice_line
 from tui.views.lines import Line
 from tui.widgets.aging_pane import ROOM, AgingPane

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
-from tui.store import Store
+from tui.store.store import Store
 from tui.views.header import header_line, tab_at
 from tui.views.lines import Line
 from tui.widgets.line_bar import LineBar

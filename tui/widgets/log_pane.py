@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
-from tui.store import Part, Store
+from tui.store.store import Part, Store
 from tui.views.lines import Line
 from tui.views.log import log_lines
 from tui.widgets.lines_view import LinesView

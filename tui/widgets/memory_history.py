@@ -10,8 +10,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.accounting import Gauge
-from tui.reading import value_of
-from tui.store import Store
+from tui.store.reading import value_of
+from tui.store.store import Store
 from tui.views.changes import changes
 from tui.views.lines import Line
 from tui.views.memory import history_lines
@@ -27,7 +27,7 @@ class MemoryHistory(Widget):
         Args:
             store: holds the history.
             gauge: the account as it is now, whose total is the scale.
-            figure: which of a :class:`~tui.history.MemoryPoint`.
+            figure: which of a :class:`~tui.store.history.MemoryPoint`.
         """
         super().__init__()
         self._store = store

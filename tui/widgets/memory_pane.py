@@ -10,7 +10,7 @@ from textual import events
 from textual.app import ComposeResult
 
 from tui.accounting import Gauge, account
-from tui.store import Part, Store
+from tui.store.store import Part, Store
 from tui.views.lines import Line
 from tui.views.memory import body, title
 from tui.widgets.aging_pane import ROOM, AgingPane

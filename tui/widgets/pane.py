@@ -8,7 +8,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.geometry import Region
 
-from tui.store import Part, Store
+from tui.store.store import Part, Store
 
 if TYPE_CHECKING:
     from typing_extensions import Self

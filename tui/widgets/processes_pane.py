@@ -9,10 +9,10 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 
-from tui.actions import Actions
 from tui.devices.messages import GpuProcess
-from tui.pairing import CPU
-from tui.store import Part, Store
+from tui.session.actions import Actions
+from tui.store.pairing import CPU
+from tui.store.store import Part, Store
 from tui.views.processes import (
     ORDERS,
     Holders,

@@ -2,7 +2,7 @@
 
 Which of the sixteen a terminal draws well depends on what it draws them on: the dark half of them
 is hard to read on black, the bright half on white. A truecolor theme draws the sixteen from the
-palettes of ``tui.looks``.
+palettes of ``tui.terminal.looks``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.store import Store
+from tui.store.store import Store
 from tui.views.lines import Line
 from tui.views.table_layout import columns_for, entry_line, heading
 from tui.views.workload_order import ORDERS, Order, ordered

@@ -8,7 +8,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.widgets import Input
 
-from tui.store import Part, Store
+from tui.store.store import Part, Store
 from tui.views.lines import Line
 from tui.views.runner_notes import runner_notes
 from tui.views.workload_order import ORDERS, following

@@ -1,0 +1,1 @@
+"""The app: its wiring, and what each command does."""

@@ -1,0 +1,61 @@
+"""What a screen can ask for; the session does it, a test can record it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tui.sweeps.sweep import Sweep
+from workloads.inventory import Setting
+from workloads.protocol import Budget
+
+
+class Actions(Protocol):
+    """Requests of the front ends. None of them waits: what comes of it arrives in the store."""
+
+    def select_device(self, key: str) -> None:
+        """Make a device (by its key in the store) the one that gauge and timing column show."""
+
+    def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
+        """Set all parameters of a workload; they were validated against its ``ParameterInfo``."""
+
+    def set_sweep(self, workload: str, sweep: Sweep) -> None:
+        """Have a workload's next runs go through several settings."""
+
+    def run(
+        self,
+        workloads: Sequence[str],
+        devices: Sequence[str] | None = None,
+        budget: Budget = "normal",
+    ) -> None:
+        """Queue runs with the present parameters, or all those of a sweep, and the present flags.
+
+        Args:
+            workloads: names, in order.
+            devices: torch device names; ``None`` for the CPU and the GPU column's device.
+            budget: how long to measure.
+        """
+
+    def cancel(self, run_id: str = "") -> None:
+        """Cancel one run or comparison, or all that have not ended."""
+
+    def set_flag(self, name: str, value: bool) -> None:
+        """Switch a backend flag and rerun the convolutions, new setting against old."""
+
+    def compare(self, workload: str, flag: str) -> None:
+        """Compare off and on of one flag on one workload, with more pairs than before."""
+
+    def empty_cache(self, key: str) -> None:
+        """Return what the device's allocator holds but does not use."""
+
+    def reset_peaks(self, key: str) -> None:
+        """Start the device's peaks anew, torch's and the sampled ones."""
+
+    def restart_runner(self) -> None:
+        """End the runner, whatever it does, and start a new one."""
+
+    def set_refresh(self, seconds: float) -> None:
+        """Have samples of the devices taken that far apart from now on."""
+
+    def watch_host(self, wanted: bool) -> None:
+        """Have the host's processes listed with each sample, or no longer."""

@@ -1,0 +1,289 @@
+"""Keep the two children alive, and turn what they say and how they end into events."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tui import reports
+from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
+from tui.session import ceilings
+from tui.session.children import Child, Garbage
+from tui.store.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
+from tui.store.store import Store
+from workloads import protocol
+from workloads.ceilings import Ceiling
+from workloads.protocol import Event
+
+BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""Between the end of a child and its next start; the last one from then on."""
+SILENT_S = 5.0
+KEPT_SAMPLES = 600
+
+VARIABLES = {
+    "PYTHONFAULTHANDLER": "1",
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+}
+"""Of the runner: stacks of crashes on stderr, NVML's order of devices, no colours."""
+
+Apply = Callable[[AnyEvent], None]
+Sent = Callable[[object], None]
+
+
+def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
+    """What starts the runner in a Python that has torch and need not have this package.
+
+    Args:
+        python: path of the Python.
+        files: of workloads that the user brings.
+    """
+    bootstrap = str(Path(protocol.__file__).with_name("bootstrap.py"))
+    return (python, bootstrap, "serve", *(word for file in files for word in ("--workloads", file)))
+
+
+def _back_off(attempt: int) -> float:
+    return BACK_OFF_S[min(attempt, len(BACK_OFF_S) - 1)]
+
+
+class MonitorKeeper:
+    """Keeps a monitor running, and its newest samples.
+
+    Args:
+        store: to see which worker is to be watched.
+        apply: takes each event.
+        interval: seconds between two samples.
+        sent: is called with each request that was sent.
+    """
+
+    def __init__(
+        self, store: Store, apply: Apply, interval: float, sent: Sent | None = None
+    ) -> None:
+        self.samples: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
+        self.child: Child[MonitorEvent] | None = None
+        self._store = store
+        self._apply = apply
+        self._interval = interval
+        self._sent = sent
+        self._host_wanted = False
+
+    async def keep(self) -> None:
+        """Start it, and start it again whenever it has ended; never returns."""
+        failures = 0
+        while True:
+            before = self.samples[-1] if self.samples else None
+            reason = await self._live()
+            seen = self.samples[-1] if self.samples else None
+            failures = 0 if seen is not before else failures + 1
+            self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
+            self._apply(LogLine("monitor", f"ended: {reason}", "error"))
+            await asyncio.sleep(_back_off(failures))
+
+    async def _live(self) -> str:
+        command = (sys.executable, "-m", "tui.devices", "serve", "--interval", str(self._interval))
+        # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
+        child: Child[MonitorEvent] = Child(command, MONITOR_EVENTS, folder="/", sent=self._sent)
+        self.child = child
+        try:
+            await child.start()
+        except OSError as error:
+            return str(error)
+        async for event in child.events():
+            if isinstance(event, Garbage):
+                text = f"unreadable: {event.reason}: {event.line}"
+                self._apply(LogLine("monitor", text, "warning"))
+                continue
+            if isinstance(event, Sample):
+                self.samples.append(event)
+            self._apply(event)
+            self.watch_worker()
+            self._see_to_host()
+        return await child.ended()
+
+    def watch_worker(self) -> None:
+        """Have it look at the memory of the worker that lives now."""
+        pid = self._store.worker_pid
+        wanted = () if pid is None else (pid,)
+        seen = tuple(item.pid for item in self.samples[-1].watched) if self.samples else ()
+        if self.child is not None and wanted != seen:
+            self.child.send(Watch(wanted))
+
+    def set_interval(self, seconds: float) -> None:
+        """Have it sample that often from now on, and after it had to be started anew."""
+        self._interval = seconds
+        if self.child is not None:
+            self.child.send(Pace(seconds))
+
+    def watch_host(self, wanted: bool) -> None:
+        """Have it list the host's processes, or no longer."""
+        self._host_wanted = wanted
+        self._see_to_host()
+
+    def _see_to_host(self) -> None:
+        newest = self.samples[-1] if self.samples else None
+        listed = newest is not None and newest.host_processes is not None
+        if self.child is not None and self._host_wanted != listed:
+            self.child.send(WatchHost(self._host_wanted))
+
+
+class RunnerKeeper:
+    """Keeps a runner running, as long as its Python can use torch.
+
+    Args:
+        store: to see what is pending.
+        apply: takes each event.
+        python: the Python that runs the workloads.
+        files: of workloads that the user brings.
+        sent: is called with each request that was sent.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        apply: Apply,
+        python: str,
+        files: Sequence[str] = (),
+        sent: Sent | None = None,
+    ) -> None:
+        self.child: Child[Event] | None = None
+        self._store = store
+        self._apply = apply
+        self._python = python
+        self._files = tuple(files)
+        self._sent = sent
+        self._wanted = asyncio.Event()
+        self._heard = 0.0
+        self._got_ready = False
+
+    async def keep(self) -> None:
+        """Start it, and start it again whenever it has ended; never returns."""
+        failures = 0
+        while True:
+            self._heard, self._got_ready = 0.0, False
+            reason = await self._live()
+            if self._store.runner.status == "unusable":
+                self._fail_pending(self._store.runner.reason)
+                self._wanted.clear()
+                await self._wanted.wait()
+                self._apply(RunnerStatus("starting"))
+            else:
+                failures = 0 if self._got_ready else failures + 1
+                self._report_end(reason)
+                await asyncio.sleep(_back_off(failures))
+                # The reason stays on the screen until the new runner is ready.
+                self._apply(replace(self._store.runner, status="starting"))
+
+    async def _live(self) -> str:
+        command = runner_command(self._python, self._files)
+        child: Child[Event] = Child(command, protocol.EVENTS, VARIABLES, sent=self._sent)
+        self.child = child
+        try:
+            await child.start()
+        except OSError as error:
+            advice = "give --python the path of a Python that has torch"
+            self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
+            return str(error)
+        child.send(protocol.KnownCeilings(self._ceilings()))
+        for request in self._store.pending_requests():
+            child.send(request)
+        async for event in child.events():
+            self._heard = time.monotonic()
+            if self._store.runner.status == "unusable":
+                continue
+            if isinstance(event, Garbage):
+                text = f"unreadable: {event.reason}: {event.line}"
+                self._apply(LogLine("runner", text, "warning"))
+            else:
+                self._take(event)
+        return await child.ended()
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, protocol.Hello) and event.version != protocol.VERSION:
+            event = protocol.Unusable(
+                f"the runner speaks protocol {event.version}, this program {protocol.VERSION}",
+                "install the same version of gpu-workbench in both environments",
+            )
+            # Nothing else that it says is to be believed.
+            self.replace()
+        if isinstance(event, protocol.Ready):
+            self._got_ready = True
+        self._apply(event)
+        if isinstance(event, protocol.CeilingMeasured):
+            self._keep(event.ceiling)
+        if isinstance(event, protocol.WorkerEnded) and not event.expected:
+            self._save_report(event.reason)
+
+    def _ceilings(self) -> tuple[Ceiling, ...]:
+        try:
+            return ceilings.load()
+        except (OSError, ValueError) as error:
+            self._apply(LogLine("workbench", f"no ceilings are known: {error}", "warning"))
+            return ()
+
+    def _keep(self, ceiling: Ceiling) -> None:
+        if ceiling.disturbed:
+            # It can be far too low; the next runner measures its own.
+            return
+        try:
+            ceilings.keep(ceiling)
+        except OSError as error:
+            text = f"the ceiling is not kept for later: {error}"
+            self._apply(LogLine("workbench", text, "warning"))
+
+    def send(self, message: object) -> bool:
+        """Send a request; ``False`` if no runner is there."""
+        return self.child is not None and self.child.send(message)
+
+    def want(self) -> None:
+        """Try again a Python whose torch could not be used."""
+        self._wanted.set()
+
+    def replace(self) -> None:
+        """End the runner, whatever it does; it starts anew."""
+        self._wanted.set()
+        if self.child is not None and self.child.running:
+            self.child.kill()
+
+    async def watch_silence(self) -> None:
+        """Say so when it has been silent, for it beats every second; never returns."""
+        while True:
+            await asyncio.sleep(1.0)
+            silent = time.monotonic() - self._heard
+            runner = self._store.runner
+            if runner.status == "ready" and self._heard:
+                reason = f"no word for {silent:.0f} s" if silent > SILENT_S else ""
+                if reason != runner.reason:
+                    self._apply(RunnerStatus("ready", reason))
+
+    def _report_end(self, reason: str) -> None:
+        text = f"the runner ended: {reason}"
+        path = self._save_report(text)
+        self._fail_pending(f"{text}; the next run gets a new one")
+        self._apply(RunnerStatus("restarting", text, "it starts anew by itself", path))
+
+    def _save_report(self, reason: str) -> str | None:
+        """Save what the runner wrote to stderr; the path, or ``None`` with a line in the log."""
+        environment = self._store.environment
+        facts = [
+            ("python", self._python),
+            ("torch", environment.torch if environment else "not known"),
+            ("busy with", self._store.busy_with or "nothing"),
+        ]
+        stderr = self.child.stderr.last() if self.child else []
+        try:
+            path = reports.save(reason, facts, stderr)
+        except OSError as error:
+            self._apply(LogLine("workbench", f"the report was not saved: {error}", "error"))
+            return None
+        self._apply(LogLine("workbench", f"{reason}; report: {path}", "error"))
+        return str(path)
+
+    def _fail_pending(self, reason: str) -> None:
+        for request in self._store.pending_requests():
+            self._apply(protocol.Rejected(request.id, reason))

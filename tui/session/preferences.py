@@ -1,0 +1,166 @@
+"""The settings that one run of the workbench goes by, and what its user changes. No Textual.
+
+What is written back is what was changed in the workbench and nothing else: a value that came from
+the command line or the environment holds for one start and is not made to stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tui import settings
+from tui.store.events import AnyEvent, LogLine, ParametersSet
+from tui.store.parameters import Invalid, text_of, validate
+from tui.store.store import Part, Parts, Store
+from workloads.inventory import Setting, WorkloadInfo
+
+
+class Home(Protocol):
+    """What settings are applied to: a session."""
+
+    @property
+    def store(self) -> Store:
+        """What is known."""
+
+    def apply(self, event: AnyEvent) -> None:
+        """Take an event into the store and tell the listeners."""
+
+    def subscribe(self, listener: Callable[[Parts], None]) -> None:
+        """Have a function called with the parts that changed."""
+
+
+class Preferences:
+    """Settings from their sources, applied to a session and written back at its end.
+
+    Args:
+        chosen: the settings.
+        problems: what is wrong with their sources, a line each.
+        keep: write back what the user changes.
+    """
+
+    def __init__(
+        self, chosen: settings.Settings, problems: Sequence[str] = (), *, keep: bool = True
+    ) -> None:
+        self.problems = list(problems)
+        """Grows with what turns out later; told in the log, and on stderr after the end."""
+        self.theme = str(chosen.value("theme"))
+        self.refresh = float(chosen.value("refresh"))
+        self._chosen = chosen
+        self._keep = keep
+        self._began_with: dict[str, dict[str, Setting]] = {}
+        """Parameters of the workloads, after the file's were applied."""
+        self._device_seen = False
+
+    # ---- at the start ----
+
+    def attach(self, session: Home) -> None:
+        """Apply the settings that the store holds; what is wrong is logged there."""
+        self._session = session
+        session.store.wanted_device = str(self._chosen.value("device") or "")
+        for problem in self.problems:
+            session.apply(LogLine("workbench", problem, "warning"))
+        self._apply_parameters()
+        session.subscribe(self._look)
+
+    def _look(self, parts: Parts) -> None:
+        """Workloads that the user brings are known later, and so are the devices."""
+        if Part.WORKLOADS in parts and len(self._began_with) < len(self._session.store.catalogue):
+            self._apply_parameters()
+        if Part.DEVICES in parts and not self._device_seen:
+            self._see_to_device()
+
+    def _complain(self, problem: str) -> None:
+        self.problems.append(problem)
+        self._session.apply(LogLine("workbench", problem, "warning"))
+
+    def _apply_parameters(self) -> None:
+        store = self._session.store
+        for info in store.catalogue:
+            if info.name not in self._began_with:
+                wanted = self._chosen.file.parameters.get(info.name, {})
+                found, errors = usable(info, wanted)
+                self._began_with[info.name] = found
+                if wanted:
+                    self._session.apply(ParametersSet(info.name, found))
+                for error in errors:
+                    table = f"{settings.PARAMETERS}.{info.name}"
+                    self._complain(f"{self._chosen.file.path}: [{table}] {error}; it is left out")
+
+    def _see_to_device(self) -> None:
+        """Say so where the wanted device is not here, once all that there are are known."""
+        store = self._session.store
+        wanted = self._chosen.chosen["device"]
+        if store.environment is None or store.sample is None:
+            return
+        self._device_seen = True
+        if wanted.value and store.find_device(str(wanted.value)) is None:
+            there = ", ".join(view.torch or view.key for view in store.devices)
+            self._complain(f"{wanted.source}: device {wanted.value} is not here; there are {there}")
+
+    # ---- at the end ----
+
+    def changes(
+        self, store: Store, theme: str, refresh: float
+    ) -> tuple[dict[str, settings.Value], dict[str, dict[str, Setting]]]:
+        """What differs from what the run began with.
+
+        Args:
+            store: with the parameters and the selected device.
+            theme: the present one.
+            refresh: present seconds between two samples.
+
+        Returns:
+            Values by name; and, by workload, the parameters that differ from their defaults.
+        """
+        values: dict[str, settings.Value] = {}
+        if theme != self.theme:
+            values["theme"] = theme
+        if refresh != self.refresh:
+            values["refresh"] = refresh
+        if store.selected_by_user and store.selected != self._chosen.value("device"):
+            values["device"] = store.selected
+        parameters = {
+            info.name: _beside_defaults(info, store.parameters[info.name])
+            for info in store.catalogue
+            if store.parameters[info.name] != self._began_with.get(info.name)
+        }
+        return values, parameters
+
+    def remember(self, store: Store, theme: str, refresh: float) -> None:
+        """Write what was changed into the file; where that fails, ``problems`` has a line more."""
+        values, parameters = self.changes(store, theme, refresh)
+        if not self._keep or not (values or parameters):
+            return
+        place = self._chosen.file.path
+        if not self._chosen.file.writable:
+            self.problems.append(f"{place}: what was changed is not remembered in a broken file")
+            return
+        try:
+            settings.remember(place, values, parameters)
+        except (OSError, ValueError) as error:
+            self.problems.append(f"what was changed is not remembered: {error}")
+
+
+def usable(
+    info: WorkloadInfo, wanted: dict[str, Setting]
+) -> tuple[dict[str, Setting], tuple[str, ...]]:
+    """All parameters of a workload: those wanted where they are allowed, else the defaults.
+
+    Returns:
+        The parameters, and a line for each of the wanted ones that is not allowed.
+    """
+    texts = {name: text_of(value) for name, value in wanted.items()}
+    outcome = validate(info, texts)
+    errors: tuple[str, ...] = ()
+    if isinstance(outcome, Invalid):
+        errors = tuple(outcome.errors.values())
+        good = {name: text for name, text in texts.items() if name not in outcome.errors}
+        outcome = validate(info, good)
+        assert not isinstance(outcome, Invalid)
+    return outcome.parameters, errors
+
+
+def _beside_defaults(info: WorkloadInfo, present: dict[str, Setting]) -> dict[str, Setting]:
+    defaults = {parameter.name: parameter.default for parameter in info.parameters}
+    return {name: value for name, value in present.items() if value != defaults.get(name)}

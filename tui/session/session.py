@@ -1,0 +1,400 @@
+"""One session of the workbench: both children, the store, and what a front end can ask for.
+
+The screens and the headless commands are thin over this; it knows neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tui.session import catalogue
+from tui.store.events import (
+    AnyEvent,
+    CatalogueRead,
+    CompareQueued,
+    ConditionsSeen,
+    DeviceSelected,
+    FlagSet,
+    LogLine,
+    ParametersSet,
+    PeaksReset,
+    RunQueued,
+    SweepSet,
+)
+from tui.store.pairing import CPU
+from tui.store.store import Parts, Store
+from tui.sweeps.sweep import Sweep
+from workloads import protocol
+from workloads.inventory import Setting
+from workloads.protocol import Budget
+from workloads.results import Comparison, RunResult
+
+if TYPE_CHECKING:
+    from tui.recordings.recorder import Recorder
+    from tui.session.children import Child
+    from tui.session.conditions import Conditions
+    from tui.session.keepers import MonitorKeeper, RunnerKeeper
+
+CANCEL_S = 1.5
+"""A runner that has not ended a cancelled run by then is replaced."""
+
+Listener = Callable[[Parts], None]
+
+
+def _tell_loop(error: BaseException) -> None:
+    asyncio.get_running_loop().call_exception_handler(
+        {"message": "the session failed", "exception": error}
+    )
+
+
+class Session:
+    """The children and the store of one run of the program.
+
+    Args:
+        python: the Python that runs the workloads; it needs torch.
+        interval: seconds between two samples of the monitor; ``None`` for no monitor.
+        files: of workloads that the user brings; the runner reads them.
+        recorder: is told all that changes the store and all that the children are asked.
+    """
+
+    def __init__(
+        self,
+        python: str = sys.executable,
+        interval: float | None = 1.0,
+        files: Sequence[str] = (),
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.store = Store()
+        self._listeners: list[Listener] = []
+        self._on_error: Callable[[BaseException], None] = _tell_loop
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = itertools.count(1)
+        self._early: list[tuple[tuple[str, ...], Budget]] = []
+        """Runs asked for before the GPUs were known: their CPU half is queued, the rest follows."""
+        self._python = python
+        self._files = tuple(files)
+        self._interval = interval
+        self._runner: RunnerKeeper | None = None
+        self._monitor: MonitorKeeper | None = None
+        self._recorder = recorder
+        if recorder is not None:
+            recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
+        self.apply(CatalogueRead(catalogue.read()))
+
+    # ---- life ----
+
+    def subscribe(self, listener: Listener) -> None:
+        """Have a function called with the parts of the store that each event changed."""
+        self._listeners.append(listener)
+
+    def on_error(self, handler: Callable[[BaseException], None]) -> None:
+        """Have a function called with an error of our own, after which a child is kept no more."""
+        self._on_error = handler
+
+    async def start(self) -> None:
+        """Start the children; what they say arrives in the store.
+
+        What was asked for before is done once the runner is there.
+        """
+        # Imported after the first paint, like the children's start itself.
+        from tui.session.keepers import MonitorKeeper, RunnerKeeper
+
+        written = self._recorder
+        if self._interval is not None:
+            sent = written.to_monitor if written else None
+            self._monitor = MonitorKeeper(self.store, self.apply, self._interval, sent)
+            self._spawn(self._monitor.keep())
+        sent = written.to_runner if written else None
+        self._runner = RunnerKeeper(self.store, self.apply, self._python, self._files, sent)
+        self._spawn(self._runner.keep())
+        self._spawn(self._runner.watch_silence())
+
+    async def stop(self) -> None:
+        """End the children and what they started, within two seconds or so."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(child.stop() for child in self._children()))
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def kill(self) -> None:
+        """SIGKILL to both children: for an end that cannot wait."""
+        for child in self._children():
+            if child.running:
+                child.kill()
+
+    def _children(self) -> list[Child[Any]]:
+        keepers = (self._monitor, self._runner)
+        return [keeper.child for keeper in keepers if keeper and keeper.child]
+
+    def apply(self, event: AnyEvent) -> None:
+        """Take an event into the store and tell the listeners."""
+        worker_pid = self.store.worker_pid
+        if self._recorder is not None:
+            self._recorder.event(event)
+        parts = self.store.apply(event)
+        if isinstance(event, protocol.Finished) or (
+            isinstance(event, protocol.Compared) and event.done
+        ):
+            self._add_conditions(event, worker_pid)
+        elif isinstance(event, protocol.Ready):
+            self._run_early()
+        if self._monitor is not None and self.store.worker_pid != worker_pid:
+            self._monitor.watch_worker()
+        for listener in self._listeners if parts else ():
+            listener(parts)
+
+    def _run_early(self) -> None:
+        early, self._early = self._early, []
+        gpus = [device for device in self.default_devices() if device != CPU]
+        for names, budget in early if gpus else ():
+            self.run(names, gpus, budget)
+
+    def _add_conditions(
+        self, event: protocol.Finished | protocol.Compared, pid: int | None
+    ) -> None:
+        from tui.session import conditions
+
+        if isinstance(event, protocol.Compared):
+            found: RunResult | Comparison = event.comparison
+            spans = event.comparison.measured
+        else:
+            found, time = event.result, event.result.time
+            spans = ((time.measured_from, time.measured_to),) if time else ()
+        if not spans:
+            return
+        seen = self._sampled(found, spans, pid)
+        sample = self.store.sample
+        driver = sample.driver.version if sample else None
+        seen = conditions.under(seen, self.store.environment, driver, self._flags_of(found))
+        self.apply(ConditionsSeen(found.id, seen))
+
+    def _sampled(
+        self, found: RunResult | Comparison, spans: tuple[tuple[float, float], ...], pid: int | None
+    ) -> Conditions:
+        from tui.session import conditions
+
+        view = next((view for view in self.store.devices if view.torch == found.device), None)
+        if not found.device.startswith("cuda"):
+            return conditions.unsampled(conditions.NOT_SAMPLED)
+        if self._monitor is None or view is None or view.nvml is None:
+            return conditions.unsampled(conditions.NO_MONITOR)
+        run = (spans[0][0], spans[-1][1])
+        if isinstance(found, RunResult):
+            run = (found.started_at or run[0], found.ended_at or run[1])
+            return conditions.during(self._monitor.samples, view.key, pid, run, spans)
+        seen = conditions.during(self._monitor.samples, view.key, None, run, spans)
+        absent = {**seen.unavailable, "process_peak": conditions.SEVERAL}
+        return replace(seen, unavailable=absent)
+
+    def _flags_of(self, found: RunResult | Comparison) -> dict[str, bool]:
+        if isinstance(found, RunResult):
+            return found.flags
+        state = self.store.comparisons.get(found.id)
+        return dict(state.request.flags) if state else {}
+
+    def _send(self, request: protocol.Request) -> bool:
+        return self._runner is not None and self._runner.send(request)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._take_end)
+
+    def _take_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._on_error(error)
+
+    # ---- what a front end asks for ----
+
+    def select_device(self, key: str) -> None:
+        """See ``Actions``."""
+        self.apply(DeviceSelected(key))
+
+    def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
+        """See ``Actions``."""
+        self.apply(ParametersSet(workload, parameters))
+
+    def set_sweep(self, workload: str, sweep: Sweep) -> None:
+        """See ``Actions``."""
+        self.apply(SweepSet(workload, sweep))
+
+    def run(
+        self,
+        workloads: Sequence[str],
+        devices: Sequence[str] | None = None,
+        budget: Budget = "normal",
+    ) -> None:
+        """See ``Actions``."""
+        if self._runner is not None:
+            self._runner.want()
+        if devices is None and self.store.environment is None:
+            self._early.append((tuple(workloads), budget))
+        wanted = devices if devices is not None else self.default_devices()
+        for name in workloads:
+            for parameters in self.store.points(name):
+                for device in wanted:
+                    self._queue_run(name, device, parameters, budget)
+
+    def _queue_run(
+        self, name: str, device: str, parameters: dict[str, Setting], budget: Budget
+    ) -> None:
+        request = protocol.Run(
+            id=f"run-{next(self._numbers)}",
+            workload=name,
+            device=device,
+            parameters=dict(parameters),
+            flags=self.flags_for(device),
+            budget=budget,
+        )
+        self.apply(RunQueued(request))
+        self._send(request)
+
+    def default_devices(self) -> tuple[str, ...]:
+        """The CPU, and the GPU of the timing column where torch has one."""
+        column = self.store.gpu_column
+        return (CPU, column.torch) if column is not None and column.torch else (CPU,)
+
+    def flags_for(self, device: str) -> dict[str, bool]:
+        """The present settings of the flags that act on a device."""
+        environment = self.store.environment
+        kind = device.partition(":")[0]
+        return {
+            flag.name: self.store.flags.get(flag.name, flag.default)
+            for flag in (environment.flags if environment else ())
+            if flag.unavailable is None and kind in flag.device_types
+        }
+
+    def cancel(self, run_id: str = "") -> None:
+        """See ``Actions``."""
+        wanted = [item for item in self.store.pending() if run_id in ("", item)]
+        heard = self._send(protocol.Cancel(run_id))
+        if not heard or self.store.runner.status != "ready":
+            # A runner that imports torch hears it later, and finds the same order of things.
+            self._early.clear()
+            self._give_up(wanted, "before it began")
+        elif wanted:
+            self._spawn(self._see_to_cancel(wanted))
+
+    def _give_up(self, run_ids: Sequence[str], reason: str) -> None:
+        for run_id in run_ids:
+            self.apply(protocol.Rejected(run_id, reason, "cancelled"))
+
+    async def _see_to_cancel(self, wanted: Sequence[str]) -> None:
+        await asyncio.sleep(CANCEL_S)
+        left = [item for item in wanted if item in self.store.pending()]
+        if left:
+            self._give_up(left, "the runner did not answer and is replaced")
+            self.restart_runner()
+
+    def set_flag(self, name: str, value: bool) -> None:
+        """See ``Actions``."""
+        before = self.store.flags.get(name)
+        self.apply(FlagSet(name, value))
+        for info in self.store.catalogue:
+            if info.compared:
+                self._queue_comparison(
+                    info.name, name, (value if before is None else before, value)
+                )
+
+    def compare(self, workload: str, flag: str) -> None:
+        """See ``Actions``."""
+        value = self.store.flags.get(flag, False)
+        earlier = [
+            item.comparison.pairs_wanted
+            for item in self.store.comparisons.values()
+            if item.comparison and (item.request.workload, item.request.flag) == (workload, flag)
+        ]
+        pairs = 2 * earlier[-1] if earlier else None
+        self._queue_comparison(workload, flag, (not value, value), pairs)
+
+    def _queue_comparison(
+        self, workload: str, flag: str, settings: tuple[bool, bool], pairs: int | None = None
+    ) -> None:
+        device = self.device_for_flag(flag)
+        if device is None:
+            self.apply(LogLine("workbench", f"{flag}: no device that it acts on", "warning"))
+            return
+        self.request_comparison(workload, device, flag, settings, pairs)
+
+    def request_comparison(
+        self,
+        workload: str,
+        device: str,
+        flag: str,
+        settings: tuple[bool, bool],
+        pairs: int | None = None,
+        budget: Budget = "normal",
+    ) -> str:
+        """Queue a comparison; returns its id."""
+        if self._runner is not None:
+            self._runner.want()
+        others = {name: value for name, value in self.flags_for(device).items() if name != flag}
+        request = protocol.Compare(
+            id=f"compare-{next(self._numbers)}",
+            workload=workload,
+            device=device,
+            parameters=dict(self.store.parameters.get(workload, {})),
+            flag=flag,
+            settings=settings,
+            flags=others,
+            pairs=pairs,
+            budget=budget,
+        )
+        self.apply(CompareQueued(request))
+        self._send(request)
+        return request.id
+
+    def device_for_flag(self, flag: str) -> str | None:
+        """The device that a flag is tried on: the GPU column's for cuDNN, the CPU for oneDNN."""
+        environment = self.store.environment
+        known = {info.name: info for info in environment.flags} if environment else {}
+        if flag not in known or known[flag].unavailable is not None:
+            return None
+        devices = self.default_devices()[::-1]
+        kinds = known[flag].device_types
+        return next((name for name in devices if name.partition(":")[0] in kinds), None)
+
+    def empty_cache(self, key: str) -> None:
+        """See ``Actions``."""
+        if name := self._torch_name(key):
+            self._ask(protocol.EmptyCache(name))
+
+    def reset_peaks(self, key: str) -> None:
+        """See ``Actions``."""
+        self.apply(PeaksReset(key))
+        if name := self._torch_name(key):
+            self._ask(protocol.ResetPeaks(name))
+
+    def set_refresh(self, seconds: float) -> None:
+        """See ``Actions``."""
+        self._interval = seconds
+        if self._monitor is not None:
+            self._monitor.set_interval(seconds)
+
+    def watch_host(self, wanted: bool) -> None:
+        """See ``Actions``."""
+        if self._monitor is not None:
+            self._monitor.watch_host(wanted)
+
+    def restart_runner(self) -> None:
+        """See ``Actions``."""
+        if self._runner is not None:
+            self._runner.replace()
+
+    def _torch_name(self, key: str) -> str | None:
+        if key == CPU:
+            return CPU
+        return next((view.torch for view in self.store.devices if view.key == key), None)
+
+    def _ask(self, request: protocol.EmptyCache | protocol.ResetPeaks) -> None:
+        if not self._send(request):
+            text = f"{request.device}: the runner is not there"
+            self.apply(LogLine("workbench", text, "warning"))

@@ -1,0 +1,1 @@
+"""How each kind of screen is started."""

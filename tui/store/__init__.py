@@ -1,0 +1,1 @@
+"""What is known now, and the events that change it."""

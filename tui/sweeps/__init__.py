@@ -1,0 +1,1 @@
+"""A workload over a range of parameters: its points, curves and result."""
