@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 
 from tests.screens.app_helpers import running
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
@@ -263,6 +264,15 @@ async def test_2_shows_the_memory_and_1_the_workbench_as_it_is_now() -> None:
 
 
 # ---- the filter --------------------------------------------------------------------------------
+
+
+async def test_what_is_typed_in_the_same_breath_as_the_slash_goes_into_the_filter() -> None:
+    async with running() as on:
+        # As one write of a terminal: no key waits for the one before it.
+        for key, character in (("slash", "/"), *((letter, letter) for letter in "conv r")):
+            on.app.post_message(events.Key("space" if character == " " else key, character))
+        await on.until(lambda: "filter: conv r" in on.text)
+        assert on.session.asked == []
 
 
 async def test_the_filter_narrows_while_typing_and_escape_drops_it() -> None:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.screens.helpers import environment, gpu, sample
-from tui.devices.messages import Clocks, Device, GpuProcess, Sample
-from tui.session.conditions import NOT_SAMPLED, TOO_SHORT, during, under, unsampled
+from tui.devices.messages import Clocks, Device, GpuProcess
+from tui.session.conditions import (
+    NOT_SAMPLED,
+    TOO_SHORT,
+    SampledDevice,
+    during,
+    sampled,
+    under,
+    unsampled,
+)
 
 
-def _at(moment: float, device: Device) -> Sample:
-    return replace(sample(replace(device, read_at=moment)), at=moment)
+def _at(moment: float, device: Device) -> tuple[SampledDevice, ...]:
+    return sampled(replace(sample(replace(device, read_at=moment)), at=moment))
 
 
 def _device(clock: int, *throttle: str) -> Device:

@@ -35,7 +35,13 @@ OTHER_TABS = ("memory", "snapshot", "processes")
 def command_bindings() -> list[Binding]:
     """The registry's keys."""
     return [
-        Binding(",".join(command.keys), command.action, command.label, id=command.id)
+        Binding(
+            ",".join(command.keys),
+            command.action,
+            command.label,
+            id=command.id,
+            priority=command.opens_field,
+        )
         for command in COMMANDS
         if command.keys and command.tabs != DEMO
     ]

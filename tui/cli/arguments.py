@@ -51,6 +51,9 @@ class Arguments:
     port: int = 8000
     served: list[str] = field(default_factory=list)
     """The workbench's own arguments, where it is shown in a browser."""
+    bundle: str = ""
+    """File that all that ``doctor`` finds is written to."""
+    with_names: bool = False
     oom_text: str = ""
     """File with the text of exceptions, ``-`` for standard input; empty for none."""
     markdown: bool = False

@@ -63,7 +63,7 @@ def doctor(arguments: Arguments) -> int:
     from tui.headless.doctor import doctor as command
 
     _take_settings(arguments)
-    return command(arguments)
+    return command(arguments, arguments.bundle, with_names=arguments.with_names)
 
 
 def replay(arguments: Arguments) -> int:

@@ -39,6 +39,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         pairs=found.get("pairs"),
         files=[values.file_at(name) for name in found.get("files", [])],
         demo=found["demo"] or "",
+        bundle=found.get("bundle", ""),
+        with_names=found.get("with_names", False),
     )
     arguments.python = str(arguments.given.get("python", arguments.python))
     if found.get("quick"):

@@ -109,7 +109,14 @@ def parser() -> argparse.ArgumentParser:
     config.add_argument(
         "--path", dest="path_only", action="store_true", help="print only the file's place"
     )
-    add("doctor", entries.doctor, "what works here, what does not, and what to do about it")
+    doctor = add("doctor", entries.doctor, "what works here, what does not, and what to do")
+    doctor.add_argument(
+        "--bundle",
+        metavar="FILE",
+        default="",
+        help="write all that was found to a file, without names of users, hosts and folders",
+    )
+    doctor.add_argument("--with-names", action="store_true", help="leave those names in it")
 
     run = add("run", entries.run, "time workloads on the CPU and the GPUs")
     run.add_argument("names", nargs="*", metavar="NAME", help="workloads, see the list command")

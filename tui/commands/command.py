@@ -71,6 +71,9 @@ class Command:
     """Moves through a recording: offered where one is played, and nowhere else."""
     now: Rule = field(default=always, compare=False)
     """Whether it is valid, where it is offered at all."""
+    opens_field: bool = False
+    """What is typed next goes into a field: the key is taken before all others, so that nothing
+    typed in the same breath goes to where the focus was."""
     footer: int | None = None
     """Place in the footer; ``None`` for commands that are not shown there."""
 

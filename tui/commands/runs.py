@@ -75,6 +75,7 @@ COMMANDS = (
         "Runs",
         WORKBENCH,
         now=lambda now: now.has_workloads,
+        opens_field=True,
         footer=7,
     ),
     Command(

@@ -154,6 +154,7 @@ COMMANDS = (
         "Snapshot",
         SNAPSHOT,
         now=_has_snapshot,
+        opens_field=True,
         footer=8,
     ),
     Command(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
+from sys import intern
+from typing import NamedTuple
 
-from tui.devices.messages import Device, Sample, process_of
+from tui.devices.messages import Sample
 from workloads.fact import fact
 from workloads.inventory import Environment
 from workloads.statistics import median
@@ -25,6 +27,41 @@ _SAMPLED = (
     "throttle",
     "process_peak",
 )
+
+
+class SampledDevice(NamedTuple):
+    """What of one look at a device conditions are made of: minutes of whole samples are large."""
+
+    id: str
+    read_at: float
+    sm_clock_mhz: int | None
+    power_w: float | None
+    temperature_c: float | None
+    throttle: tuple[str, ...] | None
+    processes: tuple[tuple[int, int], ...]
+    """Pids and their memory on the device, bytes, where it is known."""
+
+
+def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
+    """The devices of a sample that are not lost."""
+    return tuple(
+        SampledDevice(
+            intern(device.id),
+            device.read_at,
+            device.clocks_mhz.sm,
+            device.power_w,
+            device.temperature_c,
+            None if device.throttle is None else tuple(map(intern, device.throttle)),
+            tuple(
+                (row.pid, row.memory)
+                for row in device.processes or ()
+                # As ``process_of``: else the same number may be somebody else's.
+                if row.memory is not None and row.started_at is not None
+            ),
+        )
+        for device in sample.devices
+        if device.lost is None
+    )
 
 
 @fact
@@ -85,7 +122,7 @@ def under(
 
 
 def during(
-    samples: Iterable[Sample],
+    samples: Iterable[tuple[SampledDevice, ...]],
     device_id: str,
     worker_pid: int | None,
     run: tuple[float, float],
@@ -94,24 +131,19 @@ def during(
     """The conditions of a run.
 
     Args:
-        samples: of the monitor.
+        samples: of the monitor, see :func:`sampled`.
         device_id: the device's UUID.
         worker_pid: the process that ran it.
         run: from its beginning to its end, Unix times: for the memory of the process.
         measured: spans of timed blocks: for clocks, power and heat, which are those of an idle
             device while data is prepared and results are checked.
     """
-    looks = [
-        device
-        for sample in samples
-        for device in sample.devices
-        if device.id == device_id and device.lost is None
-    ]
+    looks = [device for sample in samples for device in sample if device.id == device_id]
     seen = [
         device for device in looks if any(start <= device.read_at <= end for start, end in measured)
     ]
     whole = [device for device in looks if run[0] <= device.read_at <= run[1]]
-    clocks = [device.clocks_mhz.sm for device in seen if device.clocks_mhz.sm is not None]
+    clocks = [device.sm_clock_mhz for device in seen if device.sm_clock_mhz is not None]
     throttles = [device.throttle for device in seen if device.throttle is not None]
     reasons = sorted({name for names in throttles for name in names})
     harmful = [name for name in reasons if name in HARMFUL]
@@ -143,7 +175,6 @@ def _highest(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _process_peak(seen: Sequence[Device], pid: int | None) -> int | None:
-    rows = [process_of(device, pid) for device in seen]
-    sizes = [row.memory for row in rows if row is not None and row.memory is not None]
+def _process_peak(seen: Sequence[SampledDevice], pid: int | None) -> int | None:
+    sizes = [size for device in seen for of, size in device.processes if of == pid]
     return max(sizes, default=None)

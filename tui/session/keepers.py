@@ -14,6 +14,7 @@ from tui import reports
 from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import ceilings
 from tui.session.children import Child, Garbage
+from tui.session.conditions import SampledDevice, sampled
 from tui.store.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.store.store import Store
 from workloads import protocol
@@ -65,7 +66,9 @@ class MonitorKeeper:
     def __init__(
         self, store: Store, apply: Apply, interval: float, sent: Sent | None = None
     ) -> None:
-        self.samples: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
+        self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
+        """What conditions are made of, of the newest samples."""
+        self._newest: Sample | None = None
         self.child: Child[MonitorEvent] | None = None
         self._store = store
         self._apply = apply
@@ -77,10 +80,9 @@ class MonitorKeeper:
         """Start it, and start it again whenever it has ended; never returns."""
         failures = 0
         while True:
-            before = self.samples[-1] if self.samples else None
+            before = self._newest
             reason = await self._live()
-            seen = self.samples[-1] if self.samples else None
-            failures = 0 if seen is not before else failures + 1
+            failures = 0 if self._newest is not before else failures + 1
             self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
             self._apply(LogLine("monitor", f"ended: {reason}", "error"))
             await asyncio.sleep(_back_off(failures))
@@ -100,7 +102,8 @@ class MonitorKeeper:
                 self._apply(LogLine("monitor", text, "warning"))
                 continue
             if isinstance(event, Sample):
-                self.samples.append(event)
+                self._newest = event
+                self.sampled.append(sampled(event))
             self._apply(event)
             self.watch_worker()
             self._see_to_host()
@@ -110,7 +113,7 @@ class MonitorKeeper:
         """Have it look at the memory of the worker that lives now."""
         pid = self._store.worker_pid
         wanted = () if pid is None else (pid,)
-        seen = tuple(item.pid for item in self.samples[-1].watched) if self.samples else ()
+        seen = tuple(item.pid for item in self._newest.watched) if self._newest else ()
         if self.child is not None and wanted != seen:
             self.child.send(Watch(wanted))
 
@@ -126,7 +129,7 @@ class MonitorKeeper:
         self._see_to_host()
 
     def _see_to_host(self) -> None:
-        newest = self.samples[-1] if self.samples else None
+        newest = self._newest
         listed = newest is not None and newest.host_processes is not None
         if self.child is not None and self._host_wanted != listed:
             self.child.send(WatchHost(self._host_wanted))

@@ -187,8 +187,8 @@ class Session:
         run = (spans[0][0], spans[-1][1])
         if isinstance(found, RunResult):
             run = (found.started_at or run[0], found.ended_at or run[1])
-            return conditions.during(self._monitor.samples, view.key, pid, run, spans)
-        seen = conditions.during(self._monitor.samples, view.key, None, run, spans)
+            return conditions.during(self._monitor.sampled, view.key, pid, run, spans)
+        seen = conditions.during(self._monitor.sampled, view.key, None, run, spans)
         absent = {**seen.unavailable, "process_peak": conditions.SEVERAL}
         return replace(seen, unavailable=absent)
 
