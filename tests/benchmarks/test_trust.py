@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
 HERE = Path(__file__).parent
 PAIRS = 5
+BEFORE = ("transfer", "matmul", "attention", "resnet50_layers", "mlp_training", "amp", "staircase")
+"""One or two of each group, those that leave the most behind: heap, threads, flags."""
 
 
 def _in_the_workbench(workload: str, target: Path) -> float:
@@ -71,17 +73,15 @@ def test_conv2d_reads_the_same_whatever_ran_before_it(capsys: pytest.CaptureFixt
     ratios = []
     for _ in range(3):
         with Driver() as runner:
-            hello = runner.until(protocol.Hello)
             runner.ready()
             fresh = _conv2d(runner)
-            for info in hello.workloads:
-                if info.name != "conv2d":
-                    assert runner.run(info.name).status == "ok"
+            for name in BEFORE:
+                assert runner.run(name).status == "ok"
             ratios.append(_conv2d(runner) / fresh)
     ratio = statistics.median(ratios)
     with capsys.disabled():
         each = ", ".join(f"{value:.3f}" for value in ratios)
-        print(f"\nconv2d after every other workload / in a fresh runner: {ratio:.3f} ({each})")
+        print(f"\nconv2d after others of every group / in a fresh runner: {ratio:.3f} ({each})")
     assert 0.9 <= ratio <= 1.1
 
 

@@ -20,7 +20,7 @@ from textual.filter import Monochrome, NoColor
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
-from textual.theme import BUILTIN_THEMES
+from textual.theme import Theme
 from textual.widgets import Input
 from textual.worker import Worker
 
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 STOP_S = 4.0
 """A session that takes longer to stop is left to the death of its parent."""
+
+
+HERE = Path(__file__).parents[1]
 
 
 class SessionLike(Actions, Protocol):
@@ -89,7 +92,11 @@ class WorkbenchApp(AppActions):
     """
 
     TITLE = "gpu-workbench"
-    CSS_PATH: ClassVar[list[str | PurePath]] = sorted(Path(__file__).parents[1].rglob("*.tcss"))
+    # What the first screen needs; the others bring their own when they are opened.
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        *sorted((HERE / "widgets").glob("*.tcss")),
+        HERE / "screens" / "workbench.tcss",
+    ]
     ansi_theme_dark = Reactive(looks.ON_DARK, init=False)
     ansi_theme_light = Reactive(looks.ON_LIGHT, init=False)
     ENABLE_COMMAND_PALETTE = True
@@ -120,8 +127,6 @@ class WorkbenchApp(AppActions):
         self.add_mode("memory", self._memory_tab)
         self.add_mode("processes", self._processes_tab)
         self.add_mode("snapshot", self._snapshot_screen)
-        # Rules and bars: blue is hardly to be seen on black.
-        self.register_theme(replace(BUILTIN_THEMES[THEME], primary="ansi_cyan"))
         self._preferences = preferences
         self.theme = preferences.theme if preferences else THEME
         if preferences is not None:
@@ -135,6 +140,11 @@ class WorkbenchApp(AppActions):
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
+
+    def get_theme(self, theme_name: str) -> Theme | None:
+        """Rules and bars of the default one are cyan: blue is hardly to be seen on black."""
+        theme = super().get_theme(theme_name)
+        return replace(theme, primary="ansi_cyan") if theme and theme_name == THEME else theme
 
     def watch_theme(self, _name: str) -> None:
         """Draw with the tones that can be read in it."""

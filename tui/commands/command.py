@@ -89,4 +89,5 @@ class Command:
 
     def valid(self, now: Situation) -> bool:
         """It would do something now."""
-        return self.offered(now) and self.now(now)
+        typed = self.opens_field and now.typing
+        return self.offered(now) and self.now(now) and not typed

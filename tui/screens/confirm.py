@@ -23,6 +23,8 @@ class ConfirmScreen(ModalScreen[bool]):
         words: what will happen, a paragraph each.
     """
 
+    CSS_PATH = "dialog.tcss"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", show=False),
         Binding("n,escape,q", "answer(False)", show=False),

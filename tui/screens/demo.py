@@ -34,6 +34,8 @@ class DemoScreen(Screen[None]):
         readonly: run nothing.
     """
 
+    CSS_PATH = "demo.tcss"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(",".join(command.keys), f"app.{command.action}", show=False)

@@ -37,6 +37,8 @@ TITLES = {
 class HelpScreen(ModalScreen[None]):
     """A scrolling text; any of the keys that lead in lead out."""
 
+    CSS_PATH = "dialog.tcss"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,f1", "dismiss_help", show=False)
     ]

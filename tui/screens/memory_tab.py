@@ -18,6 +18,8 @@ from tui.widgets.header_bar import HeaderBar
 class MemoryTab(Screen[None]):
     """Header, account, footer."""
 
+    CSS_PATH = "memory.tcss"
+
     def __init__(
         self, store: Store, situation: Callable[[], Situation], clock: Callable[[], float]
     ) -> None:

@@ -33,6 +33,8 @@ SEVERAL: dict[type[Field], str] = {
 class ParametersScreen(ModalScreen[Valid | Sweep | None]):
     """One line per parameter; gives back all of them, checked, or a sweep, or ``None``."""
 
+    CSS_PATH = "dialog.tcss"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("enter", "apply", show=False),

@@ -19,6 +19,8 @@ from tui.widgets.processes_pane import ProcessesPane
 class ProcessesTab(Screen[None]):
     """Header, processes, footer."""
 
+    CSS_PATH = "processes.tcss"
+
     def __init__(
         self,
         store: Store,

@@ -56,33 +56,46 @@ class WorkbenchScreen(Screen[None]):
         self.backend = BackendPane(store)
         self.detail = DetailPane(store, lambda: self.workloads.table.workload)
         self.log_pane = LogPane(store)
+        self.panes: dict[str, Pane] = {
+            pane.id or "": pane
+            for pane in (
+                self.devices,
+                self.memory,
+                self.workloads,
+                self.backend,
+                self.detail,
+                self.log_pane,
+            )
+        }
+        """The panes by id."""
+        self.rows = {
+            "top": (self.devices, self.memory),
+            "bottom": (self.backend, self.detail, self.log_pane),
+        }
         self.lower = "detail"
         self.zoomed = False
 
     def compose(self) -> ComposeResult:
         """Two rows of two panes with the table between them."""
+        # Before there is anything whose styles would have to be worked out twice.
+        self.place_panes("workloads")
         yield HeaderBar(self._store, "workbench")
-        with Container(id="top", classes="row"):
-            yield self.devices
-            yield self.memory
+        yield self._row("top")
         yield self.workloads
-        with Container(id="bottom", classes="row"):
-            yield self.backend
-            yield self.detail
-            yield self.log_pane
+        yield self._row("bottom")
         yield FooterBar(self._situation)
+
+    def _row(self, name: str) -> Container:
+        panes = self.rows[name]
+        row = Container(*panes, id=name, classes="row")
+        row.set_class(any(pane.has_class("-open") for pane in panes), "-open")
+        return row
 
     def on_mount(self) -> None:
         """Keys go to the table first."""
-        self.place_panes()
         self.workloads.table.focus()
 
     # ---- which pane ----
-
-    @property
-    def panes(self) -> dict[str, Pane]:
-        """The panes by id."""
-        return {pane.id or "": pane for pane in self.query(Pane)}
 
     @property
     def focused_pane(self) -> str | None:

@@ -9,6 +9,9 @@ from tui.snapshots.facts import BEFORE, NEVER
 from tui.snapshots.model import NEVER_TOLD, Action, DeviceSnapshot, Snapshot
 from workloads.fact import fact
 
+_UNKNOWN, _CLOSED = -1, -2
+"""Instead of a row: nothing is known of an address, or what was there has been freed."""
+
 
 @dataclass(slots=True)
 class _Lives:
@@ -18,10 +21,12 @@ class _Lives:
     requested: array[int]
     completed: array[int]
     told: array[int]
+    before: list[int]
+    """Rows that predate the trace."""
     survivors: dict[int, int]
     """Row by address, of what the trace leaves live."""
-    double: int = 0
-    unmatched: int = 0
+    double: int
+    unmatched: int
 
 
 @fact
@@ -133,9 +138,8 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
     pool = _picked("h", trace.pool, told)
     context = _picked("I", trace.context, told)
     block_size = array("q", bytes(8 * rows))
-    for row, start in enumerate(lives.start):
-        if start == BEFORE:
-            stack[row] = context[row] = 0
+    for row in lives.before:
+        stack[row] = context[row] = 0
     vanished = dict(lives.survivors)
     for segment in device.segments:
         segment_pool = NEVER_TOLD if segment.pool is None else pools.get(segment.pool, NEVER_TOLD)
@@ -184,64 +188,59 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
 def _lives(device: DeviceSnapshot) -> _Lives:
     trace = device.trace
     events = len(trace)
-    start, told = array("i"), array("i")
-    requested, completed = array("i"), array("i")
-    lives = _Lives(start, requested, completed, told, {})
-    open_rows: dict[int, int] = lives.survivors
-    closed: set[int] = set()
-    find, take = open_rows.get, open_rows.pop
-    rows = 0
-    # Where the trace records requests, a free that is completed without one was requested before.
-    asked_before = BEFORE if Action.FREE_REQUESTED in trace.action else events
     alloc, free_requested, free_completed = (
         int(Action.ALLOC),
         int(Action.FREE_REQUESTED),
         int(Action.FREE_COMPLETED),
     )
-    for event, (action, address) in enumerate(zip(trace.action, trace.address, strict=True)):
+    # Where the trace records requests, a free that is completed without one was requested before.
+    asked_before = BEFORE if Action.FREE_REQUESTED in trace.action else events
+    # Each row has one of these; where it was freed is filled in.
+    most = sum(map(trace.action.count, (alloc, free_requested, free_completed)))
+    requested = array("i", [events]) * most
+    completed = array("i", [events]) * most
+    told = array("i")
+    before: list[int] = []
+    latest: dict[int, int] = {}
+    find, tell = latest.get, told.append
+    rows = double = unmatched = 0
+    for event, action, address in zip(range(events), trace.action, trace.address, strict=True):
         if action == alloc:
-            row = find(address)
-            if row is not None:
-                lives.double += 1
+            row = find(address, _UNKNOWN)
+            if row >= 0:
+                double += 1
                 completed[row] = event
-            open_rows[address] = rows
-            begin = event
+            latest[address] = rows
         elif action == free_completed:
-            row = take(address, None)
-            unknown = address in closed
-            closed.add(address)
-            if row is not None:
+            row = find(address, _UNKNOWN)
+            latest[address] = _CLOSED
+            if row >= 0:
                 completed[row] = event
                 continue
-            lives.unmatched += unknown
-            start.append(BEFORE)
-            told.append(event)
-            requested.append(events if unknown else asked_before)
-            completed.append(event)
-            rows += 1
-            continue
+            unmatched += row == _CLOSED
+            requested[rows] = events if row == _CLOSED else asked_before
+            completed[rows] = event
+            before.append(rows)
         elif action == free_requested:
-            row = find(address)
-            if row is not None:
+            row = find(address, _UNKNOWN)
+            if row >= 0:
                 requested[row] = event
                 continue
-            lives.unmatched += address in closed
-            closed.add(address)
-            open_rows[address] = rows
-            start.append(BEFORE)
-            told.append(event)
-            requested.append(event)
-            completed.append(events)
-            rows += 1
-            continue
+            unmatched += row == _CLOSED
+            latest[address] = rows
+            requested[rows] = event
+            before.append(rows)
         else:
             continue
-        start.append(begin)
-        told.append(event)
-        requested.append(events)
-        completed.append(events)
+        tell(event)
         rows += 1
-    return lives
+    start = told[:]
+    for row in before:
+        start[row] = BEFORE
+    survivors = {address: row for address, row in latest.items() if row >= 0}
+    return _Lives(
+        start, requested[:rows], completed[:rows], told, before, survivors, double, unmatched
+    )
 
 
 def _picked(code: str, column: array[int], places: array[int]) -> array[int]:

@@ -117,8 +117,8 @@ def final_live(device: DeviceSnapshot) -> int:
 def _backwards(trace: Trace, signs: bytes, end: int) -> array[int]:
     """The column that ends with ``end`` and changes by sign times size at each event."""
     sign = array("b", trace.action.translate(signs))
-    start = end - sum(map(mul, sign, trace.size))
-    return array("q", accumulate(map(mul, sign, trace.size), initial=start))
+    steps = array("q", map(mul, sign, trace.size))
+    return array("q", accumulate(steps, initial=end - sum(steps)))
 
 
 def _reserved(trace: Trace, events: array[int], end: int) -> array[int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.style import Style
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -14,19 +12,13 @@ from tui.views.lines import Line
 from tui.views.table_layout import columns_for, entry_line, heading
 from tui.views.workload_order import ORDERS, Order, ordered
 from tui.views.workload_table import Entry, Group, Row, entries, entry_key
-from tui.widgets.lines_view import LinesView
+from tui.widgets.cursor_view import CursorView
 
 
-class WorkloadList(LinesView):
+class WorkloadList(CursorView):
     """Groups and workloads; up and down move the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home,g", "move(-100000)", show=False),
-        Binding("end,G", "move(100000)", show=False),
         Binding("enter", "choose", show=False),
         Binding("space", "toggle_group", show=False),
     ]
@@ -50,7 +42,12 @@ class WorkloadList(LinesView):
     # ---- what is under the cursor ----
 
     @property
-    def index(self) -> int | None:
+    def count(self) -> int:
+        """Entries."""
+        return len(self.found)
+
+    @property
+    def cursor(self) -> int | None:
         """Where the cursor stands: on the entry it holds on to, else on the first workload."""
         keys = [entry_key(entry) for entry in self.found]
         if self._key in keys:
@@ -61,7 +58,7 @@ class WorkloadList(LinesView):
     @property
     def entry(self) -> Entry | None:
         """The entry under the cursor."""
-        return None if self.index is None else self.found[self.index]
+        return None if self.cursor is None else self.found[self.cursor]
 
     @property
     def workload(self) -> str | None:
@@ -89,7 +86,7 @@ class WorkloadList(LinesView):
     def _table(self, cells: int) -> list[Line]:
         self.found = self._entries()
         chosen = columns_for(self._store, self.found, cells)
-        at = self.index
+        at = self.cursor
         key = None if at is None else entry_key(self.found[at])
         if key != self._told:
             self._told = key
@@ -108,46 +105,24 @@ class WorkloadList(LinesView):
         """Columns for which there is no room."""
         return columns_for(self._store, self.found, max(1, self.cells)).hidden
 
-    def line_style(self, index: int) -> Style | None:
-        """The cursor's line is reversed where keys arrive, bold elsewhere."""
-        if index != self.index:
-            return None
-        return Style(reverse=True) if self.has_focus else Style(bold=True)
-
     # ---- moving ----
 
-    def action_move(self, by: int) -> None:
-        """Move the cursor, as far as there are entries."""
-        if self.index is not None:
-            self.go_to(self.index + by)
+    def put_cursor(self, index: int) -> None:
+        """Have the cursor hold on to another entry."""
+        self._key = entry_key(self.found[index])
+        self.rebuild()
 
-    def action_page(self, direction: int) -> None:
-        """Move the cursor by what is in view."""
-        self.action_move(direction * max(1, self.size.height - 1))
+    def above(self, index: int) -> int:
+        """The heading of a group comes into view with its first workload."""
+        return index - 1 if index and isinstance(self.found[index - 1], Group) else index
 
-    def action_choose(self) -> None:
+    def choose(self) -> None:
         """Do with the entry what enter does."""
         self.post_message(self.Chosen())
 
-    def go_to(self, index: int) -> None:
-        """Put the cursor on an entry and bring it into view."""
-        if not self.found:
-            return
-        before = self.index
-        index = max(0, min(len(self.found) - 1, index))
-        self._key = entry_key(self.found[index])
-        self.rebuild()
-        for changed in (before, index):
-            if changed is not None:
-                self.refresh_line(changed)
-        # The heading of a group comes into view with its first workload.
-        top = index - 1 if index and isinstance(self.found[index - 1], Group) else index
-        view = self.size.height
-        offset = self.scroll_offset.y
-        if top < offset:
-            self.scroll_to(y=top, animate=False)
-        elif index >= offset + view:
-            self.scroll_to(y=index - view + 1, animate=False)
+    def action_choose(self) -> None:
+        """Enter."""
+        self.choose()
 
     def sort_by(self, order: Order) -> None:
         """Change the order; the cursor stays on its workload."""
@@ -160,19 +135,3 @@ class WorkloadList(LinesView):
             self.folded = self.folded ^ {self.entry.name}
             self._key = self.entry.key
             self.rebuild()
-
-    def on_click(self, event: events.Click) -> None:
-        """The first click moves the cursor, one on the cursor chooses."""
-        index = event.y + self.scroll_offset.y
-        if index >= len(self.found):
-            return
-        if index == self.index:
-            self.action_choose()
-        else:
-            self.go_to(index)
-
-    def watch_has_focus(self, value: bool) -> None:
-        """The cursor looks different where keys arrive."""
-        super().watch_has_focus(value)
-        if self.index is not None:
-            self.refresh_line(self.index)

@@ -42,6 +42,8 @@ class PathInput(Input):
 class FileScreen(ModalScreen["str | None"]):
     """Gives back a path, or ``None``."""
 
+    CSS_PATH = "snapshot.tcss"
+
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
     def __init__(self, title: str, start: str | None = None) -> None:

@@ -23,6 +23,8 @@ ABOUT = (
 class OomTextScreen(ModalScreen["str | None"]):
     """Gives back the text, or ``None``."""
 
+    CSS_PATH = "snapshot.tcss"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False, priority=True),
         Binding("ctrl+s,f2", "apply", show=False, priority=True),

@@ -53,6 +53,8 @@ class SnapshotBar(LineBar):
 class SnapshotTab(Screen[None]):
     """Header, bar, one of the views, footer."""
 
+    CSS_PATH = "snapshot.tcss"
+
     def __init__(
         self,
         store: Store,
