@@ -20,9 +20,12 @@ def _unicode_glyphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_files(monkeypatch: pytest.MonkeyPatch, _home: Path) -> None:
-    """Settings and state of whoever runs the tests are neither read nor written."""
-    monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(_home / "config.toml"))
+def _own_files(monkeypatch: pytest.MonkeyPatch, _home: Path, tmp_path: Path) -> None:
+    """Settings and state of whoever runs the tests are neither read nor written.
+
+    What one test has the program remember must not be another's.
+    """
+    monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(_home / "state"))
     for name in ("THEME", "REFRESH", "DEVICE", "PYTHON", "MOUSE", "ASCII"):
         monkeypatch.delenv(f"GPU_WORKBENCH_{name}", raising=False)

@@ -16,6 +16,8 @@ def refusal(row: GpuProcess) -> str | None:
     if row.started_at is None:
         reason = next(iter(row.unavailable.values()), "it cannot be tied to a process here")
         return f"{row.pid} is not ended: {reason}"
+    if row.pid == 1:
+        return "1 is init: its end is that of the machine, or of the container"
     if row.pid == os.getpid():
         return f"{row.pid} is this workbench: q quits it"
     return None

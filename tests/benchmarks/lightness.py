@@ -45,7 +45,7 @@ class Program:
     quit: str
 
 
-OURS = Program("gpu-workbench", PROGRAM, ("Devices", "matmul", "q quit"), "q")
+OURS = Program("gpu-workbench", PROGRAM, ("Devices", "transfer mib", "q quit"), "q")
 NVITOP = Program("nvitop", (sys.executable, "-m", "nvitop"), ("NVITOP", "Processes:"), "q")
 EMPTY = Program(
     "empty Textual app",

@@ -40,7 +40,7 @@ def test_the_screen_is_usable_within_1_6_times_an_empty_app(
     for _ in range(RUNS):
         empty.append(_usable_after(EMPTY, "usable"))
         # Panes, keys and a workload to choose: from here on one can work.
-        ours.append(_usable_after(PROGRAM, "Devices", "matmul", "q quit"))
+        ours.append(_usable_after(PROGRAM, "Devices", "transfer mib", "q quit"))
     ratio = statistics.median(a / b for a, b in zip(ours, empty, strict=True))
     with capsys.disabled():
         print(

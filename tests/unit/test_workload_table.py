@@ -98,10 +98,10 @@ def test_a_wrong_result_is_not_called_ok() -> None:
 
 def test_warnings_are_counted_with_those_of_the_device_during_the_run() -> None:
     store = make_store("one gpu", *ran(warnings=("noisy",)))
-    assert cells(store)["state"] == "ok ±0.4% ! 1 warning"
+    assert cells(store)["state"] == "! ok ±0.4%, 1 warning"
     seen = Conditions(5, 1200, 1980, 310.0, 80.0, ("hw_slowdown",), None, ("throttled",))
     store.apply(ConditionsSeen(result().id, seen))
-    assert cells(store)["state"] == "ok ±0.4% ! throttled ! 1 warning"
+    assert cells(store)["state"] == "! ok ±0.4%, throttled, 1 warning"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_rate_above_its_limit_is_said_to_be_so_in_words(basis: Basis, said: st
     limit = Limit("float32", 1e12, 1.9, "told", basis)
     store = make_store("no gpu", *ran("matmul", "cpu", limit=limit, warnings=("190% is …",)))
     assert cells(store)["of limit"] == "!190% float32"
-    assert cells(store)["state"] == f"ok ±0.4% ! {said}"
+    assert cells(store)["state"] == f"! ok ±0.4%, {said}"
 
 
 def test_a_run_under_other_flags_is_marked_until_they_are_set_back() -> None:

@@ -87,7 +87,7 @@ class AppActions(ProgramActions):
             has_selection=selected is not None,
             pending=bool(store.pending()),
             has_switches=screen is not None and screen.backend.body.flag is not None,
-            has_worker=store.worker_pid is not None,
+            has_worker=store.worker_pid is not None and store.selected_device.torch is not None,
             on_process=self._process() is not None,
             can_go_back=screen is not None and screen.can_go_back,
             readonly=self.readonly,
@@ -341,11 +341,12 @@ class AppActions(ProgramActions):
             self.workbench.focus_pane("log" if self.workbench.lower == "detail" else "detail")
 
     def action_go_back(self) -> None:
-        """Take the zoom back, or go back to the table and drop its filter."""
+        """Take the zoom back, else go back to the table, else drop its filter."""
         if self.workbench and self.workbench.zoomed:
             self.workbench.toggle_zoom()
-        elif self.workbench:
+        elif self.workbench and self.workbench.focused_pane != "workloads":
             self.workbench.focus_pane("workloads")
+        elif self.workbench:
             self.workbench.workloads.end_filter(keep=False)
 
     def action_zoom(self) -> None:

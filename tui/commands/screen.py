@@ -73,5 +73,6 @@ COMMANDS = (
         "Processes",
         "Show who holds the memory of the selected device.",
         "Screen",
+        EVERYWHERE,
     ),
 )

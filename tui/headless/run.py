@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -75,8 +76,19 @@ async def say_what_is_left_out(session: Session, watch: Watch, arguments: Argume
     unseen = [view for view in store.devices if view.nvml and not view.torch]
     if unseen and not any(view.torch for view in store.devices if view.nvml):
         reason = unseen[0].unpaired or "torch does not see them"
-        names = ", ".join(view.name for view in unseen)
+        models = Counter(view.name for view in unseen)
+        names = ", ".join(f"{n} x {name}" if n > 1 else name for name, n in models.items())
         sys.stderr.write(f"gpu-workbench: not run on {names}: {reason}\n")
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """What was probably meant, as the end of a sentence."""
+    if "=" in name:
+        return f" (did you mean --set {name}?)"
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def chosen(store: Store, arguments: Arguments) -> list[str]:
@@ -92,7 +104,7 @@ def chosen(store: Store, arguments: Arguments) -> list[str]:
     groups = list(dict.fromkeys(info.group for info in catalogue))
     for name in arguments.names:
         if name not in known:
-            raise error(f"no workload {name}: one of {', '.join(known)}")
+            raise error(f"no workload {name}{_meant(name, known)}: one of {', '.join(known)}")
     for group in arguments.groups:
         if group not in groups:
             raise error(f"no group {group}: one of {', '.join(groups)}")

@@ -70,6 +70,7 @@ def devices_title(store: Store, now: float, width: int, *, folded: bool) -> str:
     title = f"Devices   {text.count(gpus, 'GPU')}" if gpus > 1 else "Devices"
     if gpus > 0 and store.environment and not any(view.torch for view in store.devices[:-1]):
         title += ", not seen by torch"
+    title += _held_back(store)
     if not folded:
         return title
     trouble = notice(store.sample, store.monitor, now)
@@ -79,6 +80,16 @@ def devices_title(store: Store, now: float, width: int, *, folded: bool) -> str:
     plan = columns((view,), width - len(title) - 1)
     spans = row(view, store.sample, now, plan, selected=False)
     return fit(f"{title}   {' '.join(plain(spans).split())}", width)
+
+
+def _held_back(store: Store) -> str:
+    """How many GPUs have their clocks held back, by heat or a fault and by their power cap."""
+    reasons = [throttling(view.nvml) for view in store.devices if view.nvml and not view.nvml.lost]
+    harmed = sum(bool(set(found) & set(HARMFUL)) for found in reasons)
+    capped = sum("sw_power_cap" in found and not set(found) & set(HARMFUL) for found in reasons)
+    parts = [f"{harmed} throttled"] if harmed else []
+    parts += [f"{capped} at the power cap"] if capped else []
+    return "".join(f", {part}" for part in parts)
 
 
 def throttling(device: Device) -> tuple[str, ...]:
@@ -176,11 +187,23 @@ def row(
     # A power cap is normal under load: it has a column or stands in the detail.
     if state.text and not plan.status and (stale or state.tone is Tone.BAD):
         named = Span(left(state.text, plan.name), state.tone)
-    parts = [head, named]
+    parts: list[Span] = [head, named]
+    if state.text and not plan.status and named.tone is tone:
+        parts = [head, *_beside_name(_name(view, sample, plan), tone, view, plan.name)]
     parts += [Span(f" {cell}", tone) for cell in _figures(view, sample, plan)]
     if plan.status:
         parts.append(Span(f" {left(state.text, plan.status)}", state.tone))
     return tuple(parts)
+
+
+def _beside_name(name: str, tone: Tone, view: DeviceView, width: int) -> tuple[Span, ...]:
+    """The name, and what is the matter in as many words as fit beside it."""
+    mark = glyphs.GLYPHS.warning
+    reasons = throttling(view.nvml) if view.nvml else ()
+    forms = [f" {mark} {short_reason(reasons[0])}", f" {mark}"] if reasons else [f" {mark}"]
+    note = next((form for form in forms if len(name) + len(form) <= width), "")
+    room = width - len(note)
+    return (Span(left(fit(name, room), room), tone), Span(note, Tone.NOTE))
 
 
 def _name(view: DeviceView, sample: Sample | None, plan: Columns) -> str:

@@ -104,7 +104,14 @@ def _all_ok(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
     widths = [half_width(result.time) for result in results if result.time]
     known = [width for width in widths if width is not None]
     spread = f" {text.spread(max(known))}" if known else ""
-    return (Span("ok", Tone.GOOD), Span(spread), *_marks(store, runs))
+    marks = _marks(store, runs, before=", ")
+    # First, so that it is not what there is no room for.
+    doubt = (Span(f"{glyphs.GLYPHS.warning} ", Tone.NOTE),) if _doubted(runs) else ()
+    return (*doubt, Span("ok", Tone.GOOD), Span(spread), *marks)
+
+
+def _doubted(runs: list[RunState]) -> bool:
+    return any(warnings_of(run) or above_limit(run) for run in runs)
 
 
 def warnings_of(run: RunState) -> tuple[str, ...]:
@@ -126,20 +133,20 @@ def throttled(run: RunState) -> bool:
     return run.conditions is not None and bool(set(run.conditions.throttle) & set(HARMFUL))
 
 
-def _marks(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
-    """What keeps a result from being taken as it stands."""
+def _marks(store: Store, runs: list[RunState], before: str | None = None) -> tuple[Span, ...]:
+    """What keeps a result from being taken as it stands, each with a mark before it."""
     marks = []
-    mark = glyphs.GLYPHS.warning
+    before = before or f" {glyphs.GLYPHS.warning} "
     above = [word for word in map(above_limit, runs) if word]
     if above:
-        marks.append(Span(f" {mark} {above[0]}", Tone.BAD))
+        marks.append(Span(f"{before}{above[0]}", Tone.BAD))
     hot = [run for run in runs if throttled(run)]
     if hot:
-        marks.append(Span(f" {mark} throttled", Tone.NOTE))
+        marks.append(Span(f"{before}throttled", Tone.NOTE))
     # Each of those named has a warning of its own; the others are counted.
     warnings = sum(len(warnings_of(run)) for run in runs) - len(above) - len(hot)
     if warnings > 0:
-        marks.append(Span(f" {mark} {text.count(warnings, 'warning')}", Tone.NOTE))
+        marks.append(Span(f"{before}{text.count(warnings, 'warning')}", Tone.NOTE))
     if any(other_flags(store, run) for run in runs):
         marks.append(Span(" other flags", Tone.NOTE))
     return tuple(marks)

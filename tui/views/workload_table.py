@@ -134,6 +134,8 @@ def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
         if not set(info.devices) & set(types):
             kind = "GPU" if "cuda" in info.devices else " or ".join(info.devices)
             needs = "needs 2 GPUs" if "2 GPUs" in info.needs else f"needs a {kind}"
+            if "cuda" in info.devices and any(view.nvml for view in store.devices):
+                needs = "torch sees no GPU"
             return (Span(needs, Tone.NOTE),)
         if "2 GPUs" in info.needs and types.count("cuda") < 2:
             return (Span("needs 2 GPUs", Tone.NOTE),)

@@ -69,6 +69,10 @@ class CursorView(LinesView):
         for changed in (before, index):
             if changed is not None:
                 self.refresh_line(changed)
+        self.bring_into_view(index)
+
+    def bring_into_view(self, index: int) -> None:
+        """Scroll as far as a line asks for."""
         top, view, offset = self.above(index), self.size.height, self.scroll_offset.y
         if top < offset:
             self.scroll_to(y=top, animate=False)

@@ -27,6 +27,7 @@ class DeviceList(CursorView):
         self._store = store
         self._actions = actions
         self._clock = clock
+        self._seen: int | None = None
 
     @property
     def count(self) -> int:
@@ -51,3 +52,11 @@ class DeviceList(CursorView):
             row(view, store.sample, now, plan, selected=view.key == store.selected)
             for view in store.devices
         ]
+
+    def rebuild(self) -> None:
+        """Make the lines anew; a device selected elsewhere comes into view."""
+        super().rebuild()
+        if self.cursor != self._seen:
+            self._seen = self.cursor
+            if self.cursor is not None:
+                self.bring_into_view(self.cursor)

@@ -19,7 +19,7 @@ from tui.widgets.cursor_list import CursorList
 
 
 class PathInput(Input):
-    """Arrows go through the list, tab completes."""
+    """Arrows go through the list, tab completes; a whole path takes the place of what is there."""
 
     def __init__(self, value: str) -> None:
         super().__init__(value, id="path", select_on_focus=False)
@@ -29,6 +29,14 @@ class PathInput(Input):
         """Keys of the list."""
         screen = self.screen
         assert isinstance(screen, FileScreen)
+        at_end = self.cursor_position == len(self.value)
+        if event.character in ("/", "~") and self.value.endswith("/") and at_end:
+            self.value = "" if event.character == "~" else "/"
+            if event.character == "/":
+                event.stop()
+                event.prevent_default()
+            self.cursor_position = len(self.value)
+            return
         if event.key in ("up", "down", "pageup", "pagedown"):
             screen.move(event.key)
         elif event.key == "tab":
@@ -37,6 +45,11 @@ class PathInput(Input):
             return
         event.stop()
         event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A path from the root is not meant to follow another."""
+        if event.text.startswith(("/", "~")):
+            self.value = ""
 
 
 class FileScreen(ModalScreen["str | None"]):
