@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.children.driver import MISBEHAVING, Driver
+from tests.children.driver import MISBEHAVING, PATIENCE_S, Driver
 from workloads import catalog, protocol
 from workloads.results import RunResult
 from workloads.workload import infos
@@ -157,9 +157,19 @@ def test_a_cancel_between_blocks_keeps_what_was_measured(runner: Driver) -> None
     assert result.time.blocks >= 2
 
 
+def _computing(pid: int) -> None:
+    """Wait until a process is in its call: it is told of before it begins."""
+    worker, deadline = psutil.Process(pid), time.monotonic() + PATIENCE_S
+    began = worker.cpu_times().user
+    while worker.cpu_times().user < began + 0.5:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_cancel_in_a_call_that_does_not_return_costs_the_worker(runner: Driver) -> None:
     runner.start_run("matmul", n=8192)
     runner.until(protocol.Progress, lambda event: event.phase == "first call")
+    _computing(runner.worker_pid())
     assert _cancel(runner).status == "cancelled"
     ended = runner.until(protocol.WorkerEnded)
     assert ended.expected

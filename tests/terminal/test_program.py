@@ -51,7 +51,9 @@ def _runner(terminal: Terminal) -> psutil.Process:
 
 def test_r_runs_the_selected_workload_and_its_figure_appears(workbench: Terminal) -> None:
     workbench.keys("r")
-    workbench.until(lambda text: any("transfer mib" in row and " ok" in row for row in text.split("\n")))
+    workbench.until(
+        lambda text: any("transfer mib" in row and " ok" in row for row in text.split("\n"))
+    )
 
 
 def test_q_ends_it_with_0_and_restores_the_terminal(workbench: Terminal) -> None:
@@ -120,7 +122,9 @@ def test_a_runner_that_dies_is_said_on_the_screen_and_the_next_run_works(
     workbench.keys("\x1b")  # escape
     workbench.until_shows("transfer mib", "ready")
     workbench.keys("r")
-    workbench.until(lambda text: any("transfer mib" in row and " ok" in row for row in text.split("\n")))
+    workbench.until(
+        lambda text: any("transfer mib" in row and " ok" in row for row in text.split("\n"))
+    )
 
 
 def test_x_cancels_and_the_screen_says_so(workbench: Terminal) -> None:
