@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tui import reports
 from tui.terminal.theme import THEME
 from workloads.fact import fact
 from workloads.inventory import Setting
@@ -286,14 +287,7 @@ def remember(
     after = tomlkit.dumps(document)
     if after == before:
         return
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    half = place.with_name(f"{place.name}.{os.getpid()}")
-    try:
-        half.touch(mode=0o600)
-        half.write_text(after, encoding="utf-8")
-        half.replace(place)
-    finally:
-        half.unlink(missing_ok=True)
+    reports.write_private(place, after.encode())
 
 
 def _put_parameters(document: Any, parameters: Mapping[str, Mapping[str, Setting]]) -> None:

@@ -10,7 +10,6 @@ import gc
 import os
 import signal
 import sys
-import time
 
 import torch
 
@@ -28,56 +27,30 @@ from workloads.protocol import (
     Finished,
     KnownCeilings,
     Measured,
-    Phase,
-    Progress,
     Rejected,
     ResetPeaks,
     Run,
 )
+from workloads.reporting import Reporter
 from workloads.results import Comparison, RunResult
-from workloads.timing import Cancelled, Control
+from workloads.timing import Cancelled
 
 __all__ = ["work"]
 _ = catalog  # importing it declares the workloads
 
-PROGRESS_S = 0.2
 MEMORY_S = 0.5
 
 
-class Reporter(Control):
-    """Sends progress and memory figures, not too often, and looks for a cancel."""
+class WorkerReporter(Reporter):
+    """Sends memory figures too, and looks for a cancel."""
 
     def __init__(self, worker: Worker, request: Run | Compare) -> None:
+        super().__init__(worker.channel, request)
         self._worker = worker
-        self._request = request
-        self._began = time.monotonic()
-        self._phase: Phase | None = None
-        self._told = self._sampled = -1e9
+        self._sampled = -1e9
 
-    def report(
-        self,
-        phase: Phase,
-        blocks: int = 0,
-        estimate_s: float | None = None,
-        half_width: float | None = None,
-        remaining_s: float | None = None,
-    ) -> None:
-        """See the base class; sends at once when the phase changes."""
-        now = time.monotonic()
-        if phase != self._phase or now - self._told >= PROGRESS_S:
-            self._phase, self._told = phase, now
-            self._worker.channel.send(
-                Progress(
-                    self._request.id,
-                    phase,
-                    now - self._began,
-                    self._request.device,
-                    blocks,
-                    estimate_s,
-                    half_width,
-                    remaining_s,
-                )
-            )
+    def look_around(self, now: float, /) -> None:
+        """See the base class."""
         if now - self._sampled >= MEMORY_S:
             self._sampled = now
             self._worker.tell_memory()
@@ -116,7 +89,7 @@ class Worker:
         if isinstance(message, Run):
             self._run(message)
         elif isinstance(message, Compare):
-            comparison = interleave.compare(message, Reporter(self, message), self._tell_pair)
+            comparison = interleave.compare(message, WorkerReporter(self, message), self._tell_pair)
             usable = not outcome.is_device_lost(comparison.reason)
             self.channel.send(Compared(comparison, done=True, worker_usable=usable))
             self._settle()
@@ -138,7 +111,7 @@ class Worker:
             if tellable(result) is result:
                 self.channel.send(Measured(result))
 
-        reporter = Reporter(self, message)
+        reporter = WorkerReporter(self, message)
         result = execute.run(message, reporter, tell, cold=cold, ceilings=self._ceilings)
         # The result goes first: after a device error nothing that asks the device returns.
         usable = not outcome.is_device_lost(result.reason)

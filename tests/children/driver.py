@@ -35,6 +35,7 @@ class Driver:
         )
         self._events: queue.Queue[Event | None] = queue.Queue()
         self.seen: list[Event] = []
+        self._worker: int | None = None
         self.stderr: list[str] = []
         self._threads = [
             threading.Thread(target=target, daemon=True) for target in (self._read, self._drain)
@@ -82,6 +83,8 @@ class Driver:
             if event is None:
                 raise AssertionError(f"the runner ended: {''.join(self.stderr[-20:])}")
             self.seen.append(event)
+            if isinstance(event, protocol.WorkerStarted):
+                self._worker = event.pid
             if isinstance(event, kind) and holds(event):
                 return event
 
@@ -111,5 +114,5 @@ class Driver:
 
     def worker_pid(self) -> int:
         """The pid of the worker that was started last."""
-        started = [event.pid for event in self.seen if isinstance(event, protocol.WorkerStarted)]
-        return started[-1]
+        assert self._worker is not None, "no worker was started"
+        return self._worker

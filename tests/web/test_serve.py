@@ -53,7 +53,7 @@ async def test_the_workbench_paints_answers_keys_and_quits_and_nothing_is_left()
             family = server.family()
             assert len(family) >= 3
             await found.keys("4")
-            await found.shows("others", "of the host")
+            await found.shows("available", "of the host")
             await found.keys("q")
             await found.ended()
         assert psutil.wait_procs(family, timeout=10)[1] == []

@@ -15,7 +15,7 @@ LISTED = 40
 
 
 class HostProcessReader:
-    """Reads the resident memory of every process, and names the largest."""
+    """Reads the resident memory of every process that has some, and names the largest."""
 
     def __init__(self) -> None:
         # These PIDs are this namespace's own, whatever NVML's are.
@@ -27,11 +27,15 @@ class HostProcessReader:
         hidden = 0
         for process in psutil.process_iter():
             try:
-                sizes.append((int(process.memory_info().rss), process.pid))
+                resident = int(process.memory_info().rss)
             except psutil.NoSuchProcess:
                 continue  # it has ended since it was listed: it holds nothing
             except (psutil.Error, OSError):
                 hidden += 1
+            else:
+                # A kernel's thread has none, and could not be ended either.
+                if resident:
+                    sizes.append((resident, process.pid))
         largest = heapq.nlargest(LISTED, sizes)
         now = time.time()
         self._people.keep_only(pid for _, pid in largest)

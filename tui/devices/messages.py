@@ -151,7 +151,7 @@ class HostProcesses:
     rows: tuple[GpuProcess, ...]
     """The largest, the largest first; their ``kind`` is ``resident``."""
     others: int
-    """Processes that are not among the rows."""
+    """Processes with resident memory that are not among the rows."""
     others_memory: int
     """Their resident memory together."""
     hidden: int

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tui import settings
 from tui.cli.resolve import resolve
 from tui.headless.output import print_json
+from tui.session import catalogue
 from tui.session.preferences import usable
 from tui.store.parameters import text_of
 from tui.terminal.themes import with_theme
-from workloads import catalog
-from workloads.workload import infos
 
 if TYPE_CHECKING:
     from tui.cli.arguments import Arguments
-
-assert catalog  # importing it declares the workloads
 
 NOT_SET = {
     "device": "not set: the first GPU that torch can use, else the CPU",
@@ -44,7 +41,7 @@ def config(arguments: Arguments) -> int:
 
 
 def _bad_parameters(chosen: settings.Settings) -> Iterator[str]:
-    known = {info.name: info for info in infos()}
+    known = {info.name: info for info in catalogue.read()}
     for workload, wanted in chosen.file.parameters.items():
         if workload in known:
             for error in usable(known[workload], wanted)[1]:
@@ -58,7 +55,7 @@ def lines(chosen: settings.Settings) -> Iterator[str]:
     for item in chosen.chosen.values():
         shown = NOT_SET[item.name] if item.value is None else text_of(item.value)
         yield f"{item.name:8}  {shown}" + ("" if item.value is None else f"  [{item.source}]")
-    known = {info.name for info in infos()}
+    known = {info.name for info in catalogue.read()}
     for workload, values in chosen.file.parameters.items():
         note = "" if workload in known else f"  ({BROUGHT})"
         for name, value in values.items():

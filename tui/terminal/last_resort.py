@@ -40,7 +40,9 @@ def stalled(terminal: int) -> bool:
         return False
     poll = select.poll()
     poll.register(terminal, select.POLLOUT)
-    return not any(what & select.POLLOUT for _, what in poll.poll(0))
+    # Linux tells of room in a terminal that is gone too.
+    gone = select.POLLHUP | select.POLLERR | select.POLLNVAL
+    return not any(what & select.POLLOUT and not what & gone for _, what in poll.poll(0))
 
 
 class LastResort:

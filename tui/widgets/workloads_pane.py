@@ -12,6 +12,7 @@ from tui.store.store import Part, Store
 from tui.views.lines import Line
 from tui.views.runner_notes import runner_notes
 from tui.views.workload_order import ORDERS, following
+from tui.widgets.field_input import FieldInput
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
 from tui.widgets.pane import Pane
@@ -19,26 +20,6 @@ from tui.widgets.workload_list import WorkloadList
 
 NOTE_ROWS = 6
 """Beyond these the notes scroll."""
-
-
-class FilterInput(Input):
-    """Where the filter is typed: escape drops it, enter and the arrows go to the table."""
-
-    def __init__(self) -> None:
-        super().__init__(placeholder="words of a name, group or title", id="filter")
-        self.cursor_blink = False
-
-    async def on_key(self, event: events.Key) -> None:
-        """Leave for the table."""
-        pane = next(node for node in self.ancestors if isinstance(node, WorkloadsPane))
-        if event.key == "escape":
-            pane.end_filter(keep=False)
-        elif event.key in ("down", "up", "enter"):
-            pane.end_filter(keep=True)
-        else:
-            return
-        event.stop()
-        event.prevent_default()
 
 
 class WorkloadsPane(Pane):
@@ -60,7 +41,11 @@ class WorkloadsPane(Pane):
         self.table = WorkloadList(store)
         self.notes = LinesView(self._notes, id="notes")
         self.notes.can_focus = False
-        self.filter = FilterInput()
+        self.filter = FieldInput(
+            "words of a name, group or title",
+            lambda keep: self.end_filter(keep=keep),
+            id="filter",
+        )
 
     def compose(self) -> ComposeResult:
         """Notes, filter, heading, table."""

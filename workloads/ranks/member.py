@@ -17,15 +17,15 @@ import torch.distributed as dist
 from workloads import catalog, execute, worker
 from workloads.outcome import outcome
 from workloads.process import Channel
-from workloads.protocol import Measured, Phase, Progress, Run
+from workloads.protocol import Measured, Run
 from workloads.ranks import lockstep
 from workloads.ranks.folder import Folder
 from workloads.ranks.lockstep import Together
 from workloads.ranks.messages import Joined, Order
+from workloads.reporting import Reporter
 from workloads.results import RunResult
-from workloads.timing import Cancelled, Control
+from workloads.timing import Cancelled
 
-PROGRESS_S = 0.2
 COLLECTIVE_S = 120
 """A rank that waits longer than this for the others gives up."""
 assert catalog  # importing it declares the workloads
@@ -46,7 +46,7 @@ def run(order: Order, channel: Channel, folder: Folder) -> RunResult:
         if worker.tellable(result) is result:
             channel.send(Measured(result))
 
-    control = Reporter(channel, request, together)
+    control = MemberReporter(channel, request, together)
     result = worker.tellable(execute.run(request, control, tell, cold=True))
     if result.status in ("ok", "cancelled"):
         # Who leaves first closes connections that another may still need.
@@ -111,35 +111,15 @@ def _join(request: Run, channel: Channel, folder: Folder) -> Together:
     return together
 
 
-class Reporter(Control):
-    """Sends progress, not too often, and ends the run where the ranks have agreed on it."""
+class MemberReporter(Reporter):
+    """Ends the run where the ranks have agreed on it."""
 
     def __init__(self, channel: Channel, request: Run, together: Together) -> None:
-        self._channel = channel
-        self._request = request
+        super().__init__(channel, request)
         self._together = together
-        self._began = time.monotonic()
-        self._phase: Phase | None = None
-        self._told = -1e9
 
-    def report(
-        self,
-        phase: Phase,
-        blocks: int = 0,
-        estimate_s: float | None = None,
-        half_width: float | None = None,
-        remaining_s: float | None = None,
-    ) -> None:
-        """See the base class; sends at once when the phase changes."""
-        now = time.monotonic()
-        if phase != self._phase or now - self._told >= PROGRESS_S:
-            self._phase, self._told = phase, now
-            run, elapsed = self._request, now - self._began
-            self._channel.send(
-                Progress(
-                    run.id, phase, elapsed, run.device, blocks, estimate_s, half_width, remaining_s
-                )
-            )
+    def look_around(self, _now: float, /) -> None:
+        """See the base class."""
         # A rank that ended by itself would leave the others waiting for it.
         if self._together.ended:
             raise Cancelled

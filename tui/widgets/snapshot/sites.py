@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Input
 
 from tui.snapshot_desk.desk import SnapshotDesk
 from tui.snapshots.facts import SiteListing
@@ -18,29 +17,10 @@ from tui.views.lines import Line, line
 from tui.views.snapshot import sites as view
 from tui.views.snapshot.words import moment_words, refused_lines, stack_lines
 from tui.widgets.cursor_list import CursorList
+from tui.widgets.field_input import FieldInput
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
 from tui.widgets.snapshot.pane import SnapshotPane
-
-
-class SearchInput(Input):
-    """Where a search is typed: enter searches, escape drops it."""
-
-    def __init__(self) -> None:
-        super().__init__(placeholder="text, /regex/ or 0xaddress", id="search")
-        self.cursor_blink = False
-
-    async def on_key(self, event: events.Key) -> None:
-        """Leave for the tree."""
-        pane = next(node for node in self.ancestors if isinstance(node, SitesPane))
-        if event.key == "escape":
-            pane.end_search(keep=False)
-        elif event.key in ("down", "up", "enter"):
-            pane.end_search(keep=True)
-        else:
-            return
-        event.stop()
-        event.prevent_default()
 
 
 class SitesTree(CursorList):
@@ -85,7 +65,9 @@ class SitesPane(SnapshotPane):
 
     def __init__(self, store: Store, desk: SnapshotDesk) -> None:
         super().__init__(store, desk, id="sites")
-        self.search = SearchInput()
+        self.search = FieldInput(
+            "text, /regex/ or 0xaddress", lambda keep: self.end_search(keep=keep), id="search"
+        )
         self.tree_list = SitesTree(self)
         self.stack = LinesView(self._stack_lines, id="stack")
         self._open: dict[view.Path, bool] = {}

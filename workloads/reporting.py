@@ -1,0 +1,58 @@
+"""Tell the front end how a run goes, not too often."""
+
+from __future__ import annotations
+
+import time
+
+from workloads.process import Channel
+from workloads.protocol import Compare, Phase, Progress, Run
+from workloads.timing import Control
+
+PROGRESS_S = 0.2
+"""Between two progress events of the same phase."""
+
+
+class Reporter(Control):
+    """Sends progress; what else there is to do meanwhile, and how a run is ended, differs.
+
+    Args:
+        channel: to the runner.
+        request: what runs.
+    """
+
+    def __init__(self, channel: Channel, request: Run | Compare) -> None:
+        self._channel = channel
+        self._request = request
+        self._began = time.monotonic()
+        self._phase: Phase | None = None
+        self._told = -1e9
+
+    def report(
+        self,
+        phase: Phase,
+        blocks: int = 0,
+        estimate_s: float | None = None,
+        half_width: float | None = None,
+        remaining_s: float | None = None,
+    ) -> None:
+        """See the base class; sends at once when the phase changes."""
+        now = time.monotonic()
+        if phase != self._phase or now - self._told >= PROGRESS_S:
+            self._phase, self._told = phase, now
+            run, elapsed = self._request, now - self._began
+            self._channel.send(
+                Progress(
+                    run.id, phase, elapsed, run.device, blocks, estimate_s, half_width, remaining_s
+                )
+            )
+        self.look_around(now)
+
+    def look_around(self, now: float, /) -> None:
+        """What comes with every report.
+
+        Args:
+            now: by the monotonic clock.
+
+        Raises:
+            Cancelled: the run is to end.
+        """
