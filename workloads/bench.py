@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from workloads import held_against, malloc, memory, statistics, timing
+from workloads import ceiling_bench, held_against, malloc, memory, statistics, timing
 from workloads.ceilings import Ceiling, Ceilings
 from workloads.clocks import Block, Clock
 from workloads.study import Call, ClockName, Held
@@ -107,7 +107,14 @@ class Bench:
 
     def ceiling(self, kind: str) -> Ceiling:
         """Measure a ceiling of this device anew; see :func:`workloads.held_against.anew`."""
-        return held_against.anew(kind, self._device, self._clock, self._control, self._ceilings)
+        return held_against.anew(
+            kind,
+            self._device,
+            self._clock,
+            self._control,
+            self._ceilings,
+            seconds=ceiling_bench.THOROUGH_S,
+        )
 
     def held(self) -> Held:
         """What is held now."""

@@ -108,6 +108,7 @@ def anew(
     control: Control,
     ceilings: Ceilings,
     at_least: Ceiling | None = None,
+    seconds: float = ceiling_bench.SECONDS,
 ) -> Ceiling:
     """Measure a ceiling and make it known.
 
@@ -118,13 +119,14 @@ def anew(
         control: told that it goes on; may end it.
         ceilings: takes it.
         at_least: one that holds; it stays if it is higher.
+        seconds: of the blocks that count.
 
     Raises:
         Cancelled: the control ended it.
         Skip: the device has no such numbers.
         RuntimeError: what torch says.
     """
-    ceiling = ceiling_bench.measure(kind, Place(str(device)), clock, control)
+    ceiling = ceiling_bench.measure(kind, Place(str(device)), clock, control, seconds)
     if at_least is not None and at_least.value > ceiling.value:
         return at_least
     ceilings.add(ceiling)

@@ -1,10 +1,14 @@
 """Whether a ceiling measured on this box is the same when it is measured again.
 
-``pytest tests/benchmarks/test_ceilings.py -m benchmark`` prints the figures; the machine must be
-quiet, and where it was not, the spread is printed and says nothing.
+``pytest tests/benchmarks/test_ceilings.py -m benchmark`` prints the figures. Three runners measure
+in turns, so that what a neighbour of a virtual machine takes away for a minute meets all alike, and
+the highest of its turns is what a runner has found. The machine must be quiet; where other
+processes kept it busy, the spread is printed and says nothing.
 """
 
 from __future__ import annotations
+
+import contextlib
 
 import pytest
 
@@ -15,21 +19,33 @@ from workloads.ceilings import Ceiling
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
 RUNNERS = 3
+TURNS = 5
 AT_MOST = 0.05
 """Between the lowest and the highest of the runners, a share of the lowest."""
 
 
-def _ceilings() -> dict[str, Ceiling]:
-    """Each kind as a fresh runner measures it that knows of no earlier one."""
-    with Driver() as runner:
-        runner.ready()
-        assert runner.run("ceiling", kinds="common").status == "ok"
-        told = [item for item in runner.seen if isinstance(item, protocol.CeilingMeasured)]
-        return {item.ceiling.kind: item.ceiling for item in told}
+def _ceilings(runner: Driver) -> dict[str, Ceiling]:
+    """Each kind as this runner measures it now."""
+    runner.seen.clear()
+    assert runner.run("ceiling", kinds="common").status == "ok"
+    told = [item for item in runner.seen if isinstance(item, protocol.CeilingMeasured)]
+    return {item.ceiling.kind: item.ceiling for item in told}
+
+
+def _highest(turns: list[dict[str, Ceiling]]) -> dict[str, Ceiling]:
+    return {
+        kind: max((turn[kind] for turn in turns), key=lambda ceiling: ceiling.value)
+        for kind in turns[0]
+    }
 
 
 def test_ceilings_of_three_runners_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [_ceilings() for _ in range(RUNNERS)]
+    with contextlib.ExitStack() as stack:
+        runners = [stack.enter_context(Driver()) for _ in range(RUNNERS)]
+        for runner in runners:
+            runner.ready()
+        turns = [[_ceilings(runner) for runner in runners] for _ in range(TURNS)]
+    runs = [_highest([turn[number] for turn in turns]) for number in range(RUNNERS)]
     spreads: dict[str, float] = {}
     for kind in runs[0]:
         values = [run[kind].value for run in runs]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -118,7 +120,31 @@ def test_the_best_block_counts_and_the_slow_ones_do_not() -> None:
 
     candidate = ceiling_bench._Candidate("copy", 100, lambda: None, 1.0)
     best, blocks = ceiling_bench._race([candidate], Scripted(), Control(), seconds=7.0)
-    assert (best, blocks) == (("copy", 100.0), 3)
+    assert (best.candidate, best.rate, blocks) == (candidate, 100.0, 3)
+
+
+def test_the_time_is_for_those_close_to_the_first_and_then_for_the_best_of_them() -> None:
+    class Counting:
+        def __init__(self) -> None:
+            self.asked: list[str] = []
+
+        def synchronize(self) -> None:
+            return None
+
+        def block(self, call: Callable[[], object], calls: int) -> Block:
+            name, seconds = cast("tuple[str, float]", call())
+            self.asked.append(name)
+            return Block(seconds * calls, None, seconds * calls)
+
+    clock = Counting()
+    first = ceiling_bench._Candidate("first", 1, lambda: ("first", 1.2), 1.0)
+    better = ceiling_bench._Candidate("better", 1, lambda: ("better", 1.1), 1.4)
+    slow = ceiling_bench._Candidate("slow", 1, lambda: ("slow", 0.1), 1.6)
+    best, blocks = ceiling_bench._best([first, better, slow], clock, Control(), seconds=8.0)
+    assert (best.candidate, best.rate) == (better, 1 / 1.1)
+    assert set(clock.asked[:4]) == {"first", "better"}
+    assert set(clock.asked[4:]) == {"better"}
+    assert blocks == len(clock.asked)
 
 
 def test_a_cancel_is_heard_while_a_ceiling_is_measured() -> None:
