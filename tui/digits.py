@@ -42,7 +42,13 @@ def plain(number: Decimal) -> str:
     return f"{number:f}" if exponent(number) < 0 else grouped(int(number))
 
 
-def scaled(value: float, half_width: float | None, units: tuple[tuple[int, str], ...]) -> str:
+def scaled(
+    value: float,
+    half_width: float | None,
+    units: tuple[tuple[int, str], ...],
+    *,
+    at_least_one: bool = False,
+) -> str:
     """The rounded value in the largest unit in which it is at least one.
 
     A unit is left for the next larger one where rounding took away its last whole digit: 213
@@ -52,6 +58,7 @@ def scaled(value: float, half_width: float | None, units: tuple[tuple[int, str],
         value: in the unit whose exponent is zero.
         half_width: as in :func:`significant`.
         units: pairs of a power of ten and the unit's name, largest first, three powers apart.
+        at_least_one: leave no unit for the next larger one.
     """
     if not math.isfinite(value):
         return NA
@@ -61,7 +68,7 @@ def scaled(value: float, half_width: float | None, units: tuple[tuple[int, str],
     for position, (power, name) in enumerate(units):
         smallest = position == len(units) - 1
         if rounded.adjusted() >= power or smallest:
-            if exponent(rounded) > power and position > 0:
+            if exponent(rounded) > power and position > 0 and not at_least_one:
                 power, name = units[position - 1]
             return f"{plain(rounded.scaleb(-power))} {name}".rstrip()
     raise AssertionError("no unit")

@@ -142,7 +142,9 @@ def old(value: float) -> str:
 
 
 def rate(value: float | None, unit: str, half_width: float | None = None) -> str:
-    """Per second, with decimal prefixes: ``50.7 TFLOP/s``, ``26.0 GB/s``, ``1.20 M samples/s``.
+    """Per second, with decimal prefixes: ``50.7 TFLOP/s``, ``26.0 GB/s``, ``90 k samples/s``.
+
+    The number is never below one unless its unit has no prefix: rates are read beside others.
 
     Args:
         value: in ``unit``.
@@ -156,7 +158,7 @@ def rate(value: float | None, unit: str, half_width: float | None = None) -> str
         (3 * power, f"{prefix}{gap if prefix else ''}{unit}")
         for power, prefix in reversed(tuple(enumerate(_DECIMAL)))
     )
-    return scaled(value, half_width, units)
+    return scaled(value, half_width, units, at_least_one=True)
 
 
 def ratio(value: float | None, half_width: float | None = None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tests.screens.helpers import Recorder
 from tui.store.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued, SweepSet
+from tui.store.parameters import defaults
 from tui.store.store import Parts, Store
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
@@ -70,3 +71,12 @@ class FakeSession(Recorder):
             for parameters in self.store.points(name):
                 number = f"run-{len(self.store.runs)}-{len(self.asked)}-{name}"
                 self.tell(RunQueued(protocol.Run(number, name, "cpu", parameters, {})))
+
+    def run_for_demo(self, workload: str) -> None:
+        super().run_for_demo(workload)
+        for info in self.store.catalogue:
+            if info.name == workload:
+                number = f"demo-{len(self.store.runs)}-{workload}"
+                self.tell(
+                    RunQueued(protocol.Run(number, workload, "cpu", defaults(info), {}), True)
+                )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.screens.app_helpers import running
+from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import hello, workload
-from tests.screens.results import result
+from tests.screens.results import DEFAULTS, ran, result
 from tui.screens.demo import DemoScreen
+from tui.store.events import ParametersSet
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
 from workloads.results import Chart, Series
@@ -28,11 +29,11 @@ async def test_the_demo_turns_pages_and_runs_each_once(size: tuple[int, int]) ->
         assert "Look for:" in app.text
         assert "c = a @ b" in app.text
         assert "q end" in app.rows[-1]
-        assert app.asked[-1] == ("run", ("first",), None, "quick")
+        assert app.asked[-1] == ("run_for_demo", "first")
         await app.press("n")
         assert "2 of 2   the second one" in app.rows[0]
         assert "Needs: 2 GPUs" in app.text
-        assert [item[0] for item in app.asked] == ["run", "cancel", "run"]
+        assert [item[0] for item in app.asked] == ["run_for_demo", "cancel", "run_for_demo"]
         await app.press("n")
         assert "2 of 2" in app.rows[0]
         await app.press("q")
@@ -51,7 +52,63 @@ async def test_a_page_shows_its_result_and_runs_again() -> None:
         await app.press("G")
         assert "a curve" in app.text
         await app.press("r")
-        assert app.asked[-1] == ("run", ("first",), None, "quick")
+        assert app.asked[-1] == ("run_for_demo", "first")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])
+async def test_a_run_whose_page_is_left_is_cancelled_and_the_next_page_says_so(
+    size: tuple[int, int],
+) -> None:
+    def said(app: Running) -> str:
+        return " ".join(app.text.split())
+
+    async with running(size, "no gpu", GROUP) as app:
+        await app.press("D", "n")
+        first, second = app.session.store.runs
+        assert ("cancel", first) in app.asked
+        words = "cancelled: the run of first, because its page was left"
+        assert f"{words}; p turns back and runs it again" in said(app)
+        await app.tell(protocol.Rejected(first, "before it began", "cancelled"))
+        done = result("second", "cpu", id=second, limit=None)
+        await app.tell(protocol.Finished(done))
+        await app.press("p")
+        assert "cancelled" not in app.text
+        assert [item for item in app.asked if item[0] == "run_for_demo"][-1][1] == "first"
+        await app.press("q")
+        assert words in said(app)
+
+
+async def test_a_run_of_the_user_s_is_not_the_demo_s_to_cancel() -> None:
+    async with running((80, 24), "no gpu", GROUP) as app:
+        await app.press("r", "D")
+        mine = next(iter(app.session.store.runs))
+        await app.press("n", "q")
+        cancelled = [item[1] for item in app.asked if item[0] == "cancel"]
+        assert mine not in cancelled
+        assert len(cancelled) == 2
+
+
+async def test_a_page_runs_with_the_defaults_and_names_what_the_table_has_instead() -> None:
+    edited = ParametersSet("first", {**DEFAULTS, "size": 64})
+    async with running((80, 24), "no gpu", GROUP, edited) as app:
+        await app.press("D")
+        assert "first  size = 4096  dtype = float32  (the defaults)" in app.text
+        assert "your table has size = 64: not used here" in app.text
+        (run,) = app.session.store.runs.values()
+        assert run.request.parameters == DEFAULTS
+        await app.press("n")
+        assert "your table has" not in app.text
+
+
+async def test_a_demo_leaves_the_user_s_results_as_they_were() -> None:
+    mine = ran("first", "cpu", median=0.5, limit=None)
+    async with running((80, 24), "no gpu", GROUP, *mine) as app:
+        await app.press("D")
+        run_id = next(reversed(app.session.store.runs))
+        await app.tell(protocol.Finished(result("first", "cpu", 0.25, id=run_id, limit=None)))
+        assert "250 ms" in app.text
+        await app.press("q")
+        assert "500 ms" in app.row("first size")
 
 
 async def test_a_group_that_there_is_not_is_said() -> None:
@@ -83,6 +140,32 @@ async def test_the_editor_takes_a_sweep_and_runs_it() -> None:
         await app.until(lambda: "Parameters of matmul" in app.text)
         assert "64,128" in app.text
         assert "+bfloat16" in app.text
+
+
+async def test_a_range_of_one_value_is_refused_and_changes_nothing() -> None:
+    async with running((80, 24), "no gpu") as app:
+        await app.press("equals_sign", "home", "ctrl+k", *"256..256x2", "enter")
+        assert "256..256x2 is one value, 256" in app.text
+        assert "256..8192x2 multiplies" in app.text
+        await app.press("escape")
+        assert not [item for item in app.asked if str(item[0]).startswith("set_")]
+
+
+async def test_what_is_not_the_default_is_marked_in_the_editor_until_f5() -> None:
+    async with running((80, 24), "no gpu") as app:
+        await app.press("equals_sign")
+        assert "*" not in app.row("bfloat16")
+        assert "not the default" not in app.text
+        await app.press("home", "ctrl+k", *"64", "tab", "right")
+        assert "size *" in app.row("64")
+        assert "dtype *" in app.row("bfloat16")
+        assert "* not the default" in app.text
+        await app.press("enter")
+        assert app.row("matmul*")
+        await app.press("equals_sign", "f5")
+        assert "*" not in app.row("bfloat16")
+        await app.press("enter")
+        assert not app.row("matmul*")
 
 
 async def test_the_log_says_how_to_come_back() -> None:

@@ -107,7 +107,7 @@ async def test_the_editor_shows_it_as_it_is() -> None:
         assert "[[NHWC]] [/x]  [red]" in on.text
         await on.press("right", "enter")
         assert on.asked == [("set_parameters", NAME, {"layout[/]": "[/x]"})]
-        assert on.row(f"▸ {NAME} [/x]")
+        assert on.row(f"▸ {NAME}* [/x]")
 
 
 async def test_notes_and_a_hostile_filter() -> None:

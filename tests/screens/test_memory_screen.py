@@ -17,6 +17,7 @@ from tests.screens.helpers import (
     screen_text,
     settle,
     stylesheets,
+    uuid,
 )
 from tui.accounting import account
 from tui.screens.memory import MemoryView
@@ -50,10 +51,45 @@ def test_every_term_is_there_with_its_source(cells: int) -> None:
 
 
 def test_an_absent_figure_has_its_reason_beside_it() -> None:
-    rows = lines_of(make_store("one gpu", sample(gpu(processes=()))), 119)
+    rows = lines_of(make_store("one gpu", sample(gpu(1)), DeviceSelected(uuid(1))), 119)
     process = next(row for row in rows if row.startswith("this process"))
-    assert "n/a  NVML" in process
-    assert "in a container it lists the host's pids" in process
+    assert "n/a  NVML, sampled  not seen in any sample" in process
+
+
+def test_a_reason_that_several_figures_share_is_told_once_for_all_of_them() -> None:
+    rows = lines_of(make_store("one gpu", sample(gpu(processes=()))), 119)
+    told = [
+        row for row in rows if row.startswith("context; this process; others; unattributed n/a: ")
+    ]
+    assert len(told) == 1
+    assert not any(row.startswith("context ") for row in rows)
+
+
+def test_where_torch_sees_no_gpu_that_is_told_once_and_the_rest_stays() -> None:
+    rows = lines_of(make_store("one gpu", sample(gpu(), gpu(1)), DeviceSelected(uuid(1))), 119)
+    account_rows = rows[: next(at for at, row in enumerate(rows) if row.startswith("device ─"))]
+    reason = "not among the devices that torch sees"
+    text = " ".join(row.strip() for row in account_rows)
+    assert text.count(reason) == 2  # in the sentence that explains, and for the figures
+    assert f"out of memory; e would free n/a: {reason}" in text
+    assert not any(row.startswith("torch's allocator") for row in rows)
+    assert any(row.startswith("device used            4.0 MiB") for row in rows)
+
+
+def test_a_reason_that_several_processes_share_is_told_once() -> None:
+    silent = [
+        gpu_process(pid, None, user=None, unavailable={"memory": "needs root"}) for pid in (7, 8, 9)
+    ]
+    rows = lines_of(make_store("one gpu", sample(gpu(processes=tuple(silent)))), 119)
+    assert [row for row in rows if "needs root" in row] == ["n/a of 3 processes: needs root"]
+
+
+def test_facts_of_a_device_that_share_a_reason_are_told_together() -> None:
+    why = {"power_w": "not supported by this device", "pstate": "not supported by this device"}
+    seen = sample(gpu(power_w=None, pstate=None, unavailable=why))
+    rows = lines_of(make_store("one gpu", seen), 119)
+    told = [row for row in rows if "not supported by this device" in row]
+    assert "power; performance state n/a: not supported by this device" in told
 
 
 def test_processes_are_listed_the_largest_first_and_ours_is_named() -> None:

@@ -79,6 +79,9 @@ async def test_the_summary_of_a_file_without_an_oom() -> None:
     async with running() as on:
         await open_file(on, TRAINING)
         assert "peaked at 1.7 GiB" in on.text
+        assert "Verdict   no OOM" in on.text
+        assert "events 23 105" in on.text
+        assert on.row("count  site").split() == ["bytes", "%", "count", "site"]
         assert on.row("client.py:176 reset_model").startswith("  478 MiB  28%     196")
 
 

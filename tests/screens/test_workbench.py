@@ -302,7 +302,7 @@ async def test_parameters_are_edited_and_applied() -> None:
         assert on.row("Parameters of matmul")
         await on.press(*"512", "down", "right", "enter")
         assert on.asked == [("set_parameters", "matmul", {"size": 512, "dtype": "bfloat16"})]
-        assert on.row("matmul size=512 bf")
+        assert on.row("matmul* size=512 bf")
 
 
 async def test_a_bad_value_gets_one_line_and_stays_in_the_editor() -> None:
@@ -385,3 +385,43 @@ async def test_a_click_on_a_tab_opens_it() -> None:
     async with running() as on:
         await on.pilot.click(offset=(on.rows[0].index("2 Memory"), 0))
         await on.until(lambda: "requested" in on.text)
+
+
+MANY = [
+    event
+    for name in ("conv2d", "conv1d", "conv3d", "depthwise", "resnet", "unet", "vgg", "layouts")
+    for event in compared(workload=name)
+]
+
+
+async def test_at_80_by_24_the_comparisons_have_the_screen_while_keys_go_to_them() -> None:
+    async with running((80, 24), "one gpu", *MANY) as on:
+        rows = [row for row in on.rows if "off→on" in row]
+        assert len(rows) == 2
+        assert all("1.44x faster (1.40–1.47, 5 of 5 pairs)" in row for row in rows)
+        await on.press("b")
+        assert len([row for row in on.rows if "off→on" in row]) >= 5
+        assert "layouts" in on.text
+        assert "conv2d cuda:0" not in on.text
+        await on.press(*["down"] * 12)
+        assert "conv2d cuda:0" in on.text
+        await on.press(*["up"] * 12)
+        assert "conv2d cuda:0" not in on.text
+
+
+@pytest.mark.parametrize(
+    ("keys", "name"),
+    [((), "Workbench: Runs"), (("2",), "Memory"), (("3",), "Snapshot"), (("4",), "Processes")],
+)
+async def test_help_begins_with_the_screen_it_was_asked_on(
+    keys: tuple[str, ...], name: str
+) -> None:
+    async with running((100, 70)) as on:
+        await on.press(*keys, "question_mark")
+        rows = [row.strip("│ ") for row in on.rows]
+        first = next(
+            at
+            for at, row in enumerate(rows)
+            if row.startswith(f"Keys of {name}") and rows[at - 1] == ""
+        )
+        assert first < rows.index("Keys of all screens")

@@ -132,8 +132,10 @@ def _one(content: bytes, events: list[str], armed: list[bool], before: int) -> O
 
 
 def _look(snapshot: Snapshot) -> None:
-    check(snapshot)
-    for device in Analysis(snapshot).devices.values():
+    devices = Analysis(snapshot).devices
+    tables = {index: device.allocations for index, device in devices.items()}
+    assert check(snapshot, tables) == check(snapshot)
+    for device in devices.values():
         device.summary()
         device.state()
         for event, action in enumerate(device.device.trace.action):

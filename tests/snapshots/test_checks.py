@@ -10,21 +10,33 @@ import pytest
 
 from tests.snapshots import raw
 from tests.snapshots.raw import BASE
+from tui.snapshots.allocations import allocations
 from tui.snapshots.checks import check
 from tui.snapshots.filters import Keep
 from tui.snapshots.load import load
+from tui.snapshots.model import Snapshot
 from tui.snapshots.normalise import normalise
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
 
 
+def _checked(snapshot: Snapshot) -> tuple[str, ...]:
+    """What is found, alike with the tables of allocations at hand and without."""
+    found = check(snapshot)
+    tables = {device.index: allocations(snapshot, device) for device in snapshot.devices}
+    assert check(snapshot, tables) == found
+    return found
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_real_files_are_sound(path: Path) -> None:
-    assert check(load(path)) == ()
+    snapshot = load(path)
+    assert _checked(snapshot) == ()
+    assert all(allocations(snapshot, device).sound for device in snapshot.devices)
 
 
 def test_a_sound_file_is_sound() -> None:
-    assert check(normalise(raw.snapshot())) == ()
+    assert _checked(normalise(raw.snapshot())) == ()
 
 
 def _segment(objects: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +122,7 @@ def test_a_contradiction_is_one_line(what: str) -> None:
     damage, words = BROKEN[what]
     objects = raw.snapshot()
     damage(objects)
-    lines = check(normalise(objects))
+    lines = _checked(normalise(objects))
     assert len(lines) == len(words), lines
     for line, each in zip(lines, words, strict=True):
         assert line.startswith("device 0: ")
@@ -121,7 +133,7 @@ def test_many_of_a_kind_are_counted() -> None:
     objects = [raw.segment(BASE + 8192 * number) for number in range(15)]
     for segment in objects:
         segment["allocated_size"] = 1
-    (line,) = check(normalise(objects))
+    (line,) = _checked(normalise(objects))
     assert "(15): " in line
     assert line.endswith("; 12 more")
 
@@ -133,16 +145,16 @@ def test_an_address_used_again_is_no_contradiction() -> None:
         raw.entry("free_completed", BASE, 1000, 8),
         raw.entry("alloc", BASE, 1000, 9),
     ]
-    assert check(normalise(objects)) == ()
+    assert _checked(normalise(objects)) == ()
 
 
 def test_what_a_filter_took_away_is_not_held_against_the_file() -> None:
     for keep in (Keep(first=3), Keep(last=4), Keep(minimal_size=800)):
-        assert check(normalise(raw.snapshot(), keep=keep)) == ()
+        assert _checked(normalise(raw.snapshot(), keep=keep)) == ()
 
 
 def test_devices_are_told_apart() -> None:
     objects = raw.snapshot()
     objects["segments"].append(raw.segment(BASE, 1))
     objects["device_traces"].append(raw.trace()[:4])
-    assert check(normalise(objects)) == ()
+    assert _checked(normalise(objects)) == ()

@@ -51,3 +51,10 @@ def test_without_a_focus_the_table_counts(size: tuple[int, int]) -> None:
     assert arrange(*size, None, "detail", zoomed=False) == arrange(
         *size, "workloads", "detail", zoomed=False
     )
+
+
+@pytest.mark.parametrize("pane", ["backend", "detail"])
+def test_where_rows_are_few_what_has_much_to_say_gets_them_all(pane: str) -> None:
+    placed = arrange(80, 24, pane, "detail", zoomed=False)
+    assert [name for name, place in placed.places.items() if place == "open"] == [pane]
+    assert arrange(80, 40, pane, "detail", zoomed=False).mode == "stack"

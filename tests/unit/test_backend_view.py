@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
 from tests.screens.results import compare_queued, compared, comparison, progress
+from tui.headless.compare import sentence
 from tui.store.events import DeviceSelected, FlagSet
 from tui.store.store import Store
 from tui.views.backend import between, newest, switches, verdict, view
-from tui.views.lines import Tone, plain, width
+from tui.views.lines import Span, Tone, plain, width
 from workloads import protocol
 from workloads.inventory import FlagInfo
 from workloads.results import Arm, Verdict
@@ -22,6 +23,7 @@ ONEDNN = (
     FlagInfo("mkldnn.enabled", "enabled", "", ("cpu",), False, True, None),
     FlagInfo("mkldnn.deterministic", "deterministic", "", ("cpu",), False, False, None),
 )
+UNTIMED = (Arm(False, None, None), Arm(True, None, None))
 CUDNN_LINE = "cuDNN [x] enabled  [ ] benchmark  [ ] deterministic  [x] allow TF32"
 ONEDNN_LINE = "oneDNN [x] enabled  [ ] deterministic"
 
@@ -86,14 +88,24 @@ def test_before_torch_is_imported_there_are_no_switches() -> None:
     [
         ("faster", 1.435, (1.40, 1.47), "1.44x faster (1.40–1.47, 5 of 5 pairs)"),
         ("slower", 0.781, (0.73, 0.83), "1.28x slower (1.20–1.37, 5 of 5 pairs)"),
-        ("same", 1.002, (0.995, 1.009), "same: 1.00x (0.99–1.01, 5 of 5 pairs)"),
+        (
+            "same",
+            1.002,
+            (0.995, 1.009),
+            "same: 1.00x the speed of off (0.99–1.01, 5 of 5 pairs)",
+        ),
         (
             "unclear",
             1.02,
             (0.97, 1.08),
-            "unclear: 1.02x (0.97–1.08, 5 of 5 pairs, c runs more pairs)",
+            "unclear: 1.02x the speed of off (0.97–1.08, 5 of 5 pairs, c runs more pairs)",
         ),
-        ("unclear", 1.3, None, "unclear: 1.30x (5 of 5 pairs, c runs more pairs)"),
+        (
+            "unclear",
+            1.3,
+            None,
+            "unclear: 1.30x the speed of off (5 of 5 pairs, c runs more pairs)",
+        ),
         ("faster", 152.0, (140.0, 166.0), "150x faster (140–166, 5 of 5 pairs)"),
     ],
 )
@@ -156,9 +168,7 @@ def test_a_comparison_that_goes_on_shows_the_verdict_so_far_and_its_phase() -> N
     store = make_store("one gpu", compare_queued())
     store.apply(progress(id="cudnn.benchmark of conv2d", phase="warm-up"))
     assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  warm-up"
-    so_far = comparison(
-        pairs=1, ratio=None, ci95=None, arms=(Arm(False, None, None), Arm(True, None, None))
-    )
+    so_far = comparison(pairs=1, ratio=None, ci95=None, arms=UNTIMED)
     store.apply(protocol.Compared(so_far, done=False))
     assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  warm-up, 1 of 5 pairs"
     store.apply(protocol.Compared(comparison(pairs=3), done=False))
@@ -170,8 +180,65 @@ def test_a_comparison_that_goes_on_shows_the_verdict_so_far_and_its_phase() -> N
 @pytest.mark.parametrize("status", ["failed", "skipped", "cancelled"])
 def test_what_was_measured_stays_when_a_comparison_did_not_end_well(status: str) -> None:
     store = make_store("one gpu", *compared(status=status, reason=HOSTILE, pairs=3))
-    assert "1.44x faster (1.40–1.47, 3 of 5 pairs)" in shown(store)[1]
-    assert f"{status}: {HOSTILE}" in shown(store)[1]
+    said = "\n".join(shown(store, 400))
+    assert f"{status} after 3 of 5 pairs  so far 1.44x faster (1.40–1.47)  " in said
+    assert plain((Span(HOSTILE),)) in said
+
+
+def test_a_cancelled_comparison_reads_cancelled_and_not_unclear() -> None:
+    told = compared(
+        status="cancelled",
+        reason="the pairs so far are kept",
+        verdict="unclear",
+        ratio=0.7,
+        ci95=(0.57, 0.95),
+        pairs=2,
+    )
+    rows = shown(make_store("one gpu", *told), 79)
+    assert rows[1:3] == [
+        "conv2d cuda:0 benchmark off→on  cancelled after 2 of 5 pairs",
+        "  so far 0.7x the speed of off (0.57–0.95)  the pairs so far are kept",
+    ]
+
+
+def test_on_the_command_line_a_cancelled_comparison_reads_the_same() -> None:
+    found = comparison(
+        status="cancelled",
+        reason="the pairs so far are kept",
+        verdict="unclear",
+        ratio=0.7,
+        pairs=2,
+    )
+    said = sentence(found)
+    assert "cancelled after 2 of 5 pairs  so far 0.7" in said
+    assert "unclear" not in said
+
+
+def test_one_that_was_cancelled_before_it_began_has_no_verdict() -> None:
+    told = compared(
+        status="cancelled", reason="before it began", ratio=None, ci95=None, pairs=0, arms=UNTIMED
+    )
+    assert shown(make_store("one gpu", *told))[1] == (
+        "conv2d cuda:0 benchmark off→on  cancelled: before it began"
+    )
+
+
+def test_where_there_are_few_rows_and_no_keys_each_comparison_is_one_line() -> None:
+    store = make_store(
+        "one gpu",
+        *compared(),
+        *compared("cudnn.allow_tf32", verdict="unclear", ratio=1.02, ci95=(0.97, 1.08)),
+        *compared("cudnn.deterministic", status="cancelled", reason="before it began", pairs=2),
+    )
+    brief = [plain(row) for row in view(store, None, 60, focused=False, rows=5).lines]
+    assert brief[2:] == [
+        "conv2d cuda:0 deterministic off→on  cancelled after 2 of 5…",
+        "conv2d cuda:0 allow TF32 off→on  unclear: 1.02x the speed o…",
+        "conv2d cuda:0 benchmark off→on  1.44x faster",
+    ]
+    everything = view(store, None, 60).lines
+    assert view(store, None, 60, focused=True, rows=5).lines == everything
+    assert len(view(store, None, 60, focused=False, rows=len(everything)).lines) == len(everything)
 
 
 def test_without_a_pair_there_is_no_verdict_but_a_reason() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tui.cli.arguments import UsageError
 from tui.cli.parse import parse
+from tui.cli.parser import parser, serve_parser
 from tui.cli.values import flag_setting, python_at
 
 
@@ -182,3 +185,21 @@ def test_help_and_version_print_and_end_with_0(argument: str) -> None:
     done = run(argument)
     assert done.returncode == 0
     assert "gpu-workbench" in done.stdout
+
+
+def test_every_option_says_what_it_is_for() -> None:
+    def parsers(found: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+        yield found
+        for action in found._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for child in action.choices.values():
+                    yield from parsers(child)
+
+    silent = [
+        (each.prog, action.option_strings or action.dest)
+        for start in (parser(), serve_parser())
+        for each in parsers(start)
+        for action in each._actions
+        if not action.help and not isinstance(action, argparse._SubParsersAction)
+    ]
+    assert silent == []

@@ -22,10 +22,11 @@ from tui.commands.registry import (
     key_text,
     keys_text,
 )
+from tui.commands.tabs import NAMES
 from tui.screens.demo import DemoScreen
 from tui.views.footer import KEPT, chosen, command_at, footer_line
 from tui.views.header import TABS
-from tui.views.help import help_lines
+from tui.views.help import help_lines, sections
 from tui.views.lines import plain, width
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -101,7 +102,7 @@ def test_the_help_lists_every_command() -> None:
 
 
 def test_the_help_leaves_out_what_readonly_does_not_offer() -> None:
-    words = " ".join(plain(row) for row in help_lines("", "", 500, readonly=True))
+    words = " ".join(plain(row) for row in help_lines("", "", 500, Situation(readonly=True)))
     for command in COMMANDS:
         assert (command.help in words) is not command.asks
 
@@ -168,3 +169,21 @@ def test_the_readme_has_this_table() -> None:
     if "| Key | What it does |" not in text:
         pytest.skip("the README has no key table yet")
     assert key_table_markdown() in text
+
+
+@pytest.mark.parametrize("tab", NAMES)
+def test_help_begins_with_the_keys_of_the_screen_it_was_asked_on(tab: str) -> None:
+    now = Situation(tab=tab)
+    found = sections(now)
+    shown = [command for commands in found.values() for command in commands]
+    assert sorted(command.id for command in shown) == sorted(command.id for command in COMMANDS)
+    first = next(iter(found))
+    assert first.split(":")[0] == NAMES[tab]
+    offered = [command.offered(now) for command in shown]
+    assert offered == sorted(offered, reverse=True)
+
+
+def test_a_replay_s_keys_are_told_where_there_is_a_replay() -> None:
+    assert "replay_pause" in {command.id for command in sections(Situation())["a replay"]}
+    played = sections(Situation(replay=True, readonly=True))
+    assert "replay_pause" in {command.id for command in played["all screens"]}

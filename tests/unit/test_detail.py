@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.screens.helpers import HOSTILE, hello, make_store, workload
+from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
 from tui.session.conditions import TOO_SHORT, Conditions
-from tui.store.events import ConditionsSeen, FlagSet, ParametersSet
+from tui.store.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, RunQueued
 from tui.store.store import Store
 from tui.views.detail import copy_text, detail_lines
 from tui.views.lines import plain, width
@@ -45,7 +45,24 @@ def test_what_it_is_and_what_to_look_for_come_first() -> None:
 
 def test_a_changed_parameter_names_its_default() -> None:
     store = make_store("one gpu", ParametersSet("matmul", {"size": 64, "dtype": "float32"}))
-    assert "  size = 64: rows and columns (whole number, 16 to 65536; default 4096)" in shown(store)
+    rows = shown(store)
+    assert "Parameters  = edits, there F5 puts the defaults back" in rows
+    assert "* size = 64 (default 4096): rows and columns (whole number, 16 to 65536)" in rows
+    assert "  dtype = float32: element type (float32, bfloat16, float16)" in rows
+
+
+def test_a_selected_gpu_that_torch_does_not_see_is_skipped_and_says_why() -> None:
+    store = make_store("one gpu", sample(gpu(0), gpu(1)), DeviceSelected(uuid(1)))
+    assert "nvml:1 NVIDIA H200 is skipped: not among the devices that torch sees" in said(store)
+    seen = make_store("one gpu", sample(gpu(0), gpu(1)))
+    assert "is skipped" not in said(seen)
+
+
+def test_a_run_of_the_demo_is_called_one() -> None:
+    request, done = ran()
+    assert isinstance(request, RunQueued)
+    store = make_store("one gpu", RunQueued(request.request, demo=True), done)
+    assert "── cuda:0 a quick run of the demo" in shown(store)
 
 
 def test_a_result_is_shown_in_full() -> None:

@@ -202,6 +202,19 @@ def test_a_rate_reads(value: float | None, unit: str, shown: str) -> None:
     assert text.rate(value, unit) == shown
 
 
+@given(st.floats(1, 1e17), st.none() | st.floats(1e-4, 1), st.sampled_from(["B/s", "samples/s"]))
+def test_a_rate_is_told_in_the_unit_in_which_it_is_at_least_one(
+    value: float, half_width: float | None, unit: str
+) -> None:
+    shown = text.rate(value, unit, half_width)
+    assert Decimal("".join(re.findall(r"^[\d. ]*\d", shown)).replace(" ", "")) >= 1
+
+
+def test_a_vague_rate_keeps_its_unit() -> None:
+    assert text.rate(94_000.0, "samples/s", 0.3) == "90 k samples/s"
+    assert text.rate(2.13e14, "FLOP/s", 0.2) == "210 TFLOP/s"
+
+
 @given(st.floats(1e-3, 1e20), st.sampled_from(["FLOP/s", "B/s", "samples/s"]))
 def test_a_rate_never_needs_a_fourth_whole_digit(value: float, unit: str) -> None:
     assert re.fullmatch(r"[\d.]{1,9}", text.rate(value, unit).split(" ")[0])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, host, make_store, sample
-from tests.screens.results import compare_queued, progress, queued
+from tests.screens.results import compare_queued, comparison, progress, queued
 from tui.store.events import ChildStatus, RunnerStatus
 from tui.views.header import header_line, runner_words, tab_at
 from tui.views.lines import plain, width
@@ -40,17 +40,44 @@ def test_a_restart_says_why() -> None:
     assert runner_words(store).text == "restarting: the runner ended: signal 9"
 
 
-def test_what_is_measured_now_is_named() -> None:
+def test_what_is_measured_now_is_named_with_how_far_it_is() -> None:
     store = make_store("one gpu", queued(), queued("mlp"))
     assert runner_words(store).text == "2 queued"
+    store.apply(progress(phase="warm-up", remaining_s=None))
+    assert runner_words(store).text == "running matmul on cuda:0, warm-up, 1 to do"
     store.apply(progress())
-    assert runner_words(store).text == "running matmul on cuda:0, 1 to do"
+    assert runner_words(store).text == "running matmul on cuda:0, ≤3 s left, 1 to do"
+    assert runner_words(store, 40).text == "running matmul on cuda:0, ≤3 s left"
+    assert runner_words(store, 30).text == "running matmul, ≤3 s left"
+    assert runner_words(store, 10).text == "matmul, ≤3 s left"
 
 
-def test_a_comparison_is_named_by_its_flag() -> None:
+def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
     store = make_store("one gpu", compare_queued())
-    store.apply(progress(id="cudnn.benchmark of conv2d"))
-    assert runner_words(store).text == "running conv2d with cudnn.benchmark"
+    store.apply(progress(id="cudnn.benchmark of conv2d", phase="preparing"))
+    assert runner_words(store).text == "running conv2d with cudnn.benchmark, preparing"
+    store.apply(protocol.Compared(comparison(pairs=2), done=False))
+    assert runner_words(store).text == "running conv2d with cudnn.benchmark, pair 3 of 5"
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        (60, " running matmul on cuda:0, ≤3 s left, 1 to do    1  2  3  4 "),
+        (80, " gpu-box-3  CUDA 13.0  running matmul on cuda:0, ≤3 s left, 1 to do"),
+        (100, " gpu-workbench  gpu-box-3  running matmul on cuda:0, ≤3 s left, 1 to do"),
+        (120, " gpu-workbench  gpu-box-3  running matmul on cuda:0, ≤3 s left, 1 to do"),
+    ],
+)
+def test_what_goes_on_survives_where_it_is_narrow(cells: int, shown: str) -> None:
+    store = make_store("one gpu", queued(), queued("mlp"), progress())
+    assert plain(header_line(store, "workbench", cells)).startswith(shown.rstrip())
+
+
+def test_a_replay_says_so_beside_what_goes_on() -> None:
+    store = make_store("one gpu", queued(), progress())
+    words = plain(header_line(store, "workbench", 80, note="replay 1:20"))
+    assert words.startswith(" replay 1:20  running matmul on cuda:0, ≤3 s left ")
 
 
 def test_without_a_driver_and_cuda_it_says_so() -> None:
@@ -66,9 +93,10 @@ def test_it_is_exactly_as_wide_as_the_screen(cells: int, name: str) -> None:
     assert width(header_line(store, "workbench", cells)) == cells
 
 
-def test_a_click_on_a_tab_finds_it() -> None:
-    line = plain(header_line(make_store(), "workbench", 80))
-    assert tab_at(line.index("1 Workbench"), 80, "workbench") == "workbench"
-    assert tab_at(line.index("Memory"), 80, "workbench") == "memory"
-    assert tab_at(line.index("Proc"), 80, "workbench") == "processes"
-    assert tab_at(3, 80, "workbench") is None
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_click_on_a_tab_finds_it(busy: bool) -> None:
+    store = make_store("one gpu", *((queued(), progress()) if busy else ()))
+    line = plain(header_line(store, "workbench", 80))
+    for key, name in (("1", "workbench"), ("2", "memory"), ("4", "processes")):
+        assert tab_at(store, line.rindex(f" {key} ") + 1, 80, "workbench") == name
+    assert tab_at(store, 3, 80, "workbench") is None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tests.screens.helpers import environment, hello, torch_gpu
+from tests.screens.results import DEFAULTS
 from tui.session.session import Session
+from tui.sweeps.sweep import Sweep
 from workloads import protocol
 
 
@@ -32,6 +34,31 @@ def test_a_cancel_takes_that_half_with_it() -> None:
     session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
     assert _asked(session) == [("matmul", "cpu")]
     assert session.store.pending() == ()
+
+
+def test_a_demo_runs_with_the_defaults_whatever_was_edited_or_is_swept() -> None:
+    session = _session()
+    points = tuple({**DEFAULTS, "size": size} for size in (16, 32))
+    session.set_sweep("matmul", Sweep({"size": "16,32"}, points))
+    session.run_for_demo("matmul")
+    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    runs = session.store.runs.values()
+    assert [(run.request.device, run.request.parameters) for run in runs] == [
+        ("cpu", DEFAULTS),
+        ("cuda:0", DEFAULTS),
+    ]
+    assert all(run.demo and run.request.budget == "quick" for run in runs)
+
+
+def test_a_cancelled_run_of_the_demo_leaves_the_user_s_gpu_half() -> None:
+    session = _session()
+    session.run(["matmul"])
+    session.run_for_demo("matmul")
+    (run_id,) = (run.request.id for run in session.store.runs.values() if run.demo)
+    session.cancel(run_id)
+    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    on_gpu = [run for run in session.store.runs.values() if run.request.device == "cuda:0"]
+    assert [run.demo for run in on_gpu] == [False]
 
 
 def test_a_device_that_was_named_is_the_only_one() -> None:

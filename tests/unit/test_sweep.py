@@ -15,7 +15,7 @@ from tui.sweeps.result import Swept, progress_text, swept
 from tui.sweeps.sweep import MOST_RUNS, Sweep, read, values
 from tui.views.detail import detail_lines
 from tui.views.lines import plain
-from tui.views.workload_table import row
+from tui.views.workload_table import Row, row
 from workloads import protocol
 from workloads.inventory import ParameterInfo, WorkloadInfo
 
@@ -87,7 +87,7 @@ def test_any_text_gives_allowed_values_or_one_line(text: str) -> None:
 def test_a_range_ascends_from_its_start_and_stays_below_its_end(
     low: int, high: int, by: int
 ) -> None:
-    if low <= high:
+    if low * by <= high:
         found = [int(value) for value in values(SIZE, f"{low}..{high}x{by}")]
         assert found[0] == low
         assert found == sorted(set(found))
@@ -109,9 +109,27 @@ def test_too_many_runs_are_refused_with_their_number() -> None:
     )
 
 
-def test_single_values_are_no_sweep() -> None:
+def test_a_single_value_is_no_sweep() -> None:
     assert isinstance(read(INFO, {"size": "64"}), Valid)
-    assert isinstance(read(INFO, {"size": "64,64"}), Valid)
+
+
+@pytest.mark.parametrize("text", ["64,64", "64..64x2", "64..100x2", "64..65+9", "64..64+1,64"])
+def test_a_range_or_list_of_one_value_is_refused(text: str) -> None:
+    assert read(INFO, {"size": text}) == Invalid(
+        {
+            "size": f"size: {text} is one value, 64; write 64 for it, or several: "
+            "256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists"
+        }
+    )
+
+
+def test_a_list_of_one_choice_is_refused_with_the_choices() -> None:
+    assert read(INFO, {"dtype": "float16,float16"}) == Invalid(
+        {
+            "dtype": "dtype: float16,float16 is one value, float16; write float16 for it, or "
+            "several: float32,bfloat16,float16 lists, * is every choice"
+        }
+    )
 
 
 # ---- what comes of it --------------------------------------------------------------------------
@@ -173,13 +191,57 @@ def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:
     store = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5})
     info = next(item for item in store.catalogue if item.name == "matmul")
     shown = row(store, info)
-    assert shown.name.text.startswith("matmul size=…")
+    assert shown.name.text == "matmul size=64 of size=… float32"
+    assert shown.cells["cuda:0"].text == "20.0 µs"
+    assert shown.cells["cpu"].text == "1.00 µs"
     assert plain(shown.state).startswith("sweep 4/6")
     words = "\n".join(plain(line) for line in detail_lines(store, "matmul", 80))
     for expected in ("Sweep  4 of 6 runs", "speed-up over cpu", "last of the sweep: size=256"):
         assert expected in words
     store.apply(ParametersSet("matmul", DEFAULTS))
     assert swept(store, "matmul", ("cpu",)) is None
+
+
+def the_row(store: Store) -> Row:
+    return row(store, next(item for item in store.catalogue if item.name == "matmul"))
+
+
+def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:
+    store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 4e-5})
+    shown = the_row(store)
+    assert shown.name.text == "matmul size=128 of size=… float32"
+    assert [shown.cells[name].text for name in ("cpu", "cuda:0", "speed-up")] == [
+        "200 µs", "40.0 µs", "5.00x",
+    ]  # fmt: skip
+
+
+def test_a_size_without_a_time_does_not_hide_the_others() -> None:
+    store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}, dropped=128)
+    assert the_row(store).name.text == "matmul size=64 of size=… float32"
+    assert plain(the_row(store).state) == "sweep 4/4  2 skipped"
+
+
+def test_before_any_has_ended_the_sweep_alone_is_named() -> None:
+    store = make_store("one gpu", SweepSet("matmul", sweep_of(64, 128)))
+    assert the_row(store).name.text == "matmul size=… float32"
+
+
+def test_a_sweep_marks_other_parameters_that_were_changed() -> None:
+    points = tuple({**DEFAULTS, "size": size, "dtype": "float16"} for size in (64, 128))
+    store = make_store("one gpu", SweepSet("matmul", Sweep({"size": "64,128"}, points)))
+    assert the_row(store).name.text == "matmul* size=64,128 float16"
+
+
+def test_a_run_of_the_demo_is_no_point_of_a_sweep() -> None:
+    store = make_store("one gpu", SweepSet("matmul", sweep_of(64, 4096)))
+    request = protocol.Run("demo", "matmul", "cpu", DEFAULTS, {})
+    store.apply(RunQueued(request, demo=True))
+    store.apply(protocol.Finished(result("matmul", "cpu", id="demo")))
+    assert found(store).done == 0
+
+
+def sweep_of(*sizes: int) -> Sweep:
+    return Sweep({"size": "…"}, tuple({**DEFAULTS, "size": size} for size in sizes))
 
 
 def test_choices_alone_are_bars() -> None:

@@ -75,6 +75,13 @@ def test_more_room_never_hides_a_column(room: int) -> None:
     assert set(wider.hidden) <= set(now.hidden)
 
 
+@given(st.integers(min_value=0, max_value=40))
+def test_figures_make_room_for_what_says_whose_they_are(shortest: int) -> None:
+    chosen = columns(("cpu", "cuda:0"), 40, 79, shortest)
+    assert chosen.name >= shortest
+    assert chosen.hidden == DROPPED_FIRST[: len(chosen.hidden)]
+
+
 def test_without_a_gpu_there_is_no_column_for_one() -> None:
     assert table(make_store("no gpu"), 79)[0].split() == [
         "name", "cpu", "rate", "of", "limit", "state",

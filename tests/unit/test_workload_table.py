@@ -71,7 +71,17 @@ def test_what_goes_on_or_went_wrong_is_read_first_and_what_is_well_not_at_all() 
     store = make_store(
         "one gpu", *ran("matmul", "cpu", status="skipped", time=None, reason="too large"), queued()
     )
-    assert cells(store)["state"] == "cuda:0 queued; cpu skipped: too large"
+    assert cells(store)["cuda:0"] == "queued"
+    assert cells(store)["state"] == "cpu skipped: too large"
+
+
+def test_queued_is_said_once_in_its_column() -> None:
+    store = make_store("one gpu", queued("matmul", "cpu"), queued())
+    assert [cells(store)[name] for name in ("cpu", "cuda:0", "state")] == ["queued", "queued", ""]
+    store = make_store("one gpu", *ran("matmul", "cpu"), queued())
+    assert [cells(store)[name] for name in ("cuda:0", "state")] == ["queued", ""]
+    alone = make_store("no gpu", queued("matmul", "cpu"))
+    assert [cells(alone)[name] for name in ("cpu", "state")] == ["queued", ""]
     feed(store, progress(), *ran("matmul", "cpu"))
     assert cells(store)["state"] == "cuda:0 block 7 ±1.1%, ≤3 s left"
 
@@ -137,12 +147,12 @@ def test_other_parameters_have_runs_of_their_own() -> None:
     store = make_store("one gpu", *ran())
     store.apply(ParametersSet("matmul", {**DEFAULTS, "size": 64}))
     assert cells(store)["state"] == "not run"
-    assert the_row(store).name.text == "matmul size=64 float32"
+    assert the_row(store).name.text == "matmul* size=64 float32"
 
 
 def test_changed_parameters_are_named_first() -> None:
     store = make_store("one gpu", ParametersSet("matmul", {**DEFAULTS, "dtype": "float16"}))
-    assert the_row(store).name.text == "matmul float16 size=4096"
+    assert the_row(store).name.text == "matmul* float16 size=4096"
 
 
 def test_the_column_is_the_selected_gpu_s() -> None:

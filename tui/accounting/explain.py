@@ -34,6 +34,11 @@ def explain_gpu(
     )
 
 
+def _ended(reason: str) -> str:
+    """A reason as the end of a sentence; one that asks has its mark already."""
+    return reason if reason.endswith("?") else f"{reason}."
+
+
 def _bytes(parts: dict[str, Slice], key: str) -> int | None:
     part = parts.get(key)
     return value_of(part.bytes) if part else None
@@ -43,7 +48,7 @@ def _opening(figures: GpuFigures) -> str:
     used, allocated = value_of(figures.used), figures.torch.allocated
     if used is None:
         why = figures.used.reason if isinstance(figures.used, Absent) else ""
-        return f"How much of the device is used is not known: {why}."
+        return f"How much of the device is used is not known: {_ended(why)}"
     if figures.unified:
         shown = f"{text.size(used)} of the memory shared with the host is in use"
     elif figures.source == NVML:
@@ -53,8 +58,8 @@ def _opening(figures: GpuFigures) -> str:
     shown = shown[0].upper() + shown[1:] if figures.source == MEM_GET_INFO else shown
     if isinstance(allocated, Absent):
         if figures.holds_nothing:
-            return f"{shown}, none of it the runner's: {allocated.reason}."
-        return f"{shown}; torch's share of it is not known: {allocated.reason}."
+            return f"{shown}, none of it the runner's: {_ended(allocated.reason)}"
+        return f"{shown}; torch's share of it is not known: {_ended(allocated.reason)}"
     return f"{shown}; live tensors are {text.size(allocated.value)} of it (torch allocated)."
 
 
@@ -81,7 +86,7 @@ def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     if both is not None and isinstance(figures.process, Absent):
         return (
             f"{text.size(both)} is this process's CUDA context and other processes together; "
-            f"the split is not known: {figures.process.reason}."
+            f"the split is not known: {_ended(figures.process.reason)}"
         )
     context = _bytes(parts, "context")
     if context:
@@ -148,7 +153,7 @@ def explain_host(
     elif resident is not None:
         sentences.append(f"{text.size(resident)} is resident in the runner, shared parts included.")
     elif why_not:
-        sentences.append(f"The runner's part is not known: {why_not}.")
+        sentences.append(f"The runner's part is not known: {_ended(why_not)}")
     if kept:
         sentences.append(
             f"Its heap keeps {text.size(kept)} that is free; emptying it would return up to that."

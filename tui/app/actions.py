@@ -62,6 +62,11 @@ class AppActions(ProgramActions):
         """Show at once what a key has changed."""
         raise NotImplementedError
 
+    def log_changed(self) -> None:
+        """Draw the log, where it is on the screen."""
+        if self.workbench and self.workbench.log_pane.display:
+            self.workbench.log_pane.store_changed()
+
     # ---- what is valid ----
 
     @property
@@ -307,10 +312,12 @@ class AppActions(ProgramActions):
     def action_demo_leave(self) -> None:
         """Go back to where the demo was started from."""
         if self.demo and self.screen is self.demo:
-            self.demo.leave_page()
+            cancelled = self.demo.leave_page()
             self.demo = None
             self.pop_screen()
             self.draw_now()
+            if cancelled:
+                self.notify(cancelled, markup=False)
 
     # ---- screen ----
 
@@ -376,4 +383,4 @@ class AppActions(ProgramActions):
 
         base = self.demo or self.screen_stack[0]
         panes = {pane.id: pane for pane in base.query(Pane)}
-        self.push_screen(HelpScreen(panes.get(pane_of(base.focused)), self.readonly))
+        self.push_screen(HelpScreen(panes.get(pane_of(base.focused)), self.situation()))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.app import App
 from textual.screen import Screen
 
+from tui.app.toasts import Toasts
 from tui.commands.command import Situation
-from tui.store.store import Store
 
 if TYPE_CHECKING:
     from tui.screens.snapshot.tab import SnapshotTab
@@ -18,10 +17,9 @@ ZOOM_IN = 0.5
 ZOOM_OUT = 2.0
 
 
-class SnapshotActions(App[None]):
+class SnapshotActions(Toasts):
     """Actions on the snapshot; the desk is made when it is first needed."""
 
-    store: Store
     desk: SnapshotDesk | None = None
     _snapshot_due = False
     _first_snapshot: tuple[str, str] | None = None

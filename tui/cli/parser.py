@@ -120,7 +120,14 @@ def parser() -> argparse.ArgumentParser:
 
     run = add("run", entries.run, "time workloads on the CPU and the GPUs")
     run.add_argument("names", nargs="*", metavar="NAME", help="workloads, see the list command")
-    run.add_argument("--group", dest="groups", action="append", default=[], metavar="G")
+    run.add_argument(
+        "--group",
+        dest="groups",
+        action="append",
+        default=[],
+        metavar="G",
+        help="all workloads of a group, see the list command; again for more",
+    )
     run.add_argument("--all", dest="everything", action="store_true", help="every workload")
     run.add_argument(
         "--device",
@@ -138,7 +145,14 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument(
         "--flag", required=True, metavar="F=A,B", help="such as cudnn.benchmark=off,on"
     )
-    compare.add_argument("--device", dest="devices", action="append", default=[], metavar="D")
+    compare.add_argument(
+        "--device",
+        dest="devices",
+        action="append",
+        default=[],
+        metavar="D",
+        help="cpu, cuda:0, … (default: the first that the flag acts on)",
+    )
     compare.add_argument("--pairs", type=int, metavar="N", help="how often each setting is timed")
     _add_settings(compare)
     _add_budget(compare)
@@ -187,7 +201,14 @@ def _add_snapshot(parser: argparse.ArgumentParser) -> None:
         "names", nargs="+", metavar="FILE", help="a snapshot, - for standard input; or: diff A B"
     )
     parser.add_argument("--markdown", action="store_true", help="print a report as Markdown")
-    parser.add_argument("--device", dest="devices", action="append", default=[], metavar="I")
+    parser.add_argument(
+        "--device",
+        dest="devices",
+        action="append",
+        default=[],
+        metavar="I",
+        help="only the device of this index in the file",
+    )
     parser.add_argument("--at", type=int, metavar="EVENT", help="the state right after an event")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="sites to list")
     parser.add_argument("--peak", action="store_true", help="diff: compare the peaks, not the ends")
@@ -197,7 +218,7 @@ def _add_snapshot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--oom-text", metavar="FILE", help="the exception's text, - for standard input"
     )
-    parser.add_argument("--range", metavar="A..B", help="keep only these entries of the trace")
+    parser.add_argument("--range", metavar="A..B", help="keep only these events of the trace")
     parser.add_argument("--min-size", metavar="SIZE", help="leave out what is smaller, as in 1MiB")
 
 

@@ -8,3 +8,11 @@ PROCESSES = ("processes",)
 DEMO = ("demo",)
 """Commands of the demo alone may have keys that mean something else elsewhere."""
 EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES)
+NAMES = {
+    "workbench": "Workbench",
+    "memory": "Memory",
+    "snapshot": "Snapshot",
+    "processes": "Processes",
+    "demo": "Demo",
+}
+"""What each is called on the screen."""

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
 from tui.cli.arguments import UsageError
-from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit, say_problems
+from tui.headless.output import Failure, ProgressLine, print_json, run_to_exit
 from tui.headless.run import INTERVAL_S, chosen, devices_to_use, set_parameters
+from tui.headless.watch import Watch, say_problems
 from tui.session.session import Session
 from tui.store.pairing import CPU
 from tui.store.runs import CompareState
-from tui.views.backend import backend, on_off, verdict
+from tui.views.backend import backend, on_off, unfinished, verdict
 from tui.views.lines import plain
 from workloads import wire
 from workloads.inventory import Environment
@@ -124,12 +125,13 @@ def sentence(comparison: Comparison) -> str:
         f"{comparison.workload} on {comparison.device}",
         f"{comparison.flag} {on_off(a.setting)} to {on_off(b.setting)}",
     ]
-    if comparison.ratio is not None:
+    if comparison.status != "ok":
+        parts += [plain(said) for said in unfinished(comparison) if said]
+    elif comparison.ratio is not None:
         parts.append(plain(verdict(comparison, "--pairs for more")))
+    if comparison.ratio is not None:
         parts.append(f"{fmt.seconds(a.median_s)} and {fmt.seconds(b.median_s)} a call")
     if comparison.break_even_calls is not None:
         calls = fmt.count(round(comparison.break_even_calls), "call")
         parts.append(f"the first call has paid for itself after {calls}")
-    if comparison.status != "ok":
-        parts.append(f"{comparison.status}: {comparison.reason}")
     return "  ".join(parts)

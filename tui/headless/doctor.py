@@ -9,12 +9,14 @@ import platform
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from tui import reports
 from tui.devices.messages import Sample
+from tui.format import count
 from tui.headless.devices import TORCH_S, look
 from tui.headless.output import Failure, print_json, run_to_exit
 from tui.session.children import Child
@@ -45,6 +47,10 @@ class Finding:
     outcome: Outcome
     found: str
     advice: str = ""
+    device: str = ""
+    """Of which GPU, where it is of one; what is found of several is told once for all of them."""
+    key: str = ""
+    """The UUID of that GPU."""
 
 
 def doctor(arguments: Arguments, bundle: str = "", *, with_names: bool = False) -> int:
@@ -80,12 +86,43 @@ def doctor(arguments: Arguments, bundle: str = "", *, with_names: bool = False) 
 
 def as_text(findings: list[Finding]) -> str:
     """A line for each check, and one more where there is something to do."""
-    lines = []
+    alike: dict[Finding, list[Finding]] = {}
     for finding in findings:
-        lines.append(f"{finding.outcome:<8} {finding.name:<14} {finding.found}")
+        alike.setdefault(replace(finding, device="", key=""), []).append(finding)
+    lines = []
+    for finding, each in alike.items():
+        names = indices([one.device for one in each if one.device])
+        words = f"{names}: {finding.found}" if names else finding.found
+        if len(each) == 1 and each[0].key:
+            words += f" ({each[0].key})"
+        lines.append(f"{finding.outcome:<8} {finding.name:<14} {words}")
         if finding.advice:
             lines.append(f"{'':<23} → {finding.advice}")
     return "\n".join(lines) + "\n"
+
+
+def indices(names: list[str]) -> str:
+    """``cuda:0-3,6`` of cuda:0, cuda:1, cuda:2, cuda:3 and cuda:6."""
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kind, _, index = name.partition(":")
+        kinds.setdefault(kind, []).append(index)
+    return ", ".join(
+        f"{kind}:{_ranges([int(index) for index in found])}"
+        if all(index.isdecimal() for index in found)
+        else ", ".join(f"{kind}:{index}" if index else kind for index in found)
+        for kind, found in kinds.items()
+    )
+
+
+def _ranges(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _write_bundle(
@@ -219,12 +256,14 @@ def _driver(sample: Sample | str) -> list[Finding]:
     if driver.error:
         advice = "everything else works on the CPU; where a GPU is expected, mend this first"
         return [Finding("NVML", "warning", driver.error, advice)]
-    found = f"driver {driver.version}, CUDA {driver.cuda}, {len(sample.devices)} devices"
+    devices = count(len(sample.devices), "device")
+    found = f"driver {driver.version}, CUDA {driver.cuda}, {devices}"
     findings = [Finding("NVML", "passed", found)]
     for device in sample.devices:
         if device.lost is not None:
             advice = "look at dmesg for its Xid; a lost GPU comes back with a reset or a reboot"
-            findings.append(Finding(device.name, "failed", f"lost: {device.lost}", advice))
+            words, label = f"{device.name} is lost: {device.lost}", f"nvml:{device.nvml_index}"
+            findings.append(Finding("device", "failed", words, advice, label, device.id))
     return findings
 
 
@@ -268,11 +307,9 @@ def _pairing(sample: Sample, environment: Environment) -> list[Finding]:
     findings = []
     for view in pair(sample.devices, environment.devices):
         if view.nvml is not None and view.torch is not None:
-            findings.append(
-                Finding("device", "passed", f"{view.torch} is {view.name} ({view.key})")
-            )
+            findings.append(Finding("device", "passed", view.name, "", view.torch, view.key))
         elif view.unpaired is not None:
-            name = f"{view.label} {view.name}"
+            words = f"{view.name}: {view.unpaired}"
             advice = "its timings, or its memory and clocks, are not to be had here"
-            findings.append(Finding("device", "warning", f"{name}: {view.unpaired}", advice))
+            findings.append(Finding("device", "warning", words, advice, view.label, view.key))
     return findings

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tui.headless.output import Failure, print_json, run_to_exit, say_problems
+from tui.headless.output import Failure, print_json, run_to_exit
+from tui.headless.watch import say_problems
 from tui.session.children import Child, Garbage
 from tui.store.parameters import allowed, text_of
 from workloads import protocol

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
 from tui.cli.arguments import UsageError
-from tui.headless.output import Failure, ProgressLine, Watch, print_json, run_to_exit, say_problems
+from tui.headless.output import Failure, ProgressLine, print_json, run_to_exit
 from tui.headless.run_text import as_text, sweep_plain, sweeps_of
+from tui.headless.watch import Watch, say_problems
 from tui.session.session import Session
 from tui.store.parameters import Invalid, Valid
 from tui.store.runs import RunState

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tui.cli.arguments import UsageError
 from tui.headless.output import Failure, ProgressLine, run_to_exit
-from tui.headless.snapshot_text import at_event, difference, overview
 from tui.session.children import Child, Garbage
 from tui.snapshot_desk.child import STANDARD_INPUT, death_in_words, names, reader
 from tui.snapshot_desk.session import LONGEST_TEXT
@@ -31,8 +30,6 @@ from tui.snapshots.messages import (
     Request,
     numbered,
 )
-from tui.views.lines import plain
-from tui.views.snapshot.start import progress_words
 
 if TYPE_CHECKING:
     from tui.cli.arguments import Arguments
@@ -59,7 +56,12 @@ class Reader:
         Raises:
             Failure: they cannot be read, or the reader died of them.
         """
-        loaded = await self.ask(request, Loaded)
+        self._send(request)
+        # It reads meanwhile.
+        import tui.headless.snapshot_text
+
+        assert tui.headless.snapshot_text
+        loaded = await self._answer(Loaded)
         self._loaded = True
         self.progress.clear()
         return loaded
@@ -70,8 +72,14 @@ class Reader:
         Raises:
             Failure: there is none.
         """
+        self._send(request)
+        return await self._answer(kind)
+
+    def _send(self, request: Request) -> None:
         self._number += 1
         self._child.send(numbered(request, self._number))
+
+    async def _answer(self, kind: type[A]) -> A:
         async for event in self._events:
             if isinstance(event, Garbage):
                 raise Failure(f"the reader said what is no answer: {event.reason}")
@@ -108,6 +116,8 @@ class Reader:
         if isinstance(event, Estimated):
             self.progress.show(f"{names(self._paths)}: {event.words}")
         elif isinstance(event, Progress):
+            from tui.views.snapshot.start import progress_words
+
             self.progress.show(progress_words(event))
 
 
@@ -201,6 +211,9 @@ async def _output(child: Reader, loaded: Loaded, arguments: Arguments, *, compar
             at_peak=arguments.at_peak,
         )
         return await child.export(request)
+    from tui.headless.snapshot_text import at_event, difference, overview
+    from tui.views.lines import plain
+
     cells = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
     rows: list[Line] = []
     if compares:

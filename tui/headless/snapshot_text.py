@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tui.headless.snapshot import Reader
 
 MOST_VERDICTS = 3
-"""OOM entries of a device that are told in full: a library that retries leaves many."""
+"""OOMs of a device that are told in full: a library that retries leaves many."""
 
 
 async def overview(child: Reader, loaded: Loaded, cells: int, top: int) -> list[Line]:

@@ -196,6 +196,6 @@ class ReplaySession:
     def _nobody(self, *_: object, **__: object) -> None:
         """There is nobody to ask."""
 
-    set_parameters = set_sweep = set_flag = run = compare = cancel = _nobody
+    set_parameters = set_sweep = set_flag = run = run_for_demo = compare = cancel = _nobody
     empty_cache = reset_peaks = restart_runner = _nobody
     set_refresh = watch_host = _nobody

@@ -25,6 +25,14 @@ from workloads.inventory import WorkloadInfo
 class DemoScreen(Screen[None]):
     """Turns pages; a page runs its workload when it is opened.
 
+    Every page runs with the catalogue's defaults, whatever the user has edited: what its text says
+    holds for them, and a demo is the same on each day. What differs in the table is named on the
+    page. The runs are the demo's own: the table keeps showing the user's, and takes the demo's
+    only where the user has none.
+
+    Runs are done one after the other, so one whose page is left is cancelled for the sake of the
+    next page's; the page that follows says so.
+
     Args:
         store: what is known.
         actions: to run and to cancel.
@@ -62,7 +70,9 @@ class DemoScreen(Screen[None]):
         self._number = names.index(workload) if workload in names else 0
         self._ran: set[str] = set()
         """Workloads that this demo has run."""
-        self.pane = DemoPane(store, group, lambda: self.info)
+        self._note = ""
+        """What became of the run of the page before."""
+        self.pane = DemoPane(store, group, lambda: self.info, lambda: self._note)
 
     @property
     def info(self) -> WorkloadInfo | None:
@@ -102,22 +112,35 @@ class DemoScreen(Screen[None]):
         info = self.info
         if info is not None:
             self._ran.add(info.name)
-            self._actions.run([info.name], None, "quick")
+            self._actions.run_for_demo(info.name)
             self._redraw()
 
-    def leave_page(self) -> None:
-        """Cancel what the page still waits for; it runs again when the page is opened again."""
+    def leave_page(self) -> str:
+        """Cancel what the page still waits for; it runs again when the page is opened again.
+
+        Returns:
+            A line on what was cancelled; empty where nothing was.
+        """
         info = self.info
-        for run in list(self._store.runs.values()):
-            if info is not None and not run.ended and run.request.workload == info.name:
-                self._actions.cancel(run.request.id)
-                self._ran.discard(info.name)
+        pending = [
+            run.request.id
+            for run in self._store.runs.values()
+            if run.demo and not run.ended and info and run.request.workload == info.name
+        ]
+        if info is None or not pending:
+            return ""
+        for run_id in pending:
+            self._actions.cancel(run_id)
+        self._ran.discard(info.name)
+        return f"cancelled: the run of {info.name}, because its page was left"
 
     def turn(self, by: int) -> None:
         """Go to the next page or to the one before; the ends stay where they are."""
         number = max(0, min(len(pages(self._store, self._group)) - 1, self._number + by))
         if number != self._number:
-            self.leave_page()
+            cancelled = self.leave_page()
+            back = "p" if by > 0 else "n"
+            self._note = f"{cancelled}; {back} turns back and runs it again" if cancelled else ""
             self._number = number
             self._open()
 

@@ -1,4 +1,4 @@
-"""The help: what the focused pane shows, and all keys."""
+"""The help: what the focused pane shows, the keys of its screen, and all others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.screen import ModalScreen
 
+from tui.commands.command import Situation
 from tui.views.help import help_lines
 from tui.views.lines import Line
 from tui.widgets.lines_view import LinesView
@@ -43,10 +44,16 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,q,question_mark,f1", "dismiss_help", show=False)
     ]
 
-    def __init__(self, pane: Pane | None, readonly: bool) -> None:
+    def __init__(self, pane: Pane | None, now: Situation) -> None:
+        """Explain where one comes from.
+
+        Args:
+            pane: the one that had the focus.
+            now: what was on the screen.
+        """
         super().__init__()
         self._pane = pane
-        self._readonly = readonly
+        self._now = now
 
     def compose(self) -> ComposeResult:
         """A box around the text."""
@@ -59,7 +66,7 @@ class HelpScreen(ModalScreen[None]):
         pane = self._pane
         about = (pane.HELP or "") if pane else ""
         title = TITLES.get(pane.id or "", "This pane") if pane else ""
-        return help_lines(title, about, cells, readonly=self._readonly)
+        return help_lines(title, about, cells, self._now)
 
     def action_dismiss_help(self) -> None:
         """Close."""

@@ -17,6 +17,7 @@ from tui import format as text
 from tui.store.parameters import Invalid, Valid, allowed, text_of
 from tui.sweeps.sweep import Sweep, read
 from tui.views.lines import Line, Span, Tone, clean, line, paragraph
+from tui.views.workload_table import CHANGED
 from tui.widgets.choice_field import ChoiceField
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
@@ -65,13 +66,14 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
     def compose(self) -> ComposeResult:
         """A box of fields with what is allowed below them."""
         rows = [
-            Container(_label(name), field, classes="field") for name, field in self._fields.items()
+            Container(self._label(parameter), self._fields[parameter.name], classes="field")
+            for parameter in self._info.parameters
         ]
         box = Container(
             VerticalScroll(*rows, id="fields", can_focus=False), self._message, classes="dialog"
         )
         box.border_title = Content(f"Parameters of {clean(self._info.name)}")
-        box.border_subtitle = Content("enter applies, runs a sweep   F5 defaults   escape leaves")
+        box.border_subtitle = Content("enter applies or sweeps   F5 defaults   escape leaves")
         yield box
 
     def on_mount(self) -> None:
@@ -97,22 +99,37 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
             )
         elif not self._fields:
             rows.append(line(Span(f"{text.count(0, 'parameter')} to edit", Tone.QUIET)))
+        if any(map(self._is_changed, self._info.parameters)):
+            words = f"{CHANGED} not the default; a single value is kept for the next start"
+            rows += paragraph(words, cells, Tone.NOTE, indent="  ")
         return rows
+
+    def _label(self, parameter: ParameterInfo) -> LineBar:
+        def words(_cells: int) -> Line:
+            mark = f" {CHANGED}" if self._is_changed(parameter) else ""
+            return line(Span(parameter.name, Tone.STRONG), Span(mark, Tone.NOTE))
+
+        label = LineBar(words)
+        label.add_class("label")
+        return label
+
+    def _is_changed(self, parameter: ParameterInfo) -> bool:
+        default = text_of(parameter.default)
+        return (self._fields[parameter.name].value.strip() or default) != default
 
     def on_descendant_focus(self) -> None:
         """Say what is allowed in the field that has the focus now."""
         self._message.rebuild()
 
     @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
+    @on(ChoiceField.Changed)
+    def _changed(self, event: Input.Changed | ChoiceField.Changed) -> None:
         event.stop()
-        self._forget_errors()
-
-    def _forget_errors(self) -> None:
-        """What was wrong with other values says nothing about these."""
-        if self._errors:
-            self._errors = {}
-            self._message.rebuild()
+        # What was wrong with other values says nothing about these.
+        self._errors = {}
+        self._message.rebuild()
+        for label in self.query(".label").results(LineBar):
+            label.rebuild()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -135,7 +152,6 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
 
     def action_defaults(self) -> None:
         """Put the defaults into all fields."""
-        self._forget_errors()
         for parameter in self._info.parameters:
             field = self._fields[parameter.name]
             if isinstance(field, Input):
@@ -155,9 +171,3 @@ def _field(parameter: ParameterInfo, value: str) -> Field:
     field = Input(value, select_on_focus=True)
     field.cursor_blink = False
     return field
-
-
-def _label(name: str) -> LineBar:
-    label = LineBar(lambda _cells: line(Span(name, Tone.STRONG)))
-    label.add_class("label")
-    return label

@@ -36,6 +36,9 @@ class Actions(Protocol):
             budget: how long to measure.
         """
 
+    def run_for_demo(self, workload: str) -> None:
+        """Queue quick runs with the catalogue's defaults, kept apart from the user's results."""
+
     def cancel(self, run_id: str = "") -> None:
         """Cancel one run or comparison, or all that have not ended."""
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tui import settings
 from tui.store.events import AnyEvent, LogLine, ParametersSet
-from tui.store.parameters import Invalid, text_of, validate
+from tui.store.parameters import Invalid, changed, text_of, validate
 from tui.store.store import Part, Parts, Store
 from workloads.inventory import Setting, WorkloadInfo
 
@@ -121,7 +121,7 @@ class Preferences:
         if store.selected_by_user and store.selected != self._chosen.value("device"):
             values["device"] = store.selected
         parameters = {
-            info.name: _beside_defaults(info, store.parameters[info.name])
+            info.name: changed(info, store.parameters[info.name])
             for info in store.catalogue
             if store.parameters[info.name] != self._began_with.get(info.name)
         }
@@ -159,8 +159,3 @@ def usable(
         outcome = validate(info, good)
         assert not isinstance(outcome, Invalid)
     return outcome.parameters, errors
-
-
-def _beside_defaults(info: WorkloadInfo, present: dict[str, Setting]) -> dict[str, Setting]:
-    defaults = {parameter.name: parameter.default for parameter in info.parameters}
-    return {name: value for name, value in present.items() if value != defaults.get(name)}

@@ -27,9 +27,11 @@ from tui.store.events import (
     SweepSet,
 )
 from tui.store.pairing import CPU
+from tui.store.parameters import defaults
 from tui.store.store import Parts, Store
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
+from workloads.fact import fact
 from workloads.inventory import Setting
 from workloads.protocol import Budget
 from workloads.results import Comparison, RunResult
@@ -44,6 +46,15 @@ CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
 
 Listener = Callable[[Parts], None]
+
+
+@fact
+class _Wish:
+    """Runs of a workload, on devices to be chosen."""
+
+    workload: str
+    budget: Budget
+    demo: bool = False
 
 
 def _tell_loop(error: BaseException) -> None:
@@ -74,8 +85,8 @@ class Session:
         self._on_error: Callable[[BaseException], None] = _tell_loop
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
-        self._early: list[tuple[tuple[str, ...], Budget]] = []
-        """Runs asked for before the GPUs were known: their CPU half is queued, the rest follows."""
+        self._early: list[_Wish] = []
+        """Asked for before the GPUs were known: their CPU half is queued, the rest follows."""
         self._python = python
         self._files = tuple(files)
         self._interval = interval
@@ -152,8 +163,8 @@ class Session:
     def _run_early(self) -> None:
         early, self._early = self._early, []
         gpus = [device for device in self.default_devices() if device != CPU]
-        for names, budget in early if gpus else ():
-            self.run(names, gpus, budget)
+        for wish in early if gpus else ():
+            self._run(wish, gpus)
 
     def _add_conditions(
         self, event: protocol.Finished | protocol.Compared, pid: int | None
@@ -233,28 +244,39 @@ class Session:
         budget: Budget = "normal",
     ) -> None:
         """See ``Actions``."""
+        for name in workloads:
+            self._run(_Wish(name, budget), devices)
+
+    def run_for_demo(self, workload: str) -> None:
+        """See ``Actions``."""
+        self._run(_Wish(workload, "quick", demo=True), None)
+
+    def _run(self, wish: _Wish, devices: Sequence[str] | None) -> None:
         if self._runner is not None:
             self._runner.want()
         if devices is None and self.store.environment is None:
-            self._early.append((tuple(workloads), budget))
+            self._early.append(wish)
         wanted = devices if devices is not None else self.default_devices()
-        for name in workloads:
-            for parameters in self.store.points(name):
-                for device in wanted:
-                    self._queue_run(name, device, parameters, budget)
+        for parameters in self._points(wish):
+            for device in wanted:
+                self._queue_run(wish, device, parameters)
 
-    def _queue_run(
-        self, name: str, device: str, parameters: dict[str, Setting], budget: Budget
-    ) -> None:
+    def _points(self, wish: _Wish) -> tuple[dict[str, Setting], ...]:
+        if not wish.demo:
+            return self.store.points(wish.workload)
+        infos = (info for info in self.store.catalogue if info.name == wish.workload)
+        return tuple(defaults(info) for info in infos)
+
+    def _queue_run(self, wish: _Wish, device: str, parameters: dict[str, Setting]) -> None:
         request = protocol.Run(
             id=f"run-{next(self._numbers)}",
-            workload=name,
+            workload=wish.workload,
             device=device,
             parameters=dict(parameters),
             flags=self.flags_for(device),
-            budget=budget,
+            budget=wish.budget,
         )
-        self.apply(RunQueued(request))
+        self.apply(RunQueued(request, wish.demo))
         self._send(request)
 
     def default_devices(self) -> tuple[str, ...]:
@@ -278,10 +300,15 @@ class Session:
         heard = self._send(protocol.Cancel(run_id))
         if not heard or self.store.runner.status != "ready":
             # A runner that imports torch hears it later, and finds the same order of things.
-            self._early.clear()
+            self._early = [wish for wish in self._early if run_id and not self._of(wish, wanted)]
             self._give_up(wanted, "before it began")
         elif wanted:
             self._spawn(self._see_to_cancel(wanted))
+
+    def _of(self, wish: _Wish, run_ids: Sequence[str]) -> bool:
+        """Whether one of the runs came of that wish."""
+        runs = [self.store.runs[run_id] for run_id in run_ids if run_id in self.store.runs]
+        return any((run.request.workload, run.demo) == (wish.workload, wish.demo) for run in runs)
 
     def _give_up(self, run_ids: Sequence[str], reason: str) -> None:
         for run_id in run_ids:

@@ -129,7 +129,7 @@ class SnapshotDesk:
         self.look_at(None)
 
     def to_next_oom(self) -> None:
-        """Go to the next OOM entry."""
+        """Go to the next OOM."""
         if self.summary is not None and self.focus is not None and self.summary.ooms:
             self.look_at(oom_after(self.summary, self.focus.event))
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from array import array
 from dataclasses import dataclass
 
 from tui.snapshots.facts import BEFORE, NEVER
-from tui.snapshots.model import NEVER_TOLD, Action, DeviceSnapshot, Snapshot
+from tui.snapshots.model import NEVER_TOLD, Action, DeviceSnapshot, Snapshot, Trace
 from workloads.fact import fact
 
 _UNKNOWN, _CLOSED = -1, -2
 """Instead of a row: nothing is known of an address, or what was there has been freed."""
+_NOT_FREED = -1
+"""Instead of a size: as no allocation has it."""
 
 
 @dataclass(slots=True)
@@ -23,8 +26,8 @@ class _Lives:
     told: array[int]
     before: list[int]
     """Rows that predate the trace."""
-    survivors: dict[int, int]
-    """Row by address, of what the trace leaves live."""
+    latest: dict[int, int]
+    """By address: the row of what the trace leaves live there, or that it was freed."""
     double: int
     unmatched: int
 
@@ -60,6 +63,9 @@ class Allocations:
     """``h``: number into ``Snapshot.pools``, ``NEVER_TOLD`` where neither entry nor block say."""
     context: array[int]
     doubts: tuple[str, ...]
+    sound: bool
+    """The trace agrees with itself and with the blocks at the end: :mod:`tui.snapshots.checks` has
+    nothing to find there."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -140,7 +146,8 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
     block_size = array("q", bytes(8 * rows))
     for row in lives.before:
         stack[row] = context[row] = 0
-    vanished = dict(lives.survivors)
+    sound = not lives.double and not lives.unmatched and _freed_as_allocated(trace, lives, size)
+    vanished = {address: row for address, row in lives.latest.items() if row >= 0}
     for segment in device.segments:
         segment_pool = NEVER_TOLD if segment.pool is None else pools.get(segment.pool, NEVER_TOLD)
         for block in segment.blocks:
@@ -148,6 +155,7 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
                 continue
             found = vanished.pop(block.address, None)
             if found is None:
+                sound = sound and block.address not in lives.latest
                 lives.start.append(BEFORE)
                 lives.completed.append(len(trace))
                 lives.requested.append(len(trace) if block.state == "active_allocated" else BEFORE)
@@ -159,6 +167,7 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
                 pool.append(segment_pool)
                 context.append(0)
                 continue
+            sound = sound and block.requested == size[found]
             block_size[found] = block.size
             if pool[found] == NEVER_TOLD:
                 pool[found] = segment_pool
@@ -182,6 +191,7 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
         pool,
         context,
         _doubts(lives, len(vanished)),
+        sound and not vanished,
     )
 
 
@@ -237,10 +247,18 @@ def _lives(device: DeviceSnapshot) -> _Lives:
     start = told[:]
     for row in before:
         start[row] = BEFORE
-    survivors = {address: row for address, row in latest.items() if row >= 0}
     return _Lives(
-        start, requested[:rows], completed[:rows], told, before, survivors, double, unmatched
+        start, requested[:rows], completed[:rows], told, before, latest, double, unmatched
     )
+
+
+def _freed_as_allocated(trace: Trace, lives: _Lives, sizes: array[int]) -> bool:
+    """Whether all that was freed had the size that was told before."""
+    events = len(trace)
+    at_end = (*trace.size, _NOT_FREED)
+    differ: int = sum(map(operator.ne, map(at_end.__getitem__, lives.completed), sizes))
+    never = lives.completed.count(events)
+    return differ == never
 
 
 def _picked(code: str, column: array[int], places: array[int]) -> array[int]:

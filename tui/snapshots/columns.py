@@ -87,7 +87,7 @@ class Columns:
         pool = self._pools(raws.get("pool_id"), count)
         context = self._contexts(raws, count)
         # Last, since nothing of a batch that turns out to be odd may have been counted.
-        stack = array("I", interner.stack_numbers(raws.get("frames") or [None] * count))
+        stack = interner.stack_numbers(raws.get("frames") or [None] * count)
         return action, address, size, stream, stack, times, pool, context
 
     def _pool(self, raw: Raw) -> int:

@@ -6,16 +6,18 @@ makes the common case cheap; comparing by value afterwards makes equal stacks on
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable
 
 from tui.snapshots import text
 from tui.snapshots.model import Frame, SnapshotError, Stack
 
 _NO_CONTEXT = ("", "N/A")
 _PLAIN: frozenset[type] = frozenset((str, int))
-_BITS = 10
-_RECENT = (1 << 2 * _BITS) - 1
+_RECENT = 3
+"""So many stacks foretell the next."""
+_LONGEST_RUN = 4096
+_NONE_LIKE_IT = object()
 MOST_STREAMS = 1 << 16
 MOST_POOLS = 1 << 15
 
@@ -41,11 +43,13 @@ class Interner:
         # Of each stack one list as it stands in the file, to compare others with. Only of plain
         # frames: comparing what is nested could take for ever.
         self._examples: list[object] = [None]
-        # The numbers of the last three stacks, mixed, to the one that followed them last time.
-        self._followed: dict[int, int] = {}
-        self._last: object = None
-        self._last_number = 0
-        self._history = 0
+        self._past = array("I")
+        """The numbers of the entries so far."""
+        self._after: dict[tuple[int, ...], int] = {}
+        """Where in them the newest that followed these few stands."""
+        self._next = 0
+        """Where the one stands that is likely to come next."""
+        self._stride = 1
         self._stack_by_frames: dict[tuple[int, ...], int] = {(): 0}
         self._stack_by_value: dict[Stack, int] = {(): 0}
         self.stream_numbers: dict[int, int] = {}
@@ -55,27 +59,41 @@ class Interner:
         self._context_by_text: dict[str, int] = {"": 0}
         self.pool_numbers: dict[tuple[int, int], int] = {}
 
-    def stack_numbers(self, raws: Iterable[object]) -> list[int]:
+    def stack_numbers(self, raws: list[object]) -> array[int]:
         """The stacks of consecutive entries, each a list of frames or ``None``.
 
-        A program allocates and frees in the same order again and again, so the next stack is
-        mostly the one that last followed the same three: one comparison, by the identity of the
-        frames, instead of a hash over all of them.
+        A program allocates and frees in the same order again and again, so the next stacks are
+        mostly those that followed the last three when these last came: a run of them is compared at
+        once, by the identity of the frames, instead of a hash over all frames of each.
         """
-        numbers: list[int] = []
-        last, number, history = self._last, self._last_number, self._history
-        followed, examples = self._followed, self._examples
-        guessed, add = followed.get, numbers.append
-        for raw in raws:
-            if raw is not last:
-                number = guessed(history, 0)
-                if not number or examples[number] != raw:
-                    number = self.stack(raw)
-                    followed[history] = number
-                last, history = raw, (history & _RECENT) << _BITS ^ number
-            add(number)
-        self._last, self._last_number, self._history = last, number, history
-        return numbers
+        past, begun, count = self._past, len(self._past), len(raws)
+        done = 0
+        while done < count:
+            done += self._same_as_before(raws, done)
+            if done < count:
+                past.append(self.stack(raws[done]))
+                done += 1
+                recent = tuple(past[-_RECENT:])
+                self._next = self._after.get(recent, len(past))
+                self._after[recent] = len(past)
+        return past[begun:]
+
+    def _same_as_before(self, raws: list[object], first: int) -> int:
+        """Number those that are what came before; returns how many."""
+        past, examples, start = self._past, self._examples, first
+        while first < len(raws) and self._next < len(past):
+            guess = past[self._next : self._next + min(self._stride, len(raws) - first)]
+            likely, found = [examples[number] for number in guess], raws[first : first + len(guess)]
+            if found != likely:
+                pairs = enumerate(zip(found, likely, strict=True))
+                same = next(number for number, (one, other) in pairs if one != other)
+                past.extend(guess[:same])
+                self._stride = max(1, same)
+                return first + same - start
+            past.extend(guess)
+            first, self._next = first + len(guess), self._next + len(guess)
+            self._stride = min(2 * self._stride, _LONGEST_RUN)
+        return first - start
 
     def stack(self, raw: object) -> int:
         """The number of one stack, innermost frame first."""
@@ -91,7 +109,7 @@ class Interner:
             number = self._stack_by_value.setdefault(value, len(self.stacks))
             if number == len(self.stacks):
                 self.stacks.append(value)
-                self._examples.append(raw if self._flat.issuperset(same_frames) else None)
+                self._examples.append(raw if self._flat.issuperset(same_frames) else _NONE_LIKE_IT)
             self._stack_by_frames[same_frames] = number
         return number
 

@@ -144,9 +144,9 @@ def _load(request: messages.Load, source: int | None, say: Say) -> Answers:
     text = request.oom_text
     if request.redact:
         read, text = _redacted(read, text)
+    files = tuple(Analysis(snapshot) for snapshot in read)
     pace.tell(0, len(read), "checking")
-    warnings = tuple(check(snapshot) for snapshot in read)
-    answers = Answers(tuple(Analysis(snapshot) for snapshot in read), warnings, text)
+    answers = Answers(files, tuple(map(_warnings, files)), text)
     devices = answers.files[0].devices
     summaries = []
     for number, device in enumerate(devices.values()):
@@ -164,6 +164,10 @@ def _load(request: messages.Load, source: int | None, say: Say) -> Answers:
         )
     )
     return answers
+
+
+def _warnings(file: Analysis) -> tuple[str, ...]:
+    return check(file.snapshot, {i: device.allocations for i, device in file.devices.items()})
 
 
 def _where(path: str, source: int | None) -> Where:

@@ -84,23 +84,24 @@ class Replay:
 
 
 def replay(device: DeviceSnapshot) -> Replay:
-    """Count live and reserved bytes over the trace; linear, some 0.4 s for a million entries."""
+    """Count live and reserved bytes over the trace; linear, some 0.2 s for a million entries."""
     trace = device.trace
-    live = _backwards(trace, _LIVE, final_live(device))
     events = array("I", (found.start() for found in _SEGMENT_EVENTS.finditer(trace.action)))
-    reserved = _reserved(trace, events, sum(segment.size for segment in device.segments))
-    peak, reserved_peak = max(live), max(reserved)
+    live = _backwards(trace, _LIVE, final_live(device))
+    steps = _reserved(trace, events, sum(segment.size for segment in device.segments))
+    peak, reserved_peak = max(live), max(steps)
+    reserved_first = steps.index(reserved_peak)
     return Replay(
         device.index,
-        live,
-        reserved,
+        array("q", live),
+        _spread(steps, events, len(trace)),
         peak,
-        _event_of(live, peak),
+        live.index(peak) - 1 if live[0] != peak else None,
         reserved_peak,
-        _event_of(reserved, reserved_peak),
+        events[reserved_first - 1] if reserved_first else None,
         tuple(found.start() for found in _OOMS.finditer(trace.action)),
         events,
-        _doubts(device, live, reserved),
+        _doubts(device, min(live), min(steps)),
     )
 
 
@@ -114,40 +115,42 @@ def final_live(device: DeviceSnapshot) -> int:
     )
 
 
-def _backwards(trace: Trace, signs: bytes, end: int) -> array[int]:
+def _backwards(trace: Trace, signs: bytes, end: int) -> list[int]:
     """The column that ends with ``end`` and changes by sign times size at each event."""
     sign = array("b", trace.action.translate(signs))
-    steps = array("q", map(mul, sign, trace.size))
-    return array("q", accumulate(steps, initial=end - sum(steps)))
+    steps = list(map(mul, sign, trace.size))
+    return list(accumulate(steps, initial=end - sum(steps)))
 
 
-def _reserved(trace: Trace, events: array[int], end: int) -> array[int]:
-    """As :func:`_backwards`, for events that are few among many."""
+def _reserved(trace: Trace, events: array[int], end: int) -> list[int]:
+    """Bytes before the first event that changes them, then after each."""
     signs = [(-1 if sign > 1 else sign) for sign in _RESERVED]
     steps = [signs[trace.action[event]] * trace.size[event] for event in events]
-    value = end - sum(steps)
-    column, filled = array("q"), 0
-    for event, step in zip(events, steps, strict=True):
-        column.extend(array("q", [value]) * (event + 1 - filled))
-        filled = event + 1
-        value += step
-    column.extend(array("q", [value]) * (len(trace) + 1 - filled))
+    return list(accumulate(steps, initial=end - sum(steps)))
+
+
+def _spread(values: list[int], events: array[int], count: int) -> array[int]:
+    """A column of ``count`` + 1 items of what changes at few events.
+
+    Args:
+        values: before the first of them, then after each.
+        events: their numbers, ascending.
+        count: of all events.
+    """
+    column = array("q")
+    for value, event in zip(values, (*events, count), strict=True):
+        column.extend(array("q", [value]) * (event + 1 - len(column)))
     return column
 
 
-def _event_of(column: array[int], value: int) -> int | None:
-    index = column.index(value)
-    return index - 1 if index else None
-
-
-def _doubts(device: DeviceSnapshot, live: array[int], reserved: array[int]) -> tuple[str, ...]:
+def _doubts(device: DeviceSnapshot, least_live: int, least_reserved: int) -> tuple[str, ...]:
     doubts = []
     if device.inexact:
         doubts.append(device.inexact)
-    if min(live) < 0:
+    if least_live < 0:
         doubts.append(
             "live bytes fall below zero: the trace lacks frees, or its sizes do not fit its blocks"
         )
-    if min(reserved) < 0:
+    if least_reserved < 0:
         doubts.append("reserved bytes fall below zero: the trace lacks segment entries")
     return tuple(doubts)

@@ -54,6 +54,8 @@ class PeaksReset:
 @fact
 class RunQueued:
     request: protocol.Run
+    demo: bool = False
+    """Asked for by the demo, not by the user."""
 
 
 @fact

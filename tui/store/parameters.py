@@ -24,6 +24,17 @@ class Invalid:
     errors: dict[str, str]
 
 
+def defaults(info: WorkloadInfo) -> dict[str, Setting]:
+    """What the catalogue runs the workload with."""
+    return {parameter.name: parameter.default for parameter in info.parameters}
+
+
+def changed(info: WorkloadInfo, present: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The parameters that differ from their defaults."""
+    usual = defaults(info)
+    return {name: value for name, value in present.items() if value != usual.get(name)}
+
+
 def text_of(value: Setting) -> str:
     """A value as it is typed and shown: ``true`` and ``false`` for switches."""
     return str(value).lower() if isinstance(value, bool) else str(value)

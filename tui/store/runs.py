@@ -23,6 +23,8 @@ class RunState:
     result: RunResult | None = None
     conditions: Conditions | None = None
     """``None`` before it has ended, and where nothing was measured."""
+    demo: bool = False
+    """Asked for by the demo, not by the user."""
 
     @property
     def ended(self) -> bool:

@@ -31,7 +31,9 @@ from tui.store.events import (
 )
 from tui.store.history import MemoryHistory
 from tui.store.pairing import CPU, DeviceView, pair
-from tui.store.runs import CompareState, RunState, ended_comparison, ended_run, same_parameters
+from tui.store.parameters import defaults
+from tui.store.run_book import RunBook
+from tui.store.runs import CompareState, RunState, ended_comparison, ended_run
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
 from workloads.ceilings import COPY
@@ -78,7 +80,7 @@ class Store:
         self.sweeps: dict[str, Sweep] = {}
         """Where several settings of a workload are wanted instead of the present one."""
         self.flags: dict[str, bool] = {}
-        self.runs: dict[str, RunState] = {}
+        self.runs = RunBook()
         self.comparisons: dict[str, CompareState] = {}
         self.torch_memory: dict[str, protocol.TorchMemory] = {}
         """By torch's device name; of the worker that lives now."""
@@ -129,10 +131,10 @@ class Store:
     def _on_catalogue_read(self, event: CatalogueRead) -> Parts:
         self.catalogue = event.workloads
         for info in event.workloads:
-            defaults = {parameter.name: parameter.default for parameter in info.parameters}
+            usual = defaults(info)
             kept = self.parameters.get(info.name, {})
-            self.parameters[info.name] = {name: kept.get(name, defaults[name]) for name in defaults}
-            if kept and kept.keys() != defaults.keys():
+            self.parameters[info.name] = {name: kept.get(name, usual[name]) for name in usual}
+            if kept and kept.keys() != usual.keys():
                 # Read anew, it takes other parameters than the sweep was made of.
                 self.sweeps.pop(info.name, None)
         return frozenset({Part.WORKLOADS})
@@ -164,7 +166,7 @@ class Store:
 
     def _on_progress(self, event: protocol.Progress) -> Parts:
         if event.id in self.runs:
-            self.runs[event.id] = replace(self.runs[event.id], progress=event)
+            self.runs.change(event.id, progress=event)
             return frozenset({Part.WORKLOADS})
         if event.id in self.comparisons:
             self.comparisons[event.id] = replace(self.comparisons[event.id], progress=event)
@@ -175,14 +177,14 @@ class Store:
         result = event.result
         if result.id not in self.runs:
             return frozenset()
-        self.runs[result.id] = replace(self.runs[result.id], so_far=result)
+        self.runs.change(result.id, so_far=result)
         return frozenset({Part.WORKLOADS})
 
     def _on_finished(self, event: protocol.Finished) -> Parts:
         result = event.result
         if result.id not in self.runs:
             return frozenset()
-        self.runs[result.id] = replace(self.runs[result.id], result=result)
+        self.runs.change(result.id, result=result)
         if result.status == "failed":
             text = f"{result.workload} on {result.device}: {result.reason}"
             self.log.append(LogLine("runner", text, "error"))
@@ -229,8 +231,7 @@ class Store:
         level: Literal["info", "error"] = "error" if event.status == "failed" else "info"
         self.log.append(LogLine("runner", event.reason, level))
         if event.id in self.runs:
-            run = self.runs[event.id]
-            self.runs[event.id] = replace(run, result=ended_run(run, event))
+            self.runs.change(event.id, result=ended_run(self.runs[event.id], event))
         elif event.id in self.comparisons:
             item = self.comparisons[event.id]
             ended = ended_comparison(item, event)
@@ -260,7 +261,7 @@ class Store:
         return frozenset({Part.MEMORY})
 
     def _on_run_queued(self, event: RunQueued) -> Parts:
-        self.runs[event.request.id] = RunState(event.request)
+        self.runs.add(RunState(event.request, demo=event.demo))
         return frozenset({Part.WORKLOADS})
 
     def _on_compare_queued(self, event: CompareQueued) -> Parts:
@@ -269,8 +270,7 @@ class Store:
 
     def _on_conditions_seen(self, event: ConditionsSeen) -> Parts:
         if event.run_id in self.runs:
-            run = self.runs[event.run_id]
-            self.runs[event.run_id] = replace(run, conditions=event.conditions)
+            self.runs.change(event.run_id, conditions=event.conditions)
         elif event.run_id in self.comparisons:
             item = self.comparisons[event.run_id]
             self.comparisons[event.run_id] = replace(item, conditions=event.conditions)
@@ -363,17 +363,26 @@ class Store:
         return sweep.points if sweep else (self.parameters.get(workload, {}),)
 
     def latest_run(self, workload: str, device: str) -> RunState | None:
-        """The newest run of a workload with its present parameters on a torch device."""
-        wanted = same_parameters(self.parameters.get(workload, {}))
-        for run in reversed(self.runs.values()):
-            request = run.request
-            if (
-                request.workload == workload
-                and request.device == device
-                and same_parameters(request.parameters) == wanted
-            ):
+        """The user's newest run of a workload with its present parameters on a torch device.
+
+        Where there is none, one of the demo's that came to its end stands in for it.
+        """
+        stands_in: RunState | None = None
+        parameters = self.parameters.get(workload, {})
+        for run in self.runs.newest_first(workload, device, parameters):
+            if not run.demo:
                 return run
-        return None
+            whole = run.result is not None and run.result.status != "cancelled"
+            stands_in = stands_in or (run if whole else None)
+        return stands_in
+
+    def demo_run(self, info: WorkloadInfo, device: str) -> RunState | None:
+        """The demo's newest run of a workload on a torch device, with the defaults.
+
+        Where there is none, the user's stands in for it: a demo that may not run shows those.
+        """
+        runs = list(self.runs.newest_first(info.name, device, defaults(info)))
+        return next((run for run in runs if run.demo), runs[0] if runs else None)
 
     def pending_requests(self) -> tuple[protocol.Run | protocol.Compare, ...]:
         """The runs, then the comparisons, that have not ended; oldest first."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tui.quantity import quantity
 from tui.store import parameters
-from tui.store.runs import RunState, same_parameters
+from tui.store.runs import RunState
 from tui.store.store import Store
 from tui.sweeps.curves import (
     Crossover,
@@ -22,7 +22,7 @@ from tui.sweeps.curves import (
 from tui.sweeps.sweep import Sweep
 from workloads.fact import fact
 from workloads.inventory import Setting
-from workloads.results import Cell, Chart, Column, Table
+from workloads.results import Cell, Chart, Column, RunResult, Table
 
 
 @fact
@@ -49,15 +49,14 @@ def swept(store: Store, workload: str, devices: Sequence[str]) -> Swept | None:
     sweep = store.sweeps.get(workload)
     if sweep is None:
         return None
-    newest: dict[object, RunState] = {}
-    last: RunState | None = None
-    for run in store.runs.values():
-        if run.request.workload == workload:
-            newest[run.request.device, same_parameters(run.request.parameters)] = run
-    points = []
-    for point in sweep.points:
-        runs = {device: newest.get((device, same_parameters(point))) for device in devices}
-        points.append((point, runs))
+
+    def newest(device: str, point: dict[str, Setting]) -> RunState | None:
+        runs = store.runs.newest_first(workload, device, point)
+        return next((run for run in runs if not run.demo), None)
+
+    points = [
+        (point, {device: newest(device, point) for device in devices}) for point in sweep.points
+    ]
     states = [run for _, runs in points for run in runs.values() if run]
     ended = [run for run in reversed(states) if run.ended]
     last = max(
@@ -79,6 +78,26 @@ def swept(store: Store, workload: str, devices: Sequence[str]) -> Swept | None:
         wanted=len(points) * len(devices),
         last=last,
     )
+
+
+def shown_point(found: Swept) -> tuple[dict[str, Setting], Runs] | None:
+    """The point whose figures stand for the sweep in one line; ``None`` before any has ended.
+
+    Of the points with a time, the one that ended last on all devices, so that its figures can be
+    held against each other.
+    """
+    ended = [(point, runs) for point, runs in found.points if any(map(_result, runs.values()))]
+    return max(reversed(ended), key=lambda item: _standing(item[1]), default=None)
+
+
+def _standing(runs: Runs) -> tuple[bool, bool, float]:
+    results = [result for result in map(_result, runs.values()) if result]
+    timed = any(result.time for result in results)
+    return timed, len(results) == len(runs), max(result.ended_at or 0.0 for result in results)
+
+
+def _result(run: RunState | None) -> RunResult | None:
+    return run.result if run else None
 
 
 def _table(

@@ -80,7 +80,8 @@ def values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
     """The values that a text stands for, each once; a single one where it is no sweep.
 
     Raises:
-        ValueError: one of them is not allowed, or the range cannot be read.
+        ValueError: one of them is not allowed, the range cannot be read, or a range or list has
+            a single value: it is taken for a mistake, and would change the parameter for good.
     """
     try:
         return (parse(info, text),)
@@ -95,7 +96,20 @@ def values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
             if len(found) > MOST_RUNS:
                 shown = repr(text.strip())[1:-1]
                 raise ValueError(f"{info.name}: {shown} has more than {MOST_RUNS} values")
+    if len(found) == 1 and text.strip() != "*":
+        raise ValueError(_one_value(info, text, *found))
     return tuple(found)
+
+
+def _one_value(info: ParameterInfo, text: str, value: Setting) -> str:
+    several = "256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists"
+    if info.choices or isinstance(info.default, bool):
+        several = (
+            f"{','.join(map(text_of, info.choices or (True, False)))} lists, * is every choice"
+        )
+    shown = repr(text.strip())[1:-1]
+    one = text_of(value)
+    return f"{info.name}: {shown} is one value, {one}; write {one} for it, or several: {several}"
 
 
 def _part(info: ParameterInfo, part: str) -> Iterator[Setting]:

@@ -18,7 +18,8 @@ GRID_CELLS, GRID_ROWS = 110, 30
 STACK_ROWS = 22
 """Below this only one pane is open."""
 LOWER_ROWS = 40
-"""From here on the lower pane has its place in a stack too."""
+"""From here on the lower pane has its place in a stack too; below, it and the backend's take all
+of it while keys go to them."""
 
 
 @fact
@@ -48,7 +49,8 @@ def arrange(cells: int, rows: int, focused: str | None, lower: str, *, zoomed: b
     focused = focused if focused in order(lower) else "workloads"
     grid = cells >= GRID_CELLS and rows >= GRID_ROWS
     has_lower = grid or rows >= LOWER_ROWS
-    if zoomed or rows < STACK_ROWS or (focused == lower and not has_lower):
+    wide = focused in (lower, "backend") and not has_lower
+    if zoomed or rows < STACK_ROWS or wide:
         folded: dict[str, Place] = {
             pane: "open" if pane == focused else "folded" for pane in order(lower)
         }

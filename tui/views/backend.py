@@ -6,7 +6,7 @@ from tui import format as text
 from tui.store.runs import CompareState
 from tui.store.store import Store
 from tui.terminal import glyphs
-from tui.views.lines import Line, Span, Tone, flow, line, paragraph
+from tui.views.lines import Line, Span, Tone, fit_line, flow, line, paragraph, plain, width
 from workloads.fact import fact
 from workloads.inventory import FlagInfo
 from workloads.results import Comparison, Verdict
@@ -58,25 +58,47 @@ class View:
     cursor_line: int = 0
 
 
-def view(store: Store, cursor: str | None, cells: int, *, focused: bool = True) -> View:
-    """Everything the pane shows.
+def view(
+    store: Store, cursor: str | None, cells: int, *, focused: bool = True, rows: int = 0
+) -> View:
+    """Everything the pane shows, or one line for each comparison.
 
     Args:
         store: what is known.
         cursor: name of the flag under the cursor.
         cells: width of a line.
-        focused: the cursor is drawn only where keys arrive.
+        focused: keys arrive here: the cursor is drawn, and what has no room can be scrolled to.
+        rows: of the pane, where they are few; zero for as many as it takes.
     """
     if store.environment is None:
         return View([line(Span(waiting(store), Tone.QUIET))])
+    full = _view(store, cursor, cells, focused=focused)
+    if focused or not rows or len(full.lines) <= rows:
+        return full
+    brief = _view(store, cursor, cells, focused=focused, more=0)
+    spare = rows - len(brief.lines)
+    return _view(store, cursor, cells, focused=focused, more=spare) if spare > 0 else brief
+
+
+def _view(
+    store: Store, cursor: str | None, cells: int, *, focused: bool, more: int | None = None
+) -> View:
+    """All of it; with ``more`` a line for each comparison, and so many more for the first."""
     groups: dict[str, list[FlagInfo]] = {}
     for flag in switches(store):
         groups.setdefault(backend(flag.name), []).append(flag)
     lines: list[Line] = []
     cursor_line = 0
-    comparisons = [
-        row for state in _ordered(store, cursor) for row in comparison_lines(store, state, cells)
-    ]
+    comparisons: list[Line] = []
+    for state in _ordered(store, cursor):
+        whole = comparison_lines(store, state, cells)
+        if more is None:
+            comparisons += whole
+        else:
+            first = headline(store, state, cells)
+            comparisons.append(first)
+            if len(comparisons) == 1 and plain(first) == plain(whole[0]):
+                comparisons += whole[1 : 1 + more]
     for position, (name, flags) in enumerate(groups.items()):
         boxes = [box(flag, store, cursor if focused else None) for flag in flags]
         rows = flow([(Span(f"{name} ", Tone.STRONG), *boxes[0]), *boxes[1:]], cells, indent="  ")
@@ -138,6 +160,18 @@ def comparison_lines(store: Store, state: CompareState, cells: int) -> list[Line
     return flow(parts, cells, indent="  ")
 
 
+def headline(store: Store, state: CompareState, cells: int) -> Line:
+    """One comparison on one line: what was switched and what that did, as far as there is room."""
+    what = _what(store, state)
+    outcome = next(iter(_outcome(state)), ())
+    # The interval goes before the words of the verdict are cut.
+    for said in (outcome, outcome[:-1] or outcome):
+        joined = (*what, Span("  "), *said)
+        if width(joined) <= cells:
+            return joined
+    return fit_line(joined, cells)
+
+
 def warnings_of(state: CompareState) -> tuple[str, ...]:
     """The comparison's own warnings and those of the device meanwhile: throttling, for one."""
     own = state.comparison.warnings if state.comparison else ()
@@ -161,23 +195,37 @@ def on_off(setting: bool) -> str:
 
 
 def _outcome(state: CompareState) -> list[Line]:
+    """The verdict or why there is none; of what goes on, how far it is."""
     comparison, progress = state.comparison, state.progress
-    parts: list[Line] = []
-    if comparison is not None and comparison.ratio is not None:
-        prefix = () if state.done else (Span("so far "),)
-        parts.append((*prefix, *verdict(comparison)))
-    if state.done and comparison is not None and comparison.status != "ok":
-        words = comparison.status + (f": {comparison.reason}" if comparison.reason else "")
-        parts.append((Span(words, Tone.BAD if comparison.status == "failed" else Tone.NOTE),))
-    elif state.done and comparison is not None and comparison.ratio is None:
-        reason = comparison.unavailable.get("ratio", "no pair was measured")
-        parts.append((Span(f"no verdict: {reason}", Tone.NOTE),))
+    if not state.done and progress is None and comparison is None:
+        return [(Span("queued", Tone.QUIET),)]
     if not state.done:
-        if progress is None and comparison is None:
-            parts.append((Span("queued", Tone.QUIET),))
-        elif progress is not None:
-            parts.append((Span(_going_on(comparison, progress.phase), Tone.KEY),))
-    return parts
+        doing = () if progress is None else (Span(_going_on(comparison, progress.phase), Tone.KEY),)
+        if comparison is None or comparison.ratio is None:
+            return [doing]
+        return [(Span("so far "), *verdict(comparison, hint="")), doing]
+    if comparison is None:
+        return []
+    if comparison.status != "ok":
+        return unfinished(comparison)
+    if comparison.ratio is None:
+        reason = comparison.unavailable.get("ratio", "no pair was measured")
+        return [(Span(f"no verdict: {reason}", Tone.NOTE),)]
+    return [verdict(comparison)]
+
+
+def unfinished(comparison: Comparison) -> list[Line]:
+    """How a comparison ended that did not come to its end, why, and what its pairs say so far."""
+    words: str = comparison.status
+    reason = comparison.reason or ""
+    tone = Tone.BAD if comparison.status == "failed" else Tone.NOTE
+    if comparison.pairs:
+        words += f" after {comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
+    if comparison.ratio is None:
+        return [(Span(f"{words}: {reason}" if reason else words, tone),)]
+    times, interval = _times(comparison)
+    so_far = line(f"so far {times}", f" ({between(*interval)})" if interval else "")
+    return [(Span(words, tone),), so_far, (Span(reason, tone),) if reason else ()]
 
 
 def _going_on(comparison: Comparison | None, phase: str) -> str:
@@ -187,26 +235,38 @@ def _going_on(comparison: Comparison | None, phase: str) -> str:
 
 
 def verdict(comparison: Comparison, hint: str = "c runs more pairs") -> Line:
-    """``1.43x faster (1.40–1.47, 5 of 5 pairs)``; how many times is never below one for a side.
+    """``1.43x faster (1.40–1.47, 5 of 5 pairs)``, ``unclear: 1.02x the speed of off (…)``.
+
+    Faster or slower is the second setting, by at least one time. Where it is neither, the ratio
+    is the second setting's speed over that of the first, which is named.
 
     Args:
         comparison: so far or done.
         hint: what to do about an unclear one.
     """
-    ratio, interval = comparison.ratio, comparison.ci95
-    if ratio is None or ratio <= 0:
+    times, interval = _times(comparison)
+    if not times:
         return ()
     word = comparison.verdict
+    said = times if word in ("faster", "slower") else f"{word}: {times}"
+    inside = [] if interval is None else [between(*interval)]
+    inside.append(f"{comparison.pairs} of {comparison.pairs_wanted} pairs")
+    more = f", {hint}" if word == "unclear" and hint else ""
+    return line(Span(said, TONES[word]), f" ({', '.join(inside)}{more})")
+
+
+def _times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
+    """``1.43x faster`` or ``1.02x the speed of off``, and the interval of that number."""
+    ratio, interval, word = comparison.ratio, comparison.ci95, comparison.verdict
+    if ratio is None or ratio <= 0:
+        return "", None
     if word == "slower":
         ratio = 1 / ratio
         interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
-    width = (interval[1] - interval[0]) / 2 / ratio if interval else None
-    times = text.ratio(ratio, width)
-    said = f"{times} {word}" if word in ("faster", "slower") else f"{word}: {times}"
-    inside = [] if interval is None else [between(*interval)]
-    inside.append(f"{comparison.pairs} of {comparison.pairs_wanted} pairs")
-    more = f", {hint}" if word == "unclear" else ""
-    return line(Span(said, TONES[word]), f" ({', '.join(inside)}{more})")
+    times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
+    if word in ("faster", "slower"):
+        return f"{times} {word}", interval
+    return f"{times} the speed of {on_off(comparison.arms[0].setting)}", interval
 
 
 def between(low: float, high: float) -> str:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from tui import format as text
+from tui.store import parameters
 from tui.store.runs import RunState
 from tui.store.store import Store
 from tui.terminal import glyphs
-from tui.views.detail import code_lines
+from tui.views.detail import code_lines, present_settings
 from tui.views.findings import finding_lines
 from tui.views.lines import Line, Span, Tone, flow, left, line, paragraph
-from tui.views.workload_state import half_width, median, progress_words, warnings_of
+from tui.views.workload_state import (
+    flags_that_act,
+    half_width,
+    median,
+    progress_words,
+    warnings_of,
+)
 from tui.views.workload_table import devices, not_run, of_limit, rate
-from workloads.inventory import WorkloadInfo
+from workloads.inventory import Setting, WorkloadInfo
 from workloads.results import RunResult
 
 DEVICE_CELLS = 8
@@ -32,10 +39,18 @@ def title_line(store: Store, group: str, number: int, cells: int) -> Line:
     return line(Span(left(words, cells), Tone.CURSOR))
 
 
-def headline_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
-    """What the room is to see first: the time on each device, how far it is, the speed-up."""
-    rows: list[Line] = []
-    runs = {device: store.latest_run(info.name, device) for device in devices(store)}
+def headline_lines(store: Store, info: WorkloadInfo, cells: int, note: str = "") -> list[Line]:
+    """What the room is to see first: what runs, the time on each device, the speed-up.
+
+    Args:
+        store: what is known.
+        info: the page's workload.
+        cells: width of a line.
+        note: what else is to be said, last.
+    """
+    rows = settings_lines(store, info, cells)
+    heads = len(rows)
+    runs = {device: store.demo_run(info, device) for device in devices(store)}
     for device, run in runs.items():
         if device.partition(":")[0] not in info.devices:
             continue
@@ -50,12 +65,40 @@ def headline_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
         names = list(runs)
         words = f"{names[1]} {text.ratio(times[0] / times[1])} as fast as {names[0]}"
         rows += paragraph(words, cells, Tone.STRONG)
-    if not rows:
+    if len(rows) == heads:
         rows.append(not_run(store, info))
     for run in runs.values():
         for warning in warnings_of(run) if run else ():
             rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, Tone.NOTE, indent="  ")
+    return [*rows, *paragraph(note, cells, Tone.NOTE, indent="  ")] if note else rows
+
+
+def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+    """The workload with its parameters by name and value, and what of the user's is otherwise."""
+    settings = parameters.defaults(info)
+    named: list[Line] = [line(_setting(name, value)) for name, value in settings.items()]
+    default = Span("(the defaults)" if named else "no parameters", Tone.QUIET)
+    rows = flow([line(Span(info.name, Tone.STRONG)), *named, line(default)], cells, indent="  ")
+    edited = parameters.changed(info, present_settings(store, info))
+    if edited:
+        words = ", ".join(_setting(name, value) for name, value in edited.items())
+        rows += paragraph(f"your table has {words}: not used here", cells, Tone.NOTE, indent="  ")
+    acting = {
+        flag.name: flag for on in devices(store) for flag in flags_that_act(store, info.name, on)
+    }
+    switched = [
+        f"{name} is {'on' if store.flags[name] else 'off'}"
+        for name, flag in acting.items()
+        if store.flags.get(name, flag.default) != flag.default
+    ]
+    if switched:
+        words = f"flags that are not at their default: {', '.join(switched)}"
+        rows += paragraph(words, cells, Tone.NOTE, indent="  ")
     return rows
+
+
+def _setting(name: str, value: Setting) -> str:
+    return f"{name} = {parameters.text_of(value)}"
 
 
 def _status(store: Store, info: WorkloadInfo, run: RunState | None) -> Line:
@@ -95,7 +138,7 @@ def page_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
     rows += code_lines(info, cells)
     for device in devices(store):
-        run = store.latest_run(info.name, device)
+        run = store.demo_run(info, device)
         known = (run.result or run.so_far) if run else None
         found = finding_lines(known, cells) if known else []
         if found:

@@ -14,8 +14,8 @@ from tui.views.findings import log_entry
 from tui.views.lines import Line, Span, Tone, line, paragraph, wrap
 from tui.views.sweep import latest_of, sweep_lines
 from tui.views.workload_state import other_flags, progress_words, warnings_of
-from tui.views.workload_table import devices
-from workloads.inventory import WorkloadInfo
+from tui.views.workload_table import CHANGED, devices
+from workloads.inventory import Setting, WorkloadInfo
 
 
 def find(store: Store, workload: str | None) -> WorkloadInfo | None:
@@ -44,32 +44,47 @@ def outcome_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     found = swept(store, info.name, names)
     if found is not None:
         rows += [(), *sweep_lines(found, store.sweeps[info.name], cells)]
+    rows += skipped_lines(store, info, cells)
     for device in names:
         rows += [(), *device_lines(store, info, device, cells, found)]
     return rows
+
+
+def skipped_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+    """Why a run leaves the selected GPU out, where torch does not see it."""
+    gpu = store.gpu_column
+    if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
+        return []
+    words = f"{gpu.label} {gpu.name} is skipped: {gpu.unpaired}"
+    return [(), *paragraph(words, cells, Tone.NOTE, indent="  ")]
+
+
+def present_settings(store: Store, info: WorkloadInfo) -> dict[str, Setting]:
+    """What the table runs the workload with; swept parameters as they were typed."""
+    sweep = store.sweeps.get(info.name)
+    if sweep is not None:
+        return {**sweep.points[0], **sweep.texts}
+    return {**parameters.defaults(info), **store.parameters.get(info.name, {})}
 
 
 def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     """Each parameter with its value, what it is and what it may be set to."""
     if not info.parameters:
         return [line(Span("no parameters", Tone.QUIET)), ()]
-    present = store.parameters.get(info.name, {})
-    sweep = store.sweeps.get(info.name)
-    rows: list[Line] = [line(Span("Parameters", Tone.STRONG), Span("  = edits", Tone.QUIET))]
+    present = present_settings(store, info)
+    changed = parameters.changed(info, present)
+    how = "  = edits, there F5 puts the defaults back" if changed else "  = edits"
+    rows: list[Line] = [line(Span("Parameters", Tone.STRONG), Span(how, Tone.QUIET))]
     for parameter in info.parameters:
-        value = present.get(parameter.name, parameter.default)
-        if sweep is not None:
-            value = sweep.texts.get(parameter.name, sweep.points[0][parameter.name])
-        changed = (
-            ""
-            if value == parameter.default
-            else (f"; default {parameters.text_of(parameter.default)}")
-        )
-        words = (
-            f"{parameter.name} = {parameters.text_of(value)}: {parameter.about} "
-            f"({parameters.allowed(parameter)}{changed})"
-        )
-        rows += [line("  ", *row) for row in paragraph(words, cells - 2, indent="    ")]
+        value = parameters.text_of(present[parameter.name])
+        words = f"{parameter.name} = {value}"
+        lead = Span("  ")
+        if parameter.name in changed:
+            words += f" (default {parameters.text_of(parameter.default)})"
+            lead = Span(f"{CHANGED} ", Tone.NOTE)
+        words += f": {parameter.about} ({parameters.allowed(parameter)})"
+        found = paragraph(words, cells - 2, indent="    ")
+        rows += [line(lead if row is found[0] else "  ", *row) for row in found]
     return [*rows, ()]
 
 
@@ -91,6 +106,8 @@ def device_lines(
         which = (
             f"last of the sweep: {settings_text(store.sweeps[info.name], run.request.parameters)}"
         )
+    elif run is not None and run.demo:
+        which = "a quick run of the demo"
     title = line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", Tone.STRONG), Span(which, Tone.QUIET))
     if device.partition(":")[0] not in info.devices:
         kinds = ", ".join(info.devices)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tui import format as text
 from tui.store.events import RunnerStatus
 from tui.store.store import Store
+from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, fit_line, line, width
+from workloads.protocol import Progress
 
 TABS = (
     ("workbench", "1", "Workbench"),
@@ -14,37 +16,65 @@ TABS = (
     ("processes", "4", "Processes"),
 )
 """Name, key and title of each tab."""
-LONG_FROM, SHORT_FROM, KEYS_BELOW = 100, 72, 40
+LONG_FROM, SHORT_FROM, KEYS_BELOW = 100, 72, 54
 """Cells of the header from which all tabs have their titles in full, long ones in short; below
 that the open one has its title, and below the last it too has only its key."""
+GOING_ON = 44
+"""Cells that the words of what goes on are given before the tabs have titles."""
 SHORT_TITLE, SHORT = 8, 4
 """Letters of a title that is short enough, and of one that was shortened."""
 TITLE = "gpu-workbench"
 
 
-def runner_words(store: Store) -> Span:
-    """What the runner is doing, in a few words; the workloads pane has more of what is wrong."""
+def runner_words(store: Store, cells: int = 10_000) -> Span:
+    """What the runner is doing, in a few words; the workloads pane has more of what is wrong.
+
+    Args:
+        store: what is known.
+        cells: that there are; what is still to do goes first, then on what the workload runs.
+    """
     runner: RunnerStatus = store.runner
     if runner.status == "ready":
-        what = going_on(store)
-        waiting = len(store.pending()) - (what is not None)
-        if what:
-            return Span(f"running {what}" + (f", {waiting} to do" if waiting else ""), Tone.KEY)
+        found = going_on(store)
+        if found:
+            return Span(
+                next((words for words in found if len(words) <= cells), found[-1]), Tone.KEY
+            )
+        waiting = len(store.pending())
         return Span(f"{waiting} queued" if waiting else "ready", Tone.GOOD)
     tones = {"unusable": Tone.BAD, "ended": Tone.BAD, "restarting": Tone.NOTE}
     reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
     return Span(f"{runner.status}{reason}", tones.get(runner.status, Tone.QUIET))
 
 
-def going_on(store: Store) -> str | None:
-    """What is being measured."""
+def going_on(store: Store) -> list[str]:
+    """What is being measured and how far it is, at length and ever shorter; empty for nothing."""
     for run in store.runs.values():
         if run.progress and not run.ended:
-            return f"{run.request.workload} on {run.request.device}"
+            where = f"on {run.request.device}"
+            return _at_length(store, run.request.workload, where, _how_far(run.progress))
     for state in store.comparisons.values():
         if state.progress and not state.done:
-            return f"{state.request.workload} with {state.request.flag}"
-    return None
+            how_far: str = state.progress.phase
+            done = state.comparison
+            if done is not None and done.pairs < done.pairs_wanted:
+                how_far = f"pair {done.pairs + 1} of {done.pairs_wanted}"
+            where = f"with {state.request.flag}"
+            return _at_length(store, state.request.workload, where, how_far)
+    return []
+
+
+def _how_far(progress: Progress) -> str:
+    if progress.remaining_s is not None:
+        return f"{glyphs.GLYPHS.at_most}{text.duration(progress.remaining_s)} left"
+    return progress.phase
+
+
+def _at_length(store: Store, workload: str, where: str, how_far: str) -> list[str]:
+    waiting = len(store.pending()) - 1
+    words = f"running {workload} {where}, {how_far}"
+    more = [f"{words}, {waiting} to do"] if waiting else []
+    return [*more, words, f"running {workload}, {how_far}", f"{workload}, {how_far}"]
 
 
 def facts(store: Store) -> list[Line]:
@@ -90,9 +120,14 @@ def _tone(chosen: bool) -> Tone:
     return Tone.CURSOR if chosen else Tone.QUIET
 
 
-def tab_at(x: int, cells: int, tab: str) -> str | None:
+def tabs_shown(store: Store, tab: str, cells: int) -> Line:
+    """The tabs beside what goes on, which has the first claim on the room."""
+    return tabs_line(tab, cells - GOING_ON if going_on(store) else cells)
+
+
+def tab_at(store: Store, x: int, cells: int, tab: str) -> str | None:
     """The tab under a column of a header ``cells`` wide, on which ``tab`` is open."""
-    spans = tabs_line(tab, cells)
+    spans = tabs_shown(store, tab, cells)
     start = cells - width(spans)
     for (name, _, _), span in zip(TABS, spans, strict=True):
         end = start + span.width
@@ -105,19 +140,26 @@ def tab_at(x: int, cells: int, tab: str) -> str | None:
 def header_line(
     store: Store, tab: str, cells: int, *, readonly: bool = False, note: str = ""
 ) -> Line:
-    """As many facts as there is room for, the runner's state and the tabs always."""
-    tabs = tabs_line(tab, cells)
+    """The runner's state and the tabs always, as many facts as there is room for.
+
+    While something runs, a narrow header says that and not what the program is called.
+    """
+    tabs = tabs_shown(store, tab, cells)
     room = max(0, cells - width(tabs))
-    left: Line = (Span(f" {TITLE}", Tone.STRONG),)
-    if note:
-        left = (*left, Span(f"  {note}", Tone.NOTE))
-    elif readonly:
-        left = (*left, Span("  read only", Tone.NOTE))
-    runner: Line = (Span("  "), runner_words(store))
-    runner = fit_line(runner, max(0, room - width(left) - 1))
+    busy = bool(going_on(store))
+    named = not busy or cells >= LONG_FROM
+    left: Line = (Span(f" {TITLE}", Tone.STRONG),) if named else ()
+    if note or readonly:
+        left = (*left, Span("  " if left else " "), Span(note or "read only", Tone.NOTE))
+    gap = "  " if left else " "
+    words = runner_words(store, room - width(left) - len(gap) - 1)
+    # What goes on is told anew several times a second: the facts do not come and go with it.
+    kept = max(words.width, GOING_ON) if busy else words.width
     for fact in facts(store):
-        more = (Span("  "), *fact)
-        if width(left) + width(more) + width(runner) + 1 <= room:
+        more = (Span("  " if left else " "), *fact)
+        if width(left) + width(more) + 2 + kept + 1 <= room:
             left += more
+    runner: Line = (Span("  " if left else " "), words)
+    runner = fit_line(runner, max(0, room - width(left) - 1))
     left = fit_line((*left, *runner), room)
     return (*left, Span(" " * (room - width(left))), *tabs)

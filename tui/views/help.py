@@ -1,12 +1,17 @@
-"""The help as lines: what the focused pane shows, then all keys. Pure."""
+"""The help as lines: what the focused pane shows, its screen's keys, then all others. Pure."""
 
 from __future__ import annotations
 
-from tui.commands.command import Command
+from tui.commands.command import Command, Situation
 from tui.commands.registry import COMMANDS, keys_text
+from tui.commands.tabs import EVERYWHERE, NAMES
 from tui.views.lines import Line, Span, Tone, left, line, paragraph, wrap
 
 KEY_CELLS = 12
+ANYWHERE = Situation()
+ALL_SCREENS = "all screens"
+GROUPED_FROM = 10
+"""A screen with more keys of its own has them in groups."""
 MOVES = (
     ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
     ("left, right", "Move among the backend's switches."),
@@ -17,28 +22,55 @@ MOVES = (
 """Keys that belong to a kind of widget and not to a command."""
 
 
-def help_lines(title: str, about: str, cells: int, *, readonly: bool = False) -> list[Line]:
+def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) -> list[Line]:
     """All of the help.
 
     Args:
         title: of the focused pane.
         about: what its figures mean; empty where no pane has the focus.
         cells: width of a line.
-        readonly: leave out what is not offered then.
+        now: what was on the screen; what is not offered read-only is left out.
     """
     rows: list[Line] = []
     if about:
         rows += [line(Span(title, Tone.STRONG)), *paragraph(about, cells), ()]
-    for group in dict.fromkeys(command.group for command in COMMANDS):
-        rows.append(line(Span(group, Tone.STRONG)))
-        for command in COMMANDS:
-            if command.group == group and not (readonly and command.asks):
-                rows += key_lines(keys_of(command), command.help, cells)
+    for heading, commands in sections(now).items():
+        rows.append(line(Span(f"Keys of {heading}", Tone.STRONG)))
+        for command in commands:
+            rows += key_lines(keys_of(command), command.help, cells)
         rows.append(())
     rows.append(line(Span("Keys of lists and dialogs", Tone.STRONG)))
     for keys, help_text in MOVES:
         rows += key_lines(keys, help_text, cells)
     return rows
+
+
+def sections(now: Situation) -> dict[str, list[Command]]:
+    """The commands by their heading: of the screen one comes from, of all screens, of the others.
+
+    Args:
+        now: what was on the screen.
+    """
+    known = [command for command in COMMANDS if not (now.readonly and command.asks)]
+    own = [command for command in known if command.offered(now) and not _everywhere(command)]
+    found: dict[str, list[Command]] = {}
+    for command in own:
+        grouped = len(own) > GROUPED_FROM and command.group != NAMES[now.tab]
+        heading = f"{NAMES[now.tab]}: {command.group}" if grouped else NAMES[now.tab]
+        found.setdefault(heading, []).append(command)
+    for command in known:
+        if command.offered(now) and _everywhere(command):
+            found.setdefault(ALL_SCREENS, []).append(command)
+    for command in known:
+        if not command.offered(now):
+            elsewhere = "all others" if _everywhere(command) else NAMES[command.tabs[0]]
+            heading = "a replay" if command.replays else elsewhere
+            found.setdefault(heading, []).append(command)
+    return found
+
+
+def _everywhere(command: Command) -> bool:
+    return set(EVERYWHERE) <= set(command.tabs)
 
 
 def keys_of(command: Command) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+
 from tui import format as text
 from tui.accounting import Gauge, Term
 from tui.devices.messages import GpuProcess
@@ -10,7 +13,15 @@ from tui.store.reading import Absent, Stale, value_of
 from tui.terminal import glyphs
 from tui.views.device_detail import Fact
 from tui.views.lines import Line, Span, Tone, fit_line, left, paragraph, right, width, wrap
-from tui.views.memory import EMPTY_KEY, explanation, legend, warnings
+from tui.views.memory import explanation, legend, warnings
+from tui.views.memory_absent import (
+    WOULD_FREE,
+    Reasons,
+    absent_for,
+    reason_lines,
+    shared_reasons,
+    without,
+)
 
 LABEL = 20
 SIZE = text.SIZE_WIDTH + 1
@@ -52,16 +63,20 @@ def account_lines(
     """
     beside = cells >= BESIDE_FROM
     main = cells * 3 // 5 if beside else cells
+    reasons = shared_reasons(gauge)
+    known = without(gauge, reasons)
     found = [
         *legend(gauge, main),
         *warnings(gauge, main),
         (),
         *explanation(gauge, main),
-        *_terms(gauge.terms, main),
-        *_section("peaks", main),
-        *_rows(gauge.peaks, main),
-        *_counters(gauge, main),
-        *_would_free(gauge, view, main),
+        *_terms(gauge.terms, reasons, main),
+        *(_section("peaks", main) if known.peaks else ()),
+        *_rows(known.peaks, main),
+        *_counters(known, main),
+        *(() if absent_for(gauge.would_free, reasons) else _would_free(gauge, view, main)),
+        *(_section("not known", main) if reasons else ()),
+        *reason_lines(reasons, main),
     ]
     rest = cells - main - 2 if beside else cells
     side = [*_facts(facts, rest), *_processes(view, worker_pid, rest)]
@@ -75,15 +90,18 @@ def _section(title: str, cells: int) -> list[Line]:
     return [(), (Span(f"{title} ", Tone.STRONG), Span(rule, Tone.QUIET))]
 
 
-def _terms(terms: tuple[Term, ...], cells: int) -> list[Line]:
+def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
+    """Under their headings; without those that are absent for a reason that is told elsewhere."""
+    sections: dict[str, list[Term]] = {}
+    title = ""
+    for term in terms:
+        title = _SECTIONS.get(term.key, title)
+        if not absent_for(term.bytes, reasons):
+            sections.setdefault(title, []).append(term)
     found: list[Line] = []
-    start = 0
-    for at, term in enumerate(terms):
-        if term.key in _SECTIONS:
-            found += _rows(terms[start:at], cells)
-            found += _section(_SECTIONS[term.key], cells)
-            start = at
-    return [*found, *_rows(terms[start:], cells)]
+    for title, own in sections.items():
+        found += [*_section(title, cells), *_rows(tuple(own), cells)]
+    return found
 
 
 def _rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
@@ -153,7 +171,7 @@ def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
         if view.key != CPU:
             remark += "; private pools, as of CUDA graphs, may hold some of it"
     head: Line = (
-        Span(left(f"{EMPTY_KEY} would free", LABEL)),
+        Span(left(WOULD_FREE, LABEL)),
         Span(right(text.of(free, text.size), SIZE), Tone.STRONG),
     )
     return [*_section("cache", cells), *_with_remark(head, remark, LABEL + SIZE + 2, cells)]
@@ -161,12 +179,19 @@ def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
 
 def _facts(facts: list[Fact], cells: int) -> list[Line]:
     found = _section("device", cells)
+    absent: Reasons = {}
     for label, value in facts:
+        if value.startswith(f"{text.NA}: "):
+            absent.setdefault(value.removeprefix(f"{text.NA}: "), []).append(label)
+    shared = {reason: labels for reason, labels in absent.items() if len(labels) > 1}
+    for label, value in facts:
+        if value.removeprefix(f"{text.NA}: ") in shared:
+            continue
         head: Line = (Span(left(label, LABEL)),)
         first, *rest = wrap(value, max(1, cells - LABEL))
         found.append((*head, Span(first)))
         found += [(Span(" " * LABEL + row),) for row in rest]
-    return found
+    return [*found, *reason_lines(shared, cells)]
 
 
 def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Line]:
@@ -180,14 +205,20 @@ def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Lin
         return [*found, *paragraph(f"{text.NA}: {reason}", cells, Tone.QUIET)]
     if not processes:
         return [*found, (Span("none", Tone.QUIET),)]
-    for process in sorted(processes, key=lambda row: -1 if row.memory is None else row.memory)[
-        ::-1
-    ]:
-        found += _process(process, process.pid == worker_pid, cells)
+    reasons = Counter(
+        reason for process in processes for reason in set(process.unavailable.values())
+    )
+    shared = {reason: times for reason, times in reasons.items() if times > 1}
+    ordered = sorted(processes, key=lambda row: -1 if row.memory is None else row.memory)
+    for process in reversed(ordered):
+        found += _process(process, process.pid == worker_pid, shared, cells)
+    for reason, times in shared.items():
+        words = f"{text.NA} of {text.count(times, 'process', 'processes')}: {reason}"
+        found += paragraph(words, cells, Tone.QUIET, indent="  ")
     return found
 
 
-def _process(process: GpuProcess, ours: bool, cells: int) -> list[Line]:
+def _process(process: GpuProcess, ours: bool, told: Collection[str], cells: int) -> list[Line]:
     head: Line = (
         Span(right(str(process.pid), 8), Tone.STRONG if ours else Tone.PLAIN),
         Span(f" {left(process.user or text.NA, 11)}"),
@@ -195,7 +226,8 @@ def _process(process: GpuProcess, ours: bool, cells: int) -> list[Line]:
         Span(f"  {left(process.kind, 8)}", Tone.QUIET),
     )
     what = "the runner's worker" if ours else process.command or text.NA
-    remarks = [what, *dict.fromkeys(process.unavailable.values())]
+    reasons = dict.fromkeys(process.unavailable.values())
+    remarks = [what, *(reason for reason in reasons if reason not in told)]
     return _with_remark(head, "; ".join(remarks), width(head) + 1, cells)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tui.store import parameters
 from tui.store.runs import RunState
-from tui.store.store import Store
 from tui.sweeps.curves import settings_text
 from tui.sweeps.result import Swept, progress_text
 from tui.sweeps.sweep import Sweep
@@ -12,6 +13,7 @@ from tui.views.chart import chart_lines
 from tui.views.lines import Line, Span, Tone, line, paragraph
 from tui.views.tables import table_lines
 from tui.views.workload_state import progress_words
+from workloads.inventory import Setting
 
 
 def sweep_lines(found: Swept, sweep: Sweep, cells: int) -> list[Line]:
@@ -55,11 +57,9 @@ def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def sweep_name(store: Store, workload: str) -> str:
+def sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:
     """The parameters in short, the swept ones as they were typed and first."""
-    sweep = store.sweeps[workload]
     swept = " ".join(f"{name}={text}" for name, text in sweep.texts.items())
-    rest = {name: value for name, value in sweep.points[0].items() if name not in sweep.texts}
     return f"{swept} {parameters.short(rest)}".strip()
 
 

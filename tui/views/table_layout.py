@@ -46,23 +46,24 @@ class Columns:
     hidden: tuple[str, ...]
 
 
-def columns(names: Sequence[str], longest: int, room: int) -> Columns:
+def columns(names: Sequence[str], longest: int, room: int, shortest: int = 0) -> Columns:
     """Choose columns and widths.
 
     Args:
         names: torch devices of the timing columns.
         longest: cells of the longest workload name with its parameters.
         room: cells of a line.
+        shortest: cells of the names that figures are not left out for.
     """
     cells = {name: max(TIME_CELLS, len(name)) for name in names}
     if len(names) > 1:
         cells[SPEED_UP] = CELLS[SPEED_UP]
     cells |= {name: CELLS[name] for name in (RATE, LIMIT, PEAK)}
     hidden: list[str] = []
-    least = LEAD + NAME_CELLS[0] + GAP + STATE_CELLS[0]
+    least = max(NAME_CELLS[0], min(shortest, NAME_CELLS[1]))
 
     def needed() -> int:
-        return least + sum(GAP + size for size in cells.values())
+        return LEAD + least + GAP + STATE_CELLS[0] + sum(GAP + size for size in cells.values())
 
     for name in DROPPED_FIRST:
         if needed() > room and name in cells:
@@ -70,16 +71,18 @@ def columns(names: Sequence[str], longest: int, room: int) -> Columns:
             hidden.append(name)
     spare = room - needed()
     if spare < 0:
-        return Columns(max(4, NAME_CELLS[0] + spare), cells, STATE_CELLS[0], tuple(hidden))
+        return Columns(max(4, least + spare), cells, STATE_CELLS[0], tuple(hidden))
     # The name comes first: its parameters tell two runs apart.
-    more = min(spare, max(0, min(longest, NAME_CELLS[1]) - NAME_CELLS[0]))
-    return Columns(NAME_CELLS[0] + more, cells, STATE_CELLS[0] + spare - more, tuple(hidden))
+    more = min(spare, max(0, min(longest, NAME_CELLS[1]) - least))
+    return Columns(least + more, cells, STATE_CELLS[0] + spare - more, tuple(hidden))
 
 
 def columns_for(store: Store, found: Sequence[Entry], room: int) -> Columns:
     """The columns for these entries."""
-    longest = max((entry.name.width for entry in found if isinstance(entry, Row)), default=0)
-    return columns(devices(store), longest, room)
+    rows = [entry for entry in found if isinstance(entry, Row)]
+    longest = max((row.name.width for row in rows), default=0)
+    shortest = max((row.least for row in rows), default=0)
+    return columns(devices(store), longest, room, shortest)
 
 
 def heading(store: Store, chosen: Columns) -> Line:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tui.store.store import Store
-from tui.views.workload_table import Entry, Row, devices
+from tui.views.workload_table import Entry, Row, devices, figures_of
 from workloads.results import RunResult
 
 Order = Literal["catalogue", "time", "speed-up", "of limit", "peak memory", "name"]
@@ -44,9 +44,9 @@ Results = tuple[RunResult | None, ...]
 """Of the timing columns: the CPU's, and the GPU's where there is one."""
 
 
-def _results(store: Store, workload: str, names: Sequence[str]) -> Results:
-    runs = [store.latest_run(workload, name) for name in names]
-    return tuple(run.result if run is not None else None for run in runs)
+def _results(store: Store, workload: str, names: tuple[str, ...]) -> Results:
+    runs = figures_of(store, workload, names)
+    return tuple(run.result if run is not None else None for run in runs.values())
 
 
 def _median(result: RunResult | None) -> float | None:

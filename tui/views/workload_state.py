@@ -8,6 +8,7 @@ from tui.store.runs import RunState
 from tui.store.store import Store
 from tui.terminal import glyphs
 from tui.views.lines import Span, Tone
+from workloads.inventory import FlagInfo
 from workloads.protocol import Progress
 from workloads.results import Timing
 
@@ -38,35 +39,46 @@ def progress_words(progress: Progress) -> str:
     return words
 
 
-def other_flags(store: Store, run: RunState) -> tuple[str, ...]:
-    """Flags that may have changed the run's figures and are set otherwise now.
+def flags_that_act(store: Store, workload: str, device: str) -> tuple[FlagInfo, ...]:
+    """Flags that may change a workload's figures on a device.
 
     cuDNN is asked for convolutions alone; oneDNN does other operations too.
     """
-    kind = run.request.device.partition(":")[0]
+    kind = device.partition(":")[0]
     groups = {info.name: info.group for info in store.catalogue}
-    convolution = groups.get(run.request.workload) == "convolution"
-    flags = store.environment.flags if store.environment else ()
+    convolution = groups.get(workload) == "convolution"
     return tuple(
-        flag.name
-        for flag in flags
+        flag
+        for flag in (store.environment.flags if store.environment else ())
         if kind in flag.device_types
         and (convolution or not flag.name.startswith("cudnn."))
         and flag.unavailable is None
-        and run.request.flags.get(flag.name) not in (None, store.flags.get(flag.name))
+    )
+
+
+def other_flags(store: Store, run: RunState) -> tuple[str, ...]:
+    """Flags that may have changed the run's figures and are set otherwise now."""
+    request = run.request
+    return tuple(
+        flag.name
+        for flag in flags_that_act(store, request.workload, request.device)
+        if request.flags.get(flag.name) not in (None, store.flags.get(flag.name))
     )
 
 
 def state_of(store: Store, runs: dict[str, RunState | None]) -> tuple[Span, ...]:
-    """One phrase per device; the device is named unless there is only one or all say the same."""
-    said = {device: _phrase(store, run) for device, run in runs.items() if run}
-    if not said:
+    """One phrase per device; the device is named unless there is only one or all say the same.
+
+    That a run is queued stands in its device's column, and is not said again.
+    """
+    known = [run for run in runs.values() if run is not None]
+    if not known:
         return (Span("not run", Tone.QUIET),)
-    results = [run.result for run in runs.values() if run is not None and run.result]
-    if len(results) == len(said) and all(result.status == "ok" for result in results):
-        return _all_ok(store, [run for run in runs.values() if run is not None])
+    if all(run.result is not None and run.result.status == "ok" for run in known):
+        return _all_ok(store, known)
+    said = {device: _phrase(store, run) for device, run in runs.items() if run and not _waits(run)}
     if len(runs) == 1:  # no GPU: the only column says whose state it is
-        return next(iter(said.values()))
+        return next(iter(said.values()), ())
     spans: list[Span] = []
     # A time stands in its column: that it is well says nothing more beside what is not.
     said = {name: phrase for name, phrase in said.items() if phrase[0].tone is not Tone.GOOD}
@@ -74,6 +86,10 @@ def state_of(store: Store, runs: dict[str, RunState | None]) -> tuple[Span, ...]
     for device, phrase in sorted(said.items(), key=lambda item: _urgency(runs[item[0]])):
         spans.extend((Span("; " if spans else ""), Span(f"{device} "), *phrase))
     return tuple(spans)
+
+
+def _waits(run: RunState) -> bool:
+    return run.result is None and run.progress is None
 
 
 def _urgency(run: RunState | None) -> int:
@@ -86,9 +102,7 @@ def _urgency(run: RunState | None) -> int:
 
 def _phrase(store: Store, run: RunState) -> tuple[Span, ...]:
     if run.result is None:
-        if run.progress is None:
-            return (Span("queued", Tone.QUIET),)
-        return (Span(progress_words(run.progress), Tone.KEY),)
+        return (Span(progress_words(run.progress) if run.progress else "", Tone.KEY),)
     result = run.result
     if result.status == "ok":
         return _all_ok(store, [run])

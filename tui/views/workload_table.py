@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 
 from tui import format as text
 from tui.store import parameters
 from tui.store.pairing import CPU
-from tui.store.runs import RunState, same_parameters
+from tui.store.runs import RunState
 from tui.store.store import Store
 from tui.terminal import glyphs
 from tui.views.lines import Span, Tone
 from tui.views.workload_state import half_width, median, state_of
 from workloads.fact import fact
-from workloads.inventory import WorkloadInfo
+from workloads.inventory import Setting, WorkloadInfo
 from workloads.results import RunResult
 
 
@@ -25,6 +26,8 @@ class Row:
     name: Span
     cells: dict[str, Span] = field(default_factory=dict)
     state: tuple[Span, ...] = ()
+    least: int = 0
+    """Cells of the name without which it is not said what the figures are of."""
 
 
 @fact
@@ -51,6 +54,8 @@ NAME, SPEED_UP, RATE, LIMIT, PEAK, STATE = (
     "peak memory",
     "state",
 )
+CHANGED = "*"
+"""Marks a workload, and in the detail a parameter, that is not as the catalogue has it."""
 
 
 def entry_key(entry: Entry) -> str:
@@ -96,30 +101,58 @@ def row(store: Store, info: WorkloadInfo) -> Row:
     names = devices(store)
     if info.name in store.sweeps:
         return _sweep_row(store, info, names)
-    runs = {name: store.latest_run(info.name, name) for name in names}
+    runs = figures_of(store, info.name, names)
     state = state_of(store, runs) if any(runs.values()) else not_run(store, info)
-    name = f"{info.name} {_settings(store, info)}".strip()
+    present = store.parameters.get(info.name, {})
+    name = f"{marked(info, present)} {_settings(info, present)}".strip()
     return Row(info.name, Span(name), _cells(info, runs), state)
+
+
+def figures_of(store: Store, workload: str, names: tuple[str, ...]) -> dict[str, RunState | None]:
+    """The runs whose figures the workload's row has, by device; of a sweep those of one point."""
+    if workload in store.sweeps:
+        from tui.sweeps.result import shown_point, swept
+
+        found = swept(store, workload, names)
+        shown = shown_point(found) if found else None
+        return dict(shown[1]) if shown else dict.fromkeys(names)
+    return {name: store.latest_run(workload, name) for name in names}
+
+
+def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
+    """The workload's name, with a mark where its parameters are not the defaults.
+
+    The mark stands at the name, as there may be no room for the parameters.
+    """
+    return f"{info.name}{CHANGED}" if parameters.changed(info, present) else info.name
 
 
 def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
     # Imported where there is a sweep: curves and charts would make every start slower.
-    from tui.sweeps.result import swept
-    from tui.views.sweep import latest_of, sweep_name, sweep_state
+    from tui.sweeps.curves import settings_text
+    from tui.sweeps.result import shown_point, swept
+    from tui.views.sweep import sweep_name, sweep_state
 
+    sweep = store.sweeps[info.name]
     found = swept(store, info.name, names)
-    runs = {name: latest_of(found, name) if found else None for name in names}
-    state = sweep_state(found, store.sweeps[info.name]) if found else ()
-    name = f"{info.name} {sweep_name(store, info.name)}"
-    return Row(info.name, Span(name), _cells(info, runs), state)
+    assert found is not None
+    rest = {name: sweep.points[0][name] for name in sweep.points[0] if name not in sweep.texts}
+    name, swept_words = Span(marked(info, rest)), sweep_name(sweep, rest)
+    shown = shown_point(found)
+    if shown is None:
+        shown = ({}, dict.fromkeys(names))
+    else:
+        name = Span(f"{name.text} {settings_text(sweep, shown[0])}")
+        swept_words = f"of {swept_words}"
+    whole = Span(f"{name.text} {swept_words}")
+    return Row(info.name, whole, _cells(info, shown[1]), sweep_state(found, sweep), name.width)
 
 
-def _cells(info: WorkloadInfo, runs: dict[str, RunState | None]) -> dict[str, Span]:
+def _cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:
     """The figures of the newest runs; those without a device of their own are the last one's."""
     cells = {name: _time_cell(info, name, run) for name, run in runs.items()}
     main = _result(list(runs.values())[-1])
-    same = len({same_parameters(run.request.parameters) for run in runs.values() if run}) < 2
-    cells[SPEED_UP] = _speed_up([_result(run) for run in runs.values()]) if same else Span("")
+    cells[SPEED_UP] = _speed_up([_result(run) for run in runs.values()])
     cells[RATE] = Span(rate(main))
     above = main is not None and main.limit is not None and main.limit.exceeded
     cells[LIMIT] = Span(of_limit(main), Tone.BAD if above else Tone.PLAIN)
@@ -142,12 +175,9 @@ def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
     return (Span("not run", Tone.QUIET),)
 
 
-def _settings(store: Store, info: WorkloadInfo) -> str:
+def _settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
     """The parameters in short; changed ones come first, as the end may have no room."""
-    present = store.parameters.get(info.name, {})
-    defaults = {parameter.name: parameter.default for parameter in info.parameters}
-    names = sorted(present, key=lambda name: present[name] == defaults.get(name))
-    return parameters.short({name: present[name] for name in names})
+    return parameters.short({**parameters.changed(info, present), **present})
 
 
 # ---- cells -------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ class BackendPane(Pane):
         "Switching one queues a comparison of each convolution workload, old setting against new, "
         "in alternating pairs. The verdict: faster or slower where the 95 % interval of the ratio "
         "excludes 1 and the change is at least 1 %, same where the whole interval lies within "
-        "2 % of 1, else unclear: c runs more pairs. Then the medians of both settings, their "
+        "2 % of 1, else unclear: c runs more pairs; these two are told as the new setting's speed "
+        "over the old one's. Then the medians of both settings, their "
         "first calls, and after how many calls a longer first call has paid for itself. A flag "
         "that a process keeps once it has run a convolution is compared in fresh processes."
     )

@@ -37,7 +37,8 @@ class BackendSwitches(LinesView):
         return self._flag if self._flag in names else next(iter(names), None)
 
     def _view(self, cells: int) -> list[Line]:
-        return view(self._store, self.flag, cells, focused=self.has_focus).lines
+        rows = self.size.height
+        return view(self._store, self.flag, cells, focused=self.has_focus, rows=rows).lines
 
     def action_move(self, by: int) -> None:
         """Put the cursor on another switch and bring it into view."""

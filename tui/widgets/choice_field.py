@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.message import Message
 
 from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, fit_line, width
@@ -25,6 +26,9 @@ class ChoiceField(LineBar, can_focus=True):
         Binding("space", "mark", show=False),
     ]
 
+    class Changed(Message):
+        """Another value is chosen or marked."""
+
     def __init__(self, values: Sequence[str], chosen: str) -> None:
         super().__init__(self._choices)
         self._values = tuple(values)
@@ -41,12 +45,12 @@ class ChoiceField(LineBar, can_focus=True):
     def action_step(self, by: int) -> None:
         """Choose the next value or the one before, round the end."""
         self._index = (self._index + by) % len(self._values)
-        self.rebuild()
+        self._show()
 
     def action_mark(self) -> None:
         """Mark the chosen value, or take its mark away."""
         self._marked ^= {self._values[self._index]}
-        self.rebuild()
+        self._show()
 
     def choose(self, value: str) -> None:
         """Choose a value by its text, or mark several; one that there is not changes nothing."""
@@ -57,7 +61,11 @@ class ChoiceField(LineBar, can_focus=True):
         elif len(several) > 1 and set(several) <= set(self._values):
             self._marked, self._index = set(several), self._values.index(several[0])
         if self.is_mounted:
-            self.rebuild()
+            self._show()
+
+    def _show(self) -> None:
+        self.rebuild()
+        self.post_message(self.Changed())
 
     def _choices(self, cells: int) -> Line:
         tone = Tone.CURSOR if self.has_focus else Tone.STRONG

@@ -21,16 +21,34 @@ class DemoPane(Pane):
 
     SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
     HELP = (
-        "One workload of the group on a page: above, the time on each device, with the rate and "
-        "the share of the limit, or how far the run is; below, what it shows, what to look for, "
-        "the code that is timed, and what its study found. A page runs its workload quickly when "
-        "it is opened; leaving the page cancels it."
+        "One workload of the group on a page: above, its parameters and the time on each device, "
+        "with the rate and the share of the limit, or how far the run is; below, what it shows, "
+        "what to look for, the code that is timed, and what its study found. A page runs its "
+        "workload quickly when it is opened, with the catalogue's defaults and the present flags; "
+        "your own results stay in the table as they are. A run that still goes on when its page "
+        "is left is cancelled, so that the next page's can begin; the page says so, and the run "
+        "begins anew when its page is opened again."
     )
 
-    def __init__(self, store: Store, group: str, page: Callable[[], WorkloadInfo | None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        group: str,
+        page: Callable[[], WorkloadInfo | None],
+        note: Callable[[], str] = str,
+    ) -> None:
+        """Show a page.
+
+        Args:
+            store: what is known.
+            group: whose pages there are.
+            page: the workload of the open one.
+            note: what is to be said of it beside its run.
+        """
         super().__init__(store, id="demo")
         self._group = group
         self._page = page
+        self._note = note
         self.headline = LinesView(self._headline, id="headline")
         self.headline.can_focus = False
         self.body = LinesView(self._body)
@@ -58,7 +76,7 @@ class DemoPane(Pane):
 
     def _headline(self, cells: int) -> list[Line]:
         info = self._page()
-        return headline_lines(self.store, info, cells) if info else []
+        return headline_lines(self.store, info, cells, self._note()) if info else []
 
     def _body(self, cells: int) -> list[Line]:
         info = self._page()

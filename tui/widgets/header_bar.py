@@ -33,6 +33,6 @@ class HeaderBar(LineBar):
 
     def on_click(self, event: events.Click) -> None:
         """Open the tab under the mouse."""
-        tab = tab_at(event.x, self.size.width, self._tab)
+        tab = tab_at(self._store, event.x, self.size.width, self._tab)
         if tab is not None:
             self.post_message(self.TabPicked(tab))

@@ -98,7 +98,7 @@ class WorkloadList(CursorView):
 
     def heading(self, _cells: int) -> Line:
         """The line above the table, as wide as the table's lines."""
-        found = self._entries()
+        found = self.found or self._entries()
         return heading(self._store, columns_for(self._store, found, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:

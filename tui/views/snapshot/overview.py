@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from tui import format as text
 from tui.snapshots.facts import Advice, Summary, Top, Verdict
 from tui.snapshots.messages import FileInfo
-from tui.views.lines import Line, Span, Tone, flow, line, paragraph, wrap
+from tui.views.lines import Line, Span, Tone, fit_line, flow, line, paragraph, wrap
 from tui.views.snapshot.words import (
     FRAME_TONES,
+    SITE_HEADING,
     bulleted,
     clock_words,
     indented,
@@ -66,7 +67,7 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
 
 
 def summary_lines(summary: Summary, cells: int) -> list[Line]:
-    """One device without an OOM entry, or what else there is to know of it."""
+    """One device without an OOM, or what else there is to know of it."""
     rows = paragraph(summary.headline, cells, label=f"device {summary.device}: ")
     scattered = summary.fragmentation
     figures = [
@@ -81,14 +82,14 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
         ("unallocated", text.share(scattered.unused)),
         ("segments", text.count(summary.segments)),
         ("blocks", text.count(summary.blocks)),
-        ("entries", text.count(summary.events)),
+        ("events", text.count(summary.events)),
     ]
     if summary.pending:
         figures.append(("pending", text.size(summary.pending)))
     if summary.private_reserved:
         figures.append(("private pools", text.size(summary.private_reserved)))
     if summary.skipped:
-        figures.append(("left out", text.count(summary.skipped, "entry", "entries")))
+        figures.append(("left out", text.count(summary.skipped, "event")))
     rows += flow([_figure(name, value) for name, value in figures], cells)
     for remark in summary.remarks:
         rows += bulleted(remark, cells, Tone.NOTE, "!")
@@ -106,7 +107,8 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
     """The sites that held the most."""
     rows: list[Line] = [(), line(Span(title, Tone.STRONG))]
     if not top:
-        rows.append(line(Span("   nothing was live", Tone.QUIET)))
+        return [*rows, line(Span("   nothing was live", Tone.QUIET))]
+    rows.append(fit_line((Span(f"{SITE_HEADING}site", Tone.QUIET),), cells))
     for item in top:
         tone = FRAME_TONES[item.kind]
         rows.append(site_line(item.bytes, item.share, item.count, item.label, tone, cells))

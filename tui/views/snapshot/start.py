@@ -53,7 +53,7 @@ def progress_words(progress: Progress) -> str:
     if progress.total:
         words += f" of {show(progress.total)}"
     if progress.phase == "indexing":
-        words += " entries"
+        words += " events"
     elif progress.phase == "replaying":
         words += " devices"
     if progress.left_s is not None:

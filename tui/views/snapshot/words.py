@@ -35,7 +35,7 @@ class Focus:
 
 
 def first_focus(summary: Summary) -> Focus:
-    """Where one looks first: the last OOM entry, else the peak, else the end."""
+    """Where one looks first: the last OOM, else the peak, else the end."""
     if summary.ooms:
         return Focus(summary.device, summary.ooms[-1])
     return Focus(summary.device, peak_of(summary))
@@ -49,7 +49,7 @@ def peak_of(summary: Summary) -> int | None:
 
 
 def oom_after(summary: Summary, event: int | None) -> int | None:
-    """The next OOM entry, from the last one on to the first; ``None`` where there is none."""
+    """The next OOM, from the last one on to the first; ``None`` where there is none."""
     if not summary.ooms:
         return None
     later = [oom for oom in summary.ooms if event is not None and oom > event]
@@ -148,4 +148,5 @@ def site_line(size: int, share: float, count: int, label: str, tone: Tone, cells
     return fit_line((Span(figures), Span(label, tone)), cells)
 
 
-SITE_HEADING = f"{'bytes':>9} {'':>4} {'count':>7}  "
+SITE_HEADING = f"{'bytes':>9} {'%':>4} {'count':>7}  "
+"""Over them: the share is of what was live, the count is of allocations."""

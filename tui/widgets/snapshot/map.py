@@ -73,7 +73,7 @@ class MapPane(SnapshotPane):
         "Below stands the segment under the cursor as a wider picture: left and right move along "
         "it, + or enter zooms in and - out; the block there is told with its stack. Then what "
         "pins the segment: the block whose release frees the longest span. The map shows the "
-        "moment of the other views: p the peak, n the next OOM entry, e the end. tab goes to the "
+        "moment of the other views: p the peak, n the next OOM, e the end. tab goes to the "
         "lower part to scroll it."
     )
 

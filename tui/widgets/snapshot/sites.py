@@ -54,7 +54,7 @@ class SitesPane(SnapshotPane):
 
     HELP = (
         "Who held the memory at this moment, by the innermost line of your own code; p shows the "
-        "peak, n the next OOM entry, e the end, and the timeline's cursor any other. right or "
+        "peak, n the next OOM, e the end, and the timeline's cursor any other. right or "
         "space unfolds the callers of a line, left folds them. b groups by the next of site, "
         "function, file, annotation, size class, stream, pool and context; S sorts by the next of "
         "bytes, count and name. / searches all frames for text, for a pattern in slashes, or for "

@@ -17,16 +17,17 @@ from tui.widgets.snapshot.pane import SnapshotPane
 
 
 class VerdictPane(SnapshotPane):
-    """Why it ran out; without an OOM entry a summary. Then the file and what is odd about it."""
+    """Why it ran out, and what the device held. Then the file and what is odd about it."""
 
     HELP = (
-        "Why an allocation failed, one page for each OOM entry; n goes to the next, d to the next "
+        "Why an allocation failed, one page for each OOM; n goes to the next, d to the next "
         "device. live: requested bytes of all allocations then; reserved: what the allocator held; "
         "cached: reserved and not live; device free: of the whole GPU; largest free block: the "
         "longest free piece of the default pool. The cause is decided from these figures and the "
         "reasons say how. Held the memory: the lines of the program, by bytes at that event, not "
-        "when the file was written. The device's total and other processes are not in the file: i "
-        "takes the text of the exception, which tells them. y copies a report as Markdown."
+        "when the file was written, with their share of what was live and their count of "
+        "allocations. The device's total and other processes are not in the file: i takes the "
+        "text of the exception, which tells them. y copies a report as Markdown."
     )
 
     def __init__(self, store: Store, desk: SnapshotDesk) -> None:
@@ -44,20 +45,20 @@ class VerdictPane(SnapshotPane):
 
     @property
     def oom(self) -> int | None:
-        """The OOM entry that is shown: the one looked at, else the last."""
+        """The OOM that is shown: the one looked at, else the last."""
         focus, summary = self.desk.focus, self.desk.summary
         if focus is None or summary is None or not summary.ooms:
             return None
         return focus.event if focus.event in summary.ooms else summary.ooms[-1]
 
     def store_changed(self) -> None:
-        """Redraw; another entry is shown from its beginning."""
-        summary, focus = self.desk.summary, self.desk.focus
+        """Redraw; another OOM is shown from its beginning."""
+        focus = self.desk.focus
         shown = (self.desk.main.store.paths, focus and focus.device, self.oom)
         if shown != self._shown:
             self._shown = shown
             self.body.scroll_to(y=0, animate=False)
-        self.retitle("Verdict" if summary is not None and summary.ooms else "Summary")
+        self.retitle("Verdict" if self.oom is not None else "Verdict   no OOM")
         self.body.rebuild()
 
     def _lines_of(self, cells: int) -> list[Line]:
@@ -83,7 +84,7 @@ class VerdictPane(SnapshotPane):
         if isinstance(answer, Refused):
             return refused_lines(answer, cells)
         if not isinstance(answer, VerdictIs):
-            return [line(f"judging the OOM entry {glyphs.GLYPHS.ellipsis}")]
+            return [line(f"judging the OOM {glyphs.GLYPHS.ellipsis}")]
         return verdict_lines(answer.verdict, summary, cells)
 
 

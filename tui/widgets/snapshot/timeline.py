@@ -95,13 +95,13 @@ class TimelinePane(SnapshotPane):
     """Live and reserved memory over all events of the device's trace."""
 
     HELP = (
-        "Memory over the entries of the trace, on a scale from nothing to the most that was ever "
+        "Memory over the events of the trace, on a scale from nothing to the most that was ever "
         "reserved or live. A full cell was live all through its column, the lighter one at times, "
-        "the lightest is reserved only. Below: P the peak, X an OOM entry, ^ the cursor, * the "
+        "the lightest is reserved only. Below: P the peak, X an OOM, ^ the cursor, * the "
         "cursor on one of them; then annotations from where they begin. left and right move by a "
-        "column, comma and full stop by one entry, page up and down by ten columns, home and end "
+        "column, comma and full stop by one event, page up and down by ten columns, home and end "
         "to the ends; p goes to the peak, n to the next OOM, e to the end; + and - zoom around the "
-        "cursor. Below stands the state right after the cursor's entry, and the entry's stack; up "
+        "cursor. Below stands the state right after the cursor's event, and the event's stack; up "
         "and down scroll it. The other views show the same moment."
     )
 

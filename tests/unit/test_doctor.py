@@ -1,0 +1,50 @@
+"""What doctor prints: equal findings of several GPUs once, with their indices."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.screens.helpers import environment, gpu, sample, torch_gpu, uuid
+from tui.headless.doctor import Finding, _driver, _pairing, as_text, indices
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["cuda:0"], "cuda:0"),
+        ([f"cuda:{index}" for index in range(8)], "cuda:0-7"),
+        (["nvml:6", "nvml:0", "nvml:1"], "nvml:0-1,6"),
+        (["cuda:0", "nvml:1"], "cuda:0, nvml:1"),
+        (["mps", "cuda:1"], "mps, cuda:1"),
+        ([], ""),
+    ],
+)
+def test_indices(names: list[str], shown: str) -> None:
+    assert indices(names) == shown
+
+
+def test_an_equal_finding_of_eight_gpus_is_one_line() -> None:
+    seen = sample(*(gpu(index) for index in range(8)))
+    found = _pairing(seen, environment(*(torch_gpu(index) for index in range(8))))
+    assert [finding.key for finding in found] == [uuid(index) for index in range(8)]
+    assert as_text(found) == "passed   device         cuda:0-7: NVIDIA H200\n"
+
+
+def test_gpus_that_torch_does_not_see_are_told_together_and_apart_from_the_others() -> None:
+    found = _pairing(sample(*(gpu(index) for index in range(4))), environment(torch_gpu()))
+    rows = as_text(found).splitlines()
+    assert rows[0] == f"passed   device         cuda:0: NVIDIA H200 ({uuid(0)})"
+    assert rows[1].startswith("warning  device         nvml:1-3: NVIDIA H200: not among the ")
+    assert len(rows) == 3
+
+
+def test_lost_gpus_are_named_by_their_index() -> None:
+    text = as_text(_driver(sample(gpu(0, lost="Xid 79"), gpu(1), gpu(2, lost="Xid 79"))))
+    assert "failed   device         nvml:0,2: NVIDIA H200 is lost: Xid 79" in text
+    assert "3 devices" in text
+
+
+def test_findings_that_are_of_no_gpu_are_told_each_for_itself() -> None:
+    assert as_text(
+        [Finding("torch", "passed", "2.9"), Finding("CUDA", "warning", "none", "x")]
+    ) == ("passed   torch          2.9\nwarning  CUDA           none\n" + " " * 24 + "→ x\n")

@@ -1,0 +1,67 @@
+"""Runs are found by what was asked, and what newer ones have superseded is forgotten in the end."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.store.run_book import KEPT, RunBook
+from tui.store.runs import RunState
+from workloads.protocol import Run
+from workloads.results import RunResult
+
+
+def _run(number: int, n: int = 1, device: str = "cpu", *, demo: bool = False) -> RunState:
+    return RunState(Run(f"run-{number}", "matmul", device, {"n": n}, {}, "quick"), demo=demo)
+
+
+def _end(book: RunBook, run_id: str) -> None:
+    request = book[run_id].request
+    book.change(
+        run_id,
+        result=RunResult(
+            run_id, request.workload, request.device, request.parameters, {}, "failed", "told"
+        ),
+    )
+
+
+def test_the_newest_of_the_same_parameters_comes_first() -> None:
+    book = RunBook()
+    for number, n in enumerate((1, 2, 1)):
+        book.add(_run(number, n))
+    assert [run.request.id for run in book.newest_first("matmul", "cpu", {"n": 1})] == [
+        "run-2",
+        "run-0",
+    ]
+    assert not list(book.newest_first("matmul", "cuda:0", {"n": 1}))
+    assert list(book) == ["run-0", "run-1", "run-2"]
+
+
+def test_a_run_that_is_not_known_is_not_changed() -> None:
+    book = RunBook()
+    book.change("run-9", progress=None)
+    assert not book
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.booleans(), st.booleans()), min_size=KEPT, max_size=4 * KEPT
+    )
+)
+def test_the_newest_ended_and_all_that_wait_are_kept(asked: list[tuple[int, bool, bool]]) -> None:
+    book = RunBook()
+    waiting, newest = set(), {}
+    for number, (n, demo, ends) in enumerate(asked):
+        book.add(_run(number, n, demo=demo))
+        if ends:
+            _end(book, f"run-{number}")
+            newest[n, demo] = f"run-{number}"
+        else:
+            waiting.add(f"run-{number}")
+    assert waiting <= book.keys()
+    assert set(newest.values()) <= book.keys()
+    assert len(book) <= len(waiting) + len(newest) + KEPT
+    found = {
+        run.request.id for n in range(3) for run in book.newest_first("matmul", "cpu", {"n": n})
+    }
+    assert found == set(book)
