@@ -285,14 +285,14 @@ def test_the_newest_entries_left_out() -> None:
     (device,) = normalise(raw.snapshot(), keep=Keep(first=1, last=3)).devices
     assert device.trace.size.tolist() == [500, 4096, 1000]
     assert (device.skipped, device.first) == (4, 1)
-    assert device.inexact == "3 newer entries were left out"
+    assert device.inexact == "3 newer events were left out"
 
 
 def test_small_allocations_left_out() -> None:
     (device,) = normalise(raw.snapshot(), keep=Keep(minimal_size=701)).devices
     assert device.trace.size.tolist() == [4096, 1000]
     assert (device.skipped, device.first) == (5, 0)
-    assert device.inexact.startswith("5 entries below 701 bytes were left out")
+    assert device.inexact.startswith("5 events below 701 bytes were left out")
 
 
 def test_one_device_kept() -> None:

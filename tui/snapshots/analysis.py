@@ -149,7 +149,7 @@ class DeviceAnalysis:
             ValueError: the entry is no OOM.
         """
         if event not in self.replay.ooms:
-            raise ValueError(f"event {event} of device {self.device.index} is no OOM entry")
+            raise ValueError(f"event {event} of device {self.device.index} is no OOM event")
         entry = self.entry(event)
         return verdict(
             self.snapshot,

@@ -112,7 +112,7 @@ def _contradiction(figures: Figures, needed: int) -> tuple[Cause, tuple[str, ...
         return None
     return "unknown", (
         f"a free piece of {text(largest)} seems to have been there for the {text(figures.rounded)}"
-        f" (a segment of {text(needed)}) asked for; the trace may lack entries, the request may"
+        f" (a segment of {text(needed)}) asked for; the trace may lack events, the request may"
         " have been for another pool, or max_split_size kept the piece from being split",
     )
 
@@ -132,7 +132,7 @@ def _not_memory(figures: Figures, needed: int) -> tuple[Cause, tuple[str, ...]] 
         return "unknown", (
             f"the device had {text(free)} free, more than the {text(needed)} that the driver was"
             " asked for: a limit of set_per_process_memory_fraction, or memory that was freed"
-            " between the failure and the entry",
+            " between the failure and the event",
         )
     return None
 

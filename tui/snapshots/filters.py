@@ -56,10 +56,10 @@ class Keep:
         """Why a replay is not exact after so many entries were left out; empty if it is."""
         reasons = []
         if newer:
-            reasons.append(f"{newer} newer entries were left out")
+            reasons.append(f"{newer} newer events were left out")
         if smaller:
             reasons.append(
-                f"{smaller} entries below {self.minimal_size} bytes were left out, so sums count "
+                f"{smaller} events below {self.minimal_size} bytes were left out, so sums count "
                 "small allocations as they stand at the end"
             )
         return "; ".join(reasons)

@@ -74,7 +74,7 @@ def state_of(replayed: Replay, layout: Layout, event: int | None, entry: Entry |
     blocks = sum(block.size for block in held)
     doubts = list(replayed.doubts)
     if layout.misfits:
-        doubts.append(f"{layout.misfits} segment entries do not fit the segments")
+        doubts.append(f"{layout.misfits} segment events do not fit the segments")
     if layout.outside:
         doubts.append(f"{layout.outside} live allocations lie in no segment")
     elif requested != live:

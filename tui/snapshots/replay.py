@@ -152,5 +152,5 @@ def _doubts(device: DeviceSnapshot, least_live: int, least_reserved: int) -> tup
             "live bytes fall below zero: the trace lacks frees, or its sizes do not fit its blocks"
         )
     if least_reserved < 0:
-        doubts.append("reserved bytes fall below zero: the trace lacks segment entries")
+        doubts.append("reserved bytes fall below zero: the trace lacks segment events")
     return tuple(doubts)

@@ -93,12 +93,12 @@ def _unavailable(replayed: Replay, time_us: int | None) -> dict[str, str]:
         return dict.fromkeys(absent, _NO_TRACE)
     reasons = {}
     if replayed.peak_event is None:
-        at_start = "the peak is what was live before the first entry"
+        at_start = "the peak is what was live before the first event"
         reasons["live_peak_event"] = reasons["live_peak_time_us"] = at_start
     elif time_us == NEVER_TOLD:
         reasons["live_peak_time_us"] = "the file holds no times (torch before 2.2)"
     if replayed.reserved_peak_event is None:
-        reasons["reserved_peak_event"] = "the peak is what was reserved before the first entry"
+        reasons["reserved_peak_event"] = "the peak is what was reserved before the first event"
     return reasons
 
 
@@ -108,13 +108,11 @@ def _headline(replayed: Replay) -> str:
     if not replayed.events:
         return f"{now}; nothing was recorded before"
     where = (
-        "before the first entry"
+        "before the first event"
         if replayed.peak_event is None
         else f"at event {grouped(replayed.peak_event)}"
     )
-    ooms = (
-        count(len(replayed.ooms), "OOM entry", "OOM entries") if replayed.ooms else "No OOM entry"
-    )
+    ooms = count(len(replayed.ooms), "OOM event") if replayed.ooms else "No OOM event"
     return f"{ooms}; live memory peaked at {text(replayed.peak)} {where}; {now}"
 
 
@@ -125,8 +123,8 @@ def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, 
         start = replayed.live_at_start
         if start > LARGE_PREDATING * replayed.peak:
             lines.append(
-                f"{text(start)} was live before the first entry and has no stack unless it is live"
-                " still: record earlier, or keep more entries"
+                f"{text(start)} was live before the first event and has no stack unless it is live"
+                " still: record earlier, or with a larger max_entries"
             )
     else:
         lines.append(_NO_TRACE)

@@ -53,7 +53,7 @@ def verdict(
     if figures.others is None:
         unavailable["others"] = _NO_TEXT if message is None else "the text does not tell it"
     if figures.device_free is None:
-        unavailable["device_free"] = "neither the entry nor a text tells it"
+        unavailable["device_free"] = "neither the event nor a text tells it"
     return Verdict(
         device.index,
         entry.event,
@@ -203,7 +203,7 @@ def _unsure(
         )
     if entry.pool is None and len(snapshot.pools) > 1:
         lines.append(
-            "the entry does not name its pool, the default pool is assumed; during a capture it"
+            "the event does not name its pool, the default pool is assumed; during a capture it"
             " would be a private one"
         )
     if (
