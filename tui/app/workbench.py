@@ -29,7 +29,7 @@ from tui.screens.workbench import WorkbenchScreen
 from tui.session.actions import Actions
 from tui.session.coalesce import TICK_S, Coalescer
 from tui.store.store import Parts, Store
-from tui.terminal import glyphs, last_resort, looks
+from tui.terminal import geometry, glyphs, last_resort, looks
 from tui.terminal.frame_bytes import FrugalUpdate
 from tui.terminal.lifeline import Lifeline
 from tui.terminal.theme import THEME
@@ -211,6 +211,10 @@ class WorkbenchApp(AppActions):
             await asyncio.wait_for(self._session.stop(), STOP_S)
         except asyncio.TimeoutError:
             self.log.warning("the session did not stop in time")
+
+    def on_resize(self) -> None:
+        """What was worked out for the size before is of no use for this one."""
+        geometry.forget()
 
     # ---- drawing ----
 

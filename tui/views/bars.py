@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from rich.cells import cell_len
-
 from tui.quantity import quantity
 from tui.terminal import glyphs
+from tui.views.cells import cell_len
 from tui.views.curves import known
 from tui.views.lines import Line, Span, Tone, clean, left, line, paragraph, right
 from tui.views.scales import above

@@ -10,9 +10,10 @@ import enum
 import unicodedata
 from collections.abc import Iterable
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import set_cell_size
 
 from tui.terminal import glyphs
+from tui.views.cells import cell_len
 from workloads.fact import fact
 
 

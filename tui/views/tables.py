@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.cells import cell_len
-
 from tui.quantity import quantity
+from tui.views.cells import cell_len
 from tui.views.lines import Line, Span, Tone, clean, flow, left, line, paragraph, right, wrap
 from workloads.results import Table
 
