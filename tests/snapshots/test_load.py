@@ -255,6 +255,15 @@ def test_a_file_that_may_not_be_read_gets_one_line(tmp_path: Path) -> None:
         load(path)
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_what_a_trace_was_read_from_can_be_kept_to_be_freed_later(path: Path) -> None:
+    spent: list[object] = []
+    kept, freed = load(path, spent=spent), load(path)
+    assert kept == freed
+    pieces = [piece for piece in spent if isinstance(piece, list)]
+    assert sum(map(len, pieces)) == sum(len(device.trace) for device in freed.devices)
+
+
 def test_progress_goes_from_the_first_to_the_last_byte_and_then_over_the_entries() -> None:
     path = next(path for path in FILES if path.stem == "training")
     told: list[tuple[int, int, str]] = []

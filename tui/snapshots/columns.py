@@ -209,6 +209,7 @@ def fill(
     *,
     wanted: Callable[[Raw], bool] | None,
     consume: bool,
+    spent: list[object] | None = None,
     tick: Callable[[int], None],
 ) -> tuple[Trace, int]:
     """The columns of a trace, and how many entries were not wanted.
@@ -218,6 +219,7 @@ def fill(
         interner: where stacks and names are numbered.
         wanted: whether to keep an entry; ``None`` keeps all.
         consume: empty ``trace`` while reading it, so that memory never holds both forms.
+        spent: takes what ``trace`` is emptied of, in pieces, where that is to be freed later.
         tick: called with the number of entries of each batch; may raise to give up.
     """
     columns, skipped = Columns(interner), 0
@@ -231,6 +233,8 @@ def fill(
             batch = trace[start - stop :]
             del trace[start - stop :]
             batch.reverse()
+            if spent is not None:
+                spent.append(batch)
         else:
             batch = trace[start:stop]
         if wanted is not None:

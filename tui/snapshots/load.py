@@ -41,6 +41,7 @@ def load(
     progress: Progress | None = None,
     keep: Keep | None = None,
     available: int | None = None,
+    spent: list[object] | None = None,
 ) -> Snapshot:
     """Read a file.
 
@@ -51,6 +52,8 @@ def load(
             reading and comes out of here.
         keep: what to keep of the file; ``None`` keeps everything.
         available: bytes that reading may be expected to take; ``None`` asks the machine.
+        spent: takes the file's own objects for the trace in pieces, for those who want the answer
+            first and free them afterwards: that takes a tenth of the time.
 
     Raises:
         SnapshotError: the file cannot be read; one line that names it.
@@ -58,7 +61,7 @@ def load(
     told = None if progress is None else _carried(progress)
     try:
         with _collector_off():
-            return _load(where, told, keep or EVERYTHING, available)
+            return _load(where, told, keep or EVERYTHING, available, spent)
     except _GivenUp as stopped:
         raise stopped.error from None
     except SnapshotError as error:
@@ -98,7 +101,13 @@ def _estimate(source: Source, available: int | None) -> Estimate:
     return limits.estimated(source.size, source.expected, json=json, available=available)
 
 
-def _load(where: Where, progress: Progress | None, keep: Keep, available: int | None) -> Snapshot:
+def _load(
+    where: Where,
+    progress: Progress | None,
+    keep: Keep,
+    available: int | None,
+    spent: list[object] | None,
+) -> Snapshot:
     with (
         _failures(),
         Source(where, progress=progress, most_unpacked=limits.most_unpacked) as source,
@@ -124,6 +133,7 @@ def _load(where: Where, progress: Progress | None, keep: Keep, available: int | 
         byte=byte,
         keep=keep,
         consume=True,
+        spent=spent,
         most_items=unpacked,
         notes=notes,
         tick=tick,

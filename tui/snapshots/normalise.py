@@ -40,6 +40,7 @@ def normalise(
     byte: int = 0,
     keep: Keep = EVERYTHING,
     consume: bool = False,
+    spent: list[object] | None = None,
     most_items: int | None = None,
     notes: tuple[str, ...] = (),
     tick: Tick | None = None,
@@ -53,6 +54,7 @@ def normalise(
         byte: size of the file.
         keep: what to keep of it.
         consume: empty the lists of ``raw`` while reading, so that memory never holds both forms.
+        spent: takes what they are emptied of, in pieces, where that is to be freed later.
         most_items: entries, segments and blocks that can be true of a file of this size; a list
             that a file names again and again could pretend any number.
         notes: lines to put before those that are found here.
@@ -88,7 +90,7 @@ def normalise(
             continue
         trace = traces[index] if index < len(traces) else []
         devices.append(
-            _device(index, by_device.get(index, []), trace, interner, keep, consume, advance)
+            _device(index, by_device.get(index, []), trace, interner, keep, consume, spent, advance)
         )
     others = [text.clean(key) for key in top if isinstance(key, str) and key not in _KNOWN]
     return Snapshot(
@@ -193,6 +195,7 @@ def _device(
     interner: Interner,
     keep: Keep,
     consume: bool,
+    spent: list[object] | None,
     advance: Callable[[int], None],
 ) -> DeviceSnapshot:
     whole = len(trace)
@@ -205,6 +208,7 @@ def _device(
         interner,
         wanted=keep.wants if keep.minimal_size > 0 else None,
         consume=consume,
+        spent=spent,
         tick=advance,
     )
     return DeviceSnapshot(

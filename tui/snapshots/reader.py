@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from tui.devices import channel
 from tui.snapshots import limits, messages
-from tui.snapshots.analysis import Analysis
+from tui.snapshots.analysis import Analysis, DeviceAnalysis
 from tui.snapshots.answers import Answers
+from tui.snapshots.beside import Beside
 from tui.snapshots.checks import check
 from tui.snapshots.filters import Keep
 from tui.snapshots.limits import Estimate
@@ -29,6 +30,8 @@ KNOWN_AFTER_S = 0.5
 LONGEST_ANSWER = 3 << 20
 """Bytes of a line; the other side takes one more."""
 
+BESIDE_FROM = 200_000
+"""Entries of a trace."""
 PART = 1 << 18
 """Characters of a report in one line; each may take six bytes there."""
 
@@ -86,12 +89,19 @@ def serve(protocol: int, source: int | None) -> None:
         channel.send(protocol, line)
 
     answers: Answers | None = None
+    spent: list[object] = []
+    """What a file was read from, to be freed while nobody waits for an answer."""
+
+    def free_some() -> bool:
+        del spent[-1:]
+        return bool(spent)
+
     while True:
-        request = waiting.take()
+        request = waiting.take(free_some)
         name = type(request).__name__
         try:
             if isinstance(request, messages.Load) and answers is None:
-                answers = _load(request, source, say)
+                answers = _load(request, source, say, spent)
             elif answers is None:
                 raise SnapshotError("no file is read yet")
             else:
@@ -126,8 +136,14 @@ def _take(line: bytes, waiting: Waiting) -> None:
     waiting.put(request)
 
 
-def _load(request: messages.Load, source: int | None, say: Say) -> Answers:
+def _load(request: messages.Load, source: int | None, say: Say, spent: list[object]) -> Answers:
     """Read the files, replay them and say what is in them.
+
+    Args:
+        request: names them.
+        source: descriptor that stands for ``-``.
+        say: takes how far it is and what was found.
+        spent: takes what is to be freed afterwards.
 
     Raises:
         SnapshotError: a file cannot be read.
@@ -138,15 +154,21 @@ def _load(request: messages.Load, source: int | None, say: Say) -> Answers:
     say(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
     pace = Pace(request.id, say)
     keep = Keep(request.device, request.first, request.last, request.minimal_size)
-    read = [load(_where(path, source), progress=pace.tell, keep=keep) for path in request.paths]
+    # Of the last file alone: what others were read from would take room while it is read.
+    *others, last = request.paths
+    read = [load(_where(path, source), progress=pace.tell, keep=keep) for path in others]
+    read.append(load(_where(last, source), progress=pace.tell, keep=keep, spent=spent))
     # What is read stays: the collector would look at all of it again and again.
     gc.freeze()
     text = request.oom_text
     if request.redact:
         read, text = _redacted(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
+    replays = [(device, Beside(device.worked_out_replay)) for device in _large(files)]
     pace.tell(0, len(read), "checking")
     answers = Answers(files, tuple(map(_warnings, files)), text)
+    for device, found in replays:
+        device.replay = found.get()
     devices = answers.files[0].devices
     summaries = []
     for number, device in enumerate(devices.values()):
@@ -164,6 +186,14 @@ def _load(request: messages.Load, source: int | None, say: Say) -> Answers:
         )
     )
     return answers
+
+
+def _large(files: tuple[Analysis, ...]) -> Iterator[DeviceAnalysis]:
+    """The devices whose replay takes longer than a process to do it in."""
+    for file in files:
+        for device in file.devices.values():
+            if len(device.device.trace) >= BESIDE_FROM:
+                yield device
 
 
 def _warnings(file: Analysis) -> tuple[str, ...]:

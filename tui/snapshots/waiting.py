@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from tui.snapshots.messages import Request, Slot, slot
 
@@ -25,8 +26,15 @@ class Waiting:
             self._requests[slot(request)] = request
             self._filled.notify()
 
-    def take(self) -> Request:
-        """The request that has waited longest; waits for one."""
+    def take(self, meanwhile: Callable[[], bool] = lambda: False) -> Request:
+        """The request that has waited longest; waits for one.
+
+        Args:
+            meanwhile: done piece by piece while there is none; whether there is more of it.
+        """
+        more = True
+        while more and not self._requests:
+            more = meanwhile()
         with self._filled:
             while not self._requests:
                 self._filled.wait()

@@ -1,0 +1,47 @@
+"""What another process works out is what this one would have, whatever becomes of that one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tui.snapshots.analysis import Analysis
+from tui.snapshots.beside import Beside
+from tui.snapshots.load import load
+
+FILE = Path(__file__).parent / "files" / "training.pickle"
+
+
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children()
+
+
+def test_a_replay_worked_out_beside_is_the_same() -> None:
+    for device in Analysis(load(FILE)).devices.values():
+        assert Beside(device.worked_out_replay).get() == device.replay
+    assert _children() == []
+
+
+def test_what_it_raises_is_raised_here() -> None:
+    def fails() -> int:
+        raise ValueError("told")
+
+    with pytest.raises(ValueError, match="told"):
+        Beside(fails).get()
+    assert _children() == []
+
+
+def test_one_that_is_killed_is_worked_out_here() -> None:
+    home = os.getpid()
+
+    def dies_elsewhere() -> str:
+        if os.getpid() != home:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "worked out"
+
+    assert Beside(dies_elsewhere).get() == "worked out"
+    assert _children() == []

@@ -1,0 +1,34 @@
+"""Requests in their turn, and what is done while there is none."""
+
+from __future__ import annotations
+
+from tui.snapshots.messages import AskState, Export
+from tui.snapshots.waiting import Waiting
+
+
+def test_the_one_that_waited_longest_comes_first() -> None:
+    waiting = Waiting()
+    first, second = AskState(1, 0, None), Export(2, "json")
+    waiting.put(first)
+    waiting.put(second)
+    assert [waiting.take(), waiting.take()] == [first, second]
+
+
+def test_pieces_of_work_are_done_until_a_request_comes() -> None:
+    waiting, request, done = Waiting(), Export(1, "json"), 0
+
+    def piece() -> bool:
+        nonlocal done
+        done += 1
+        if done == 3:
+            waiting.put(request)
+        return True
+
+    assert waiting.take(piece) == request
+    assert done == 3
+
+
+def test_a_request_that_waits_comes_before_any_work() -> None:
+    waiting, request = Waiting(), Export(1, "json")
+    waiting.put(request)
+    assert waiting.take(lambda: 1 / 0 > 0) == request

@@ -1,0 +1,75 @@
+"""A value that is worked out beside this process, on another core.
+
+A fork sees what is in memory without copying it, and sends back what it found. Only for functions
+of plain data: threads do not live on in a fork, and locks that they held stay locked there.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from workloads.process import die_with_parent
+
+T = TypeVar("T")
+
+
+class Beside(Generic[T]):
+    """Begins at once; where there is no second core, or no fork, when it is asked for.
+
+    Args:
+        work: works it out. What it raises, it raises here: it is then tried once more.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._pid = self._reading = -1
+        if sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1:
+            self._begin()
+
+    def get(self) -> T:
+        """The value; waits for it."""
+        if self._pid < 0:
+            return self._work()
+        with os.fdopen(self._reading, "rb") as stream:
+            data = stream.read()
+        _, status = os.waitpid(self._pid, 0)
+        self._pid = -1
+        found: T = pickle.loads(data) if status == 0 else self._work()  # our own process wrote it
+        return found
+
+    def _begin(self) -> None:
+        parent = os.getpid()
+        reading, writing = os.pipe()
+        try:
+            with warnings.catch_warnings():
+                # Python warns of the threads that do not live on.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+        except OSError:
+            # No room for a process: then it is worked out here.
+            os.close(reading)
+            os.close(writing)
+            return
+        if pid:
+            os.close(writing)
+            self._pid, self._reading = pid, reading
+            return
+        code = 1
+        try:
+            die_with_parent(parent, signal.SIGKILL)
+            gc.disable()
+            os.close(reading)
+            data = pickle.dumps(self._work(), protocol=5)
+            with os.fdopen(writing, "wb") as stream:
+                stream.write(data)
+            code = 0
+        finally:
+            # Whatever it raised is raised again by the other process, which can tell of it.
+            os._exit(code)
