@@ -69,12 +69,20 @@ class Server:
         return self.process.wait(PATIENCE_S)
 
 
+def _hear_signals() -> None:
+    """What a shell has ignored for the tests, as behind nohup, a server is not to ignore."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextmanager
 def serving(*arguments: str, folder: Path | None = None) -> Iterator[Server]:
     """Serve the workbench with these arguments, on any free port."""
     code = "import sys; sys.path.pop(0); from tui.__main__ import main; sys.exit(main())"
     argv = [sys.executable, "-c", code, "serve", "--port", "0", *arguments]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, text=True, cwd=folder, preexec_fn=_hear_signals
+    ) as process:
         assert process.stdout is not None
         server = Server(process)
         try:
