@@ -29,7 +29,7 @@ from tui.screens.workbench import WorkbenchScreen
 from tui.session.actions import Actions
 from tui.session.coalesce import TICK_S, Coalescer
 from tui.store.store import Parts, Store
-from tui.terminal import geometry, glyphs, last_resort, looks
+from tui.terminal import framework_caches, glyphs, last_resort, looks
 from tui.terminal.frame_bytes import FrugalUpdate
 from tui.terminal.lifeline import Lifeline
 from tui.terminal.theme import THEME
@@ -185,6 +185,7 @@ class WorkbenchApp(AppActions):
         self._session.subscribe(self._coalescer.add)
         self._session.on_error(self._session_failed)
         self.set_interval(TICK_S, self._tick)
+        self.set_interval(framework_caches.FORGET_S, framework_caches.forget)
         self.call_after_refresh(self._start_session)
 
     def _start_session(self) -> None:
@@ -211,10 +212,6 @@ class WorkbenchApp(AppActions):
             await asyncio.wait_for(self._session.stop(), STOP_S)
         except asyncio.TimeoutError:
             self.log.warning("the session did not stop in time")
-
-    def on_resize(self) -> None:
-        """What was worked out for the size before is of no use for this one."""
-        geometry.forget()
 
     # ---- drawing ----
 
