@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,7 @@ import pytest
 from tui.snapshots.analysis import Analysis
 from tui.snapshots.beside import Beside
 from tui.snapshots.load import load
+from tui.snapshots.replay import replay
 
 FILE = Path(__file__).parent / "files" / "training.pickle"
 
@@ -22,7 +24,7 @@ def _children() -> list[psutil.Process]:
 
 def test_a_replay_worked_out_beside_is_the_same() -> None:
     for device in Analysis(load(FILE)).devices.values():
-        assert Beside(device.worked_out_replay).get() == device.replay
+        assert Beside(partial(replay, device.device)).get() == device.replay
     assert _children() == []
 
 

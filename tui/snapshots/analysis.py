@@ -51,10 +51,6 @@ class DeviceAnalysis:
     @cached_property
     def replay(self) -> Replay:
         """Live and reserved bytes over the trace."""
-        return self.worked_out_replay()
-
-    def worked_out_replay(self) -> Replay:
-        """The same, whether it is known already or not."""
         return replay(self.device)
 
     @cached_property

@@ -7,6 +7,7 @@ import io
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from tui.devices import channel
 from tui.snapshots import limits, messages
@@ -19,6 +20,7 @@ from tui.snapshots.limits import Estimate
 from tui.snapshots.load import Where, estimate, load
 from tui.snapshots.model import Snapshot, SnapshotError
 from tui.snapshots.redact import redacted
+from tui.snapshots.replay import replay
 from tui.snapshots.waiting import Waiting
 from workloads.wire import WireError, decode, encode
 
@@ -164,7 +166,7 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     if request.redact:
         read, text = _redacted(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
-    replays = [(device, Beside(device.worked_out_replay)) for device in _large(files)]
+    replays = [(device, Beside(partial(replay, device.device))) for device in _large(files)]
     pace.tell(0, len(read), "checking")
     answers = Answers(files, tuple(map(_warnings, files)), text)
     for device, found in replays:
