@@ -7,6 +7,7 @@ fills the key table alone, which needs no quiet. The pictures with colours are m
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -40,9 +41,12 @@ def filled(text: str, name: str, content: str) -> str:
 
 def main() -> None:
     """Fill both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", action="store_true", help="only the key table")
+    arguments = parser.parse_args()
     readme = ROOT / "README.md"
     text = filled(readme.read_text(), "keys", key_table_markdown().strip())
-    if "--keys" not in sys.argv[1:]:
+    if not arguments.keys:
         text = filled(text, "picture", f"```\n{picture()}\n```")
     readme.write_text(text)
 

@@ -114,7 +114,7 @@ def measure(
         Skip: the device has no such numbers.
         RuntimeError: what torch says, for one that it has no product of such numbers here.
     """
-    control.report("ceiling")
+    control.report("measuring the ceiling")
     with _as_torch_comes(), _tf32(kind, place.type), torch.inference_mode():
         candidates = list(_copies(place, clock) if kind == COPY else _products(kind, place, clock))
         candidates.sort(key=lambda item: item.call_s / item.work)
@@ -170,7 +170,7 @@ def _race(
         if rate > best.rate:
             best = _Found(candidate, rate)
         blocks, spent = blocks + 1, spent + block.wall_s
-        control.report("ceiling", blocks)
+        control.report("measuring the ceiling", blocks)
     return best, blocks
 
 

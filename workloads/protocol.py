@@ -18,7 +18,15 @@ VERSION = 1
 """Raised when a message changes in a way that an older peer would misread."""
 
 Budget = Literal["quick", "normal", "careful"]
-Phase = Literal["preparing", "first call", "warm-up", "measuring", "checking", "figures", "ceiling"]
+Phase = Literal[
+    "preparing",
+    "first call",
+    "warm-up",
+    "measuring",
+    "checking",
+    "figures",
+    "measuring the ceiling",
+]
 
 
 # ---- requests: front end to runner -------------------------------------------------------------

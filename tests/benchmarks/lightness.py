@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.benchmarks.startup import usable_after
 from tests.nvml.fixtures import ScriptedNvml, build_library
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
@@ -117,16 +118,6 @@ def is_torch(process: psutil.Process) -> bool:
     return any(word.endswith("bootstrap.py") for word in process.cmdline())
 
 
-def usable_after(program: Program, variables: Mapping[str, str]) -> float:
-    """Seconds from the start until the screen can be used."""
-    with Meter(program.argv, *SIZE, variables) as terminal:
-        terminal.until_shows(*program.usable)
-        seconds = time.perf_counter() - terminal.started
-        terminal.keys(program.quit)
-        terminal.exit_code()
-    return seconds
-
-
 def idle(program: Program, variables: Mapping[str, str], seconds: float) -> Cost:
     """What it takes while it shows changing figures for so long; not how soon it is usable."""
     with Meter(program.argv, *SIZE, variables) as terminal:
@@ -151,7 +142,14 @@ def compare(
     times: dict[str, list[float]] = {program.name: [] for program in programs}
     for _ in range(starts):
         for program in programs:
-            times[program.name].append(usable_after(program, variables))
+            seconds_until = usable_after(
+                program.argv,
+                program.usable,
+                size=SIZE,
+                variables=variables,
+                quit_key=program.quit,
+            )
+            times[program.name].append(seconds_until)
     return tuple(
         replace(idle(program, variables, seconds), usable_s=statistics.median(times[program.name]))
         for program in programs

@@ -5,28 +5,18 @@ from __future__ import annotations
 import compileall
 import statistics
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import tui
 import workloads
-from tests.terminal.terminal import PROGRAM, Terminal
+from tests.benchmarks.startup import usable_after
+from tests.terminal.terminal import PROGRAM
 
 RUNS = 7
 MOST = 1.6
 EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
-
-
-def _usable_after(argv: Sequence[str], *words: str) -> float:
-    with Terminal(argv) as terminal:
-        terminal.until_shows(*words)
-        seconds = time.perf_counter() - terminal.started
-        terminal.keys("\x11")  # ctrl+q
-        terminal.exit_code()
-        return seconds
 
 
 def test_the_screen_is_usable_within_1_6_times_an_empty_app(
@@ -38,9 +28,9 @@ def test_the_screen_is_usable_within_1_6_times_an_empty_app(
         assert compileall.compile_dir(str(Path(package.__path__[0])), quiet=1)
     ours, empty = [], []
     for _ in range(RUNS):
-        empty.append(_usable_after(EMPTY, "usable"))
+        empty.append(usable_after(EMPTY, ("usable",)))
         # Panes, keys and a workload to choose: from here on one can work.
-        ours.append(_usable_after(PROGRAM, "Devices", "transfer mib", "q quit"))
+        ours.append(usable_after(PROGRAM, ("Devices", "transfer mib", "q quit")))
     ratio = statistics.median(a / b for a, b in zip(ours, empty, strict=True))
     with capsys.disabled():
         print(

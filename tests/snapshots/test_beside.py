@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from functools import partial
 from pathlib import Path
 
@@ -47,3 +48,13 @@ def test_one_that_is_killed_is_worked_out_here() -> None:
 
     assert Beside(dies_elsewhere).get() == "worked out"
     assert _children() == []
+
+
+def test_a_long_answer_waits_for_nobody_to_read_it() -> None:
+    beside = Beside(lambda: b"x" * 4_000_000)
+    for child in _children():
+        deadline = time.monotonic() + 60
+        while child.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline, "it is held up until its answer is read"
+            time.sleep(0.01)
+    assert len(beside.get()) == 4_000_000

@@ -90,9 +90,13 @@ class Terminal:
         except OSError:
             # Linux reports the last close of the other side as an input/output error.
             return False
+        self.draw(chunk)
+        return bool(chunk)
+
+    def draw(self, chunk: bytes) -> None:
+        """Put what the program has written on the screen."""
         self.output += chunk
         self._stream.feed(_KITTY_KEYS.sub(b"", chunk))
-        return bool(chunk)
 
     def rows(self) -> list[str]:
         """The screen as text."""

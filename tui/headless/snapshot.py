@@ -167,8 +167,9 @@ def snapshot(arguments: Arguments) -> int:
         load = _load(arguments, paths, text)
         async with reading(paths) as child:
             loaded = await child.load(load)
-            output = await _output(child, loaded, arguments, compares=compares)
-        sys.stdout.write(output)
+            sys.stdout.write(await _output(child, loaded, arguments, compares=compares))
+            # Before the reader is ended: giving back its memory takes a while.
+            sys.stdout.flush()
         return 0
 
     return run_to_exit(work())

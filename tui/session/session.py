@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui.session import catalogue
@@ -17,7 +16,6 @@ from tui.store.events import (
     AnyEvent,
     CatalogueRead,
     CompareQueued,
-    ConditionsSeen,
     DeviceSelected,
     FlagSet,
     LogLine,
@@ -34,12 +32,10 @@ from workloads import protocol
 from workloads.fact import fact
 from workloads.inventory import Setting
 from workloads.protocol import Budget
-from workloads.results import Comparison, RunResult
 
 if TYPE_CHECKING:
     from tui.recordings.recorder import Recorder
     from tui.session.children import Child
-    from tui.session.conditions import Conditions
     from tui.session.keepers import MonitorKeeper, RunnerKeeper
 
 CANCEL_S = 1.5
@@ -167,47 +163,14 @@ class Session:
             self._run(wish, gpus)
 
     def _add_conditions(
-        self, event: protocol.Finished | protocol.Compared, pid: int | None
+        self, event: protocol.Finished | protocol.Compared, worker_pid: int | None
     ) -> None:
-        from tui.session import conditions
+        from tui.session.measured import conditions_of
 
-        if isinstance(event, protocol.Compared):
-            found: RunResult | Comparison = event.comparison
-            spans = event.comparison.measured
-        else:
-            found, time = event.result, event.result.time
-            spans = ((time.measured_from, time.measured_to),) if time else ()
-        if not spans:
-            return
-        seen = self._sampled(found, spans, pid)
-        sample = self.store.sample
-        driver = sample.driver.version if sample else None
-        seen = conditions.under(seen, self.store.environment, driver, self._flags_of(found))
-        self.apply(ConditionsSeen(found.id, seen))
-
-    def _sampled(
-        self, found: RunResult | Comparison, spans: tuple[tuple[float, float], ...], pid: int | None
-    ) -> Conditions:
-        from tui.session import conditions
-
-        view = next((view for view in self.store.devices if view.torch == found.device), None)
-        if not found.device.startswith("cuda"):
-            return conditions.unsampled(conditions.NOT_SAMPLED)
-        if self._monitor is None or view is None or view.nvml is None:
-            return conditions.unsampled(conditions.NO_MONITOR)
-        run = (spans[0][0], spans[-1][1])
-        if isinstance(found, RunResult):
-            run = (found.started_at or run[0], found.ended_at or run[1])
-            return conditions.during(self._monitor.sampled, view.key, pid, run, spans)
-        seen = conditions.during(self._monitor.sampled, view.key, None, run, spans)
-        absent = {**seen.unavailable, "process_peak": conditions.SEVERAL}
-        return replace(seen, unavailable=absent)
-
-    def _flags_of(self, found: RunResult | Comparison) -> dict[str, bool]:
-        if isinstance(found, RunResult):
-            return found.flags
-        state = self.store.comparisons.get(found.id)
-        return dict(state.request.flags) if state else {}
+        samples = self._monitor.sampled if self._monitor is not None else None
+        seen = conditions_of(event, self.store, samples, worker_pid)
+        if seen is not None:
+            self.apply(seen)
 
     def _send(self, request: protocol.Request) -> bool:
         return self._runner is not None and self._runner.send(request)

@@ -136,7 +136,7 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
     streams = {stream: number for number, stream in enumerate(snapshot.streams)}
     trace = device.trace
     told = lives.told
-    rows = len(told)
+    rows = len(lives.start)
     address = _picked("Q", trace.address, told)
     size = _picked("q", trace.size, told)
     stack = _picked("I", trace.stack, told)
@@ -254,10 +254,9 @@ def _lives(device: DeviceSnapshot) -> _Lives:
 
 def _freed_as_allocated(trace: Trace, lives: _Lives, sizes: array[int]) -> bool:
     """Whether all that was freed had the size that was told before."""
-    events = len(trace)
-    at_end = (*trace.size, _NOT_FREED)
+    at_end = trace.size + array("q", [_NOT_FREED])
     differ: int = sum(map(operator.ne, map(at_end.__getitem__, lives.completed), sizes))
-    never = lives.completed.count(events)
+    never = lives.completed.count(len(trace))
     return differ == never
 
 

@@ -29,7 +29,7 @@ class Beside(Generic[T]):
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
-        self._pid = self._reading = -1
+        self._pid = self._answer = -1
         if sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1:
             self._begin()
 
@@ -37,16 +37,20 @@ class Beside(Generic[T]):
         """The value; waits for it."""
         if self._pid < 0:
             return self._work()
-        with os.fdopen(self._reading, "rb") as stream:
-            data = stream.read()
         _, status = os.waitpid(self._pid, 0)
         self._pid = -1
-        found: T = pickle.loads(data) if status == 0 else self._work()  # our own process wrote it
-        return found
+        with os.fdopen(self._answer, "rb") as stream:
+            stream.seek(0)
+            # Our own process wrote it.
+            return pickle.load(stream) if status == 0 else self._work()
 
     def _begin(self) -> None:
         parent = os.getpid()
-        reading, writing = os.pipe()
+        try:
+            # In memory, and not a pipe: it would be full until somebody has time to read it.
+            answer = os.memfd_create("beside")
+        except OSError:
+            return
         try:
             with warnings.catch_warnings():
                 # Python warns of the threads that do not live on.
@@ -54,21 +58,17 @@ class Beside(Generic[T]):
                 pid = os.fork()
         except OSError:
             # No room for a process: then it is worked out here.
-            os.close(reading)
-            os.close(writing)
+            os.close(answer)
             return
         if pid:
-            os.close(writing)
-            self._pid, self._reading = pid, reading
+            self._pid, self._answer = pid, answer
             return
         code = 1
         try:
             die_with_parent(parent, signal.SIGKILL)
             gc.disable()
-            os.close(reading)
-            data = pickle.dumps(self._work(), protocol=5)
-            with os.fdopen(writing, "wb") as stream:
-                stream.write(data)
+            with os.fdopen(answer, "wb") as stream:
+                pickle.dump(self._work(), stream, protocol=5)
             code = 0
         finally:
             # Whatever it raised is raised again by the other process, which can tell of it.
