@@ -21,7 +21,6 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.theme import Theme
-from textual.widgets import Input
 from textual.worker import Worker
 
 from tui.app.actions import AppActions, command_bindings
@@ -150,6 +149,13 @@ class WorkbenchApp(AppActions):
         """Draw with the tones that can be read in it."""
         tones.use(native=self.native_ansi_color, dark=self.current_theme.dark)
 
+    def refresh_css(self, animate: bool = True) -> None:
+        """Take over another theme; before the first screen there is nothing to be styled anew."""
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
+
     def get_default_screen(self) -> Screen[None]:
         """The workbench: as a mode of its own it would be painted 30 ms later."""
         return WorkbenchScreen(self.store, self.actions, self.situation, self._clock)
@@ -254,12 +260,16 @@ class WorkbenchApp(AppActions):
 
     @on(CommandPalette.Opened)
     def _palette_opened(self) -> None:
+        from textual.widgets import Input
+
         self.screen.query_one(Input).cursor_blink = False
 
     # ---- the end ----
 
     def action_interrupt(self) -> None:
         """End as Ctrl-C ends a program; where text is selected, copy it."""
+        from textual.widgets import Input
+
         field = self.focused
         selected = field.selected_text if isinstance(field, Input) else ""
         selected = selected or self.screen.get_selected_text() or ""

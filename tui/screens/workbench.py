@@ -32,7 +32,7 @@ from tui.widgets.workloads_pane import WorkloadsPane
 class WorkbenchScreen(Screen[None]):
     """Lays the panes out for its size and for the pane that has the focus."""
 
-    AUTO_FOCUS = None
+    AUTO_FOCUS = "WorkloadList"
     # The framework's own bindings of these would pass over panes that are away.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.next_pane", show=False),
@@ -74,6 +74,7 @@ class WorkbenchScreen(Screen[None]):
         }
         self.lower = "detail"
         self.zoomed = False
+        self._was_away = False
 
     def compose(self) -> ComposeResult:
         """Two rows of two panes with the table between them."""
@@ -84,16 +85,21 @@ class WorkbenchScreen(Screen[None]):
         yield self.workloads
         yield self._row("bottom")
         yield FooterBar(self._situation)
+        self.call_after_refresh(self._add_panes)
 
     def _row(self, name: str) -> Container:
         panes = self.rows[name]
-        row = Container(*panes, id=name, classes="row")
+        row = Container(*(pane for pane in panes if pane.display), id=name, classes="row")
         row.set_class(any(pane.has_class("-open") for pane in panes), "-open")
         return row
 
-    def on_mount(self) -> None:
-        """Keys go to the table first."""
-        self.workloads.table.focus()
+    def _add_panes(self) -> None:
+        """Add those that the first frame had no place for, and so did not wait for."""
+        for name, panes in self.rows.items():
+            row = self.query_one(f"#{name}", Container)
+            for place, pane in enumerate(panes):
+                if not pane.is_attached:
+                    row.mount(pane, before=place if place < len(row.children) else None)
 
     # ---- which pane ----
 
@@ -106,6 +112,7 @@ class WorkbenchScreen(Screen[None]):
         """Send keys to a pane, wherever it is now."""
         if name in arrangement.LOWER:
             self.lower = name
+        self._add_panes()
         self.place_panes(name)
         body = first_focusable(self.panes[name])
         if body is not None:
@@ -149,7 +156,10 @@ class WorkbenchScreen(Screen[None]):
                 pane.call_after_refresh(pane.store_changed)
             elif not shown:
                 pane.display = False
-            if _switch_classes(pane, {"-open": place == "open", "-folded": place == "folded"}):
+            changes = _switch_classes(
+                pane, {"-open": place == "open", "-folded": place == "folded"}
+            )
+            if changes and pane.is_attached:
                 changed.append(pane)
         for row in self.query(".row"):
             is_open = any(pane.has_class("-open") for pane in row.query(Pane))
@@ -180,9 +190,17 @@ class WorkbenchScreen(Screen[None]):
         if name is not None and self.panes[name].has_class("-folded"):
             self.focus_pane(name)
 
+    @on(events.ScreenSuspend)
+    def _suspended(self) -> None:
+        self._was_away = True
+
     @on(events.ScreenResume)
-    def _resumed(self) -> None:
+    def _resumed(self, event: events.ScreenResume) -> None:
         """Catch up with what changed while the other tab was open."""
+        if not self._was_away:
+            # It has just been made: all its styles would be worked out a second time.
+            event.refresh_styles = False
+            return
         for pane in self.query(Pane):
             pane.store_changed()
         for bar in self.query(LineBar):
@@ -195,7 +213,8 @@ class WorkbenchScreen(Screen[None]):
 
     @on(WorkloadList.Moved)
     def _workload_moved(self) -> None:
-        self.detail.store_changed()
+        if self.detail.is_attached:
+            self.detail.store_changed()
         self.query_one(FooterBar).rebuild()
 
 

@@ -29,6 +29,8 @@ class LineBar(Widget):
 
     def rebuild(self) -> None:
         """Make the line anew; drawn only if it differs."""
+        if not self.size.width:
+            return
         old, self._line = self._line, self._build(self.size.width)
         for change in changes([old], [self._line], self.size.width):
             self.refresh(Region(change.start, 0, change.end - change.start, 1))

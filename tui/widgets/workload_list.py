@@ -98,8 +98,9 @@ class WorkloadList(CursorView):
 
     def heading(self, _cells: int) -> Line:
         """The line above the table, as wide as the table's lines."""
-        found = self.found or self._entries()
-        return heading(self._store, columns_for(self._store, found, max(1, self.cells)))
+        # It is drawn before the table is.
+        self.found = self.found or self._entries()
+        return heading(self._store, columns_for(self._store, self.found, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:
         """Columns for which there is no room."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
-from textual.widgets import Input
 
 from tui.store.store import Part, Store
 from tui.views.lines import Line
 from tui.views.runner_notes import runner_notes
 from tui.views.workload_order import ORDERS, following
-from tui.widgets.field_input import FieldInput
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
 from tui.widgets.pane import Pane
 from tui.widgets.workload_list import WorkloadList
+
+if TYPE_CHECKING:
+    from textual.widgets import Input
+
+    from tui.widgets.field_input import FieldInput
 
 NOTE_ROWS = 6
 """Beyond these the notes scroll."""
@@ -42,17 +45,12 @@ class WorkloadsPane(Pane):
         self.table = WorkloadList(store)
         self.notes = LinesView(self._notes, id="notes")
         self.notes.can_focus = False
-        self.filter = FieldInput(
-            "words of a name, group or title",
-            lambda keep: self.end_filter(keep=keep),
-            id="filter",
-        )
+        self._filter: FieldInput | None = None
+        """Made when it is first typed into."""
 
     def compose(self) -> ComposeResult:
-        """Notes, filter, heading, table."""
-        self.filter.display = False
+        """Notes, heading, table."""
         yield self.notes
-        yield self.filter
         yield LineBar(self.table.heading, id="heading")
         yield self.table
 
@@ -102,19 +100,29 @@ class WorkloadsPane(Pane):
 
     def begin_filter(self) -> None:
         """Show the filter and type into it."""
-        self.filter.display = True
+        if self._filter is None:
+            self._filter = self._make_filter()
+            self.mount(self._filter, before="#heading")
+        self._filter.display = True
         # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
-        self.screen.set_focus(self.filter)
+        self.screen.set_focus(self._filter)
 
     def end_filter(self, *, keep: bool) -> None:
         """Go back to the table, with the filter or without."""
-        if not keep:
-            self.filter.value = ""
         self.screen.set_focus(self.table)
-        self.filter.display = bool(self.filter.value.strip())
+        if self._filter is not None:
+            if not keep:
+                self._filter.value = ""
+            self._filter.display = bool(self._filter.value.strip())
 
-    @on(Input.Changed, "#filter")
-    def _filter_changed(self, event: Input.Changed) -> None:
+    def _make_filter(self) -> FieldInput:
+        from tui.widgets.field_input import FieldInput
+
+        placeholder = "words of a name, group or title"
+        return FieldInput(placeholder, lambda keep: self.end_filter(keep=keep), id="filter")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Narrow the table to what was typed; by this name Textual finds it without the class."""
         event.stop()
         self.table.pattern = event.value
         self.store_changed()
