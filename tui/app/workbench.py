@@ -24,6 +24,7 @@ from textual.theme import Theme
 from textual.worker import Worker
 
 from tui.app.actions import AppActions, command_bindings
+from tui.app.collector import LOOK_S, Collector
 from tui.screens.workbench import WorkbenchScreen
 from tui.session.actions import Actions
 from tui.session.coalesce import TICK_S, Coalescer
@@ -120,6 +121,7 @@ class WorkbenchApp(AppActions):
         self._first_demo = demo
         self._clock = clock
         self._coalescer = Coalescer()
+        self._collector = Collector()
         self._lifeline: Lifeline | None = None
         # Now, while the terminal is as it was found.
         self._last_resort = last_resort.of_screen()
@@ -198,6 +200,8 @@ class WorkbenchApp(AppActions):
         """Start the children once the screen is painted: they would fight with it for the cores."""
         gc.freeze()
         gc.enable()
+        self._collector.install()
+        self.set_interval(LOOK_S, self._collector.look)
         # The framework's default mode cannot be gone back to unless it is among the named ones.
         self._modes.setdefault(self.DEFAULT_MODE, self.get_default_screen)
         # The function and not its coroutine: where the end comes first, nothing is left unawaited.
@@ -208,6 +212,7 @@ class WorkbenchApp(AppActions):
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""
+        self._collector.remove()
         if self._lifeline is not None:
             self._lifeline.remove()
         if self._preferences is not None:
