@@ -43,7 +43,10 @@ def _aged() -> weakref.ref[Node]:
     return seen
 
 
-async def test_it_collects_in_a_quiet_moment(installed: Collector) -> None:
+async def test_it_collects_in_a_quiet_moment(
+    installed: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "LATE_S", 60.0)  # every moment counts as quiet
     seen = _aged()
     installed.look()
     assert seen() is not None, "not at once: somebody may wait for an answer"

@@ -136,7 +136,7 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
     streams = {stream: number for number, stream in enumerate(snapshot.streams)}
     trace = device.trace
     told = lives.told
-    rows = len(lives.start)
+    rows = len(told)
     address = _picked("Q", trace.address, told)
     size = _picked("q", trace.size, told)
     stack = _picked("I", trace.stack, told)
