@@ -15,8 +15,8 @@ from tui.quantity import absent_words, label, number, quantity
 from tui.terminal import glyphs
 from tui.views.bars import bar
 from tui.views.chart import chart_lines, point_table
-from tui.views.findings import finding_lines, log_entry, missing_lines
-from tui.views.lines import plain, width
+from tui.views.findings import finding_lines, missing_lines
+from tui.views.lines import plain, verbatim, width
 from tui.views.scales import scale_for
 from tui.views.tables import table_lines
 from workloads.results import Chart, Column, Figure, Series, Table
@@ -181,11 +181,11 @@ def test_absences_of_one_reason_share_a_line() -> None:
 
 
 def test_code_keeps_its_indent_where_it_is_wrapped() -> None:
-    assert texts([*log_entry("    loss = function(model(inputs), targets)", 30)]) == [
+    assert texts([*verbatim("    loss = function(model(inputs), targets)", 30)]) == [
         "      loss =",
         "        function(model(inputs),",
         "        targets)",
-    ] or all(width(row) <= 30 for row in log_entry("    loss = f(model(inputs), t)", 30))
+    ] or all(width(row) <= 30 for row in verbatim("    loss = f(model(inputs), t)", 30))
 
 
 @given(st.floats(0, 1), st.integers(1, 60))

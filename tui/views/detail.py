@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tui import format as text
 from tui.store import parameters
 from tui.store.runs import RunState
 from tui.store.store import Store
-from tui.sweeps.curves import settings_text
-from tui.sweeps.result import Swept, swept
+from tui.sweeps.sweep import Sweep
 from tui.terminal import glyphs
-from tui.views.detail_result import condition_lines, result_lines
-from tui.views.findings import log_entry
-from tui.views.lines import Line, Span, Tone, line, paragraph, wrap
-from tui.views.sweep import latest_of, sweep_lines
+from tui.views.lines import Line, Span, Tone, line, paragraph, verbatim, wrap
 from tui.views.workload_state import other_flags, progress_words, warnings_of
 from tui.views.workload_table import CHANGED, devices
 from workloads.inventory import Setting, WorkloadInfo
+
+# What draws results, charts and sweeps is imported where there is one: at the start there is none.
+if TYPE_CHECKING:
+    from tui.sweeps.result import Swept
 
 
 def find(store: Store, workload: str | None) -> WorkloadInfo | None:
@@ -41,9 +43,13 @@ def outcome_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     """What came of it on each device, or of its sweep."""
     rows: list[Line] = []
     names = devices(store)
-    found = swept(store, info.name, names)
-    if found is not None:
-        rows += [(), *sweep_lines(found, store.sweeps[info.name], cells)]
+    found = None
+    if info.name in store.sweeps:
+        from tui.sweeps.result import swept
+        from tui.views.sweep import sweep_lines
+
+        found = swept(store, info.name, names)
+        rows += [(), *sweep_lines(found, store.sweeps[info.name], cells)] if found else []
     rows += skipped_lines(store, info, cells)
     for device in names:
         rows += [(), *device_lines(store, info, device, cells, found)]
@@ -92,7 +98,7 @@ def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
     """The lines that are timed, as they stand in the source."""
     rows = [line(Span("What is timed", Tone.STRONG))]
     for source in info.code.splitlines():
-        rows += log_entry(source, cells, Tone.KEY)
+        rows += verbatim(source, cells, Tone.KEY)
     return rows
 
 
@@ -100,13 +106,12 @@ def device_lines(
     store: Store, info: WorkloadInfo, device: str, cells: int, found: Swept | None = None
 ) -> list[Line]:
     """The run on one device, whatever its state; of a sweep the one that ended last."""
-    run = latest_of(found, device) if found else store.latest_run(info.name, device)
     which = ""
-    if found is not None and run is not None:
-        which = (
-            f"last of the sweep: {settings_text(store.sweeps[info.name], run.request.parameters)}"
-        )
-    elif run is not None and run.demo:
+    if found is None:
+        run = store.latest_run(info.name, device)
+    else:
+        run, which = _last_of_sweep(store.sweeps[info.name], found, device)
+    if found is None and run is not None and run.demo:
         which = "a quick run of the demo"
     title = line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", Tone.STRONG), Span(which, Tone.QUIET))
     if device.partition(":")[0] not in info.devices:
@@ -119,7 +124,19 @@ def device_lines(
     return [title, *_run_lines(store, run, cells)]
 
 
+def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | None, str]:
+    from tui.sweeps.curves import settings_text
+    from tui.views.sweep import latest_of
+
+    run = latest_of(found, device)
+    if run is None:
+        return None, ""
+    return run, f"last of the sweep: {settings_text(sweep, run.request.parameters)}"
+
+
 def _run_lines(store: Store, run: RunState, cells: int) -> list[Line]:
+    from tui.views.detail_result import condition_lines, result_lines
+
     if run.result is None:
         if run.progress is None:
             return [line(Span("queued", Tone.QUIET))]

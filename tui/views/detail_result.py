@@ -7,8 +7,8 @@ import math
 from tui import format as text
 from tui.session.conditions import NOT_SAMPLED, Conditions
 from tui.terminal import glyphs
-from tui.views.findings import finding_lines, log_entry, missing_lines
-from tui.views.lines import Line, Span, Tone, flow, line, paragraph
+from tui.views.findings import finding_lines, missing_lines
+from tui.views.lines import Line, Span, Tone, flow, line, paragraph, verbatim
 from tui.views.workload_state import half_width, median
 from workloads.results import RunResult, Timing
 
@@ -49,7 +49,7 @@ def result_lines(
     rows += missing_lines(result.unavailable, cells)
     if result.trace:
         rows += [(), line(Span("Traceback", Tone.STRONG))]
-        rows += [row for entry in result.trace.splitlines() for row in log_entry(entry, cells)]
+        rows += [row for entry in result.trace.splitlines() for row in verbatim(entry, cells)]
     return rows
 
 

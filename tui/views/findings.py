@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.quantity import absent_words, label, quantity
 from tui.views.chart import chart_lines, mark_lines, point_table
-from tui.views.lines import Line, Span, Tone, clean, line, paragraph, width, wrap
+from tui.views.lines import Line, Span, Tone, line, paragraph, verbatim
 from tui.views.tables import table_lines
 from workloads.results import Chart, Figure, RunResult, Table
 
@@ -34,7 +34,7 @@ def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[
         rows += [(), *table_lines(table, result.unavailable, cells)]
     if result.log:
         rows += [(), line(Span("Log", Tone.STRONG))]
-        rows += [row for entry in result.log for row in log_entry(entry, cells)]
+        rows += [row for entry in result.log for row in verbatim(entry, cells)]
     return rows
 
 
@@ -64,18 +64,6 @@ def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: 
         about = f": {figure.about}" if figure.about else ""
         words = f"{label(name, figure.unit)} {quantity(figure.value, figure.unit)}{about}"
     return paragraph(words, cells, indent="  ")
-
-
-def log_entry(entry: str, cells: int, tone: Tone = Tone.PLAIN) -> list[Line]:
-    """A line of a log, of code or of a traceback: as it stands, or wrapped where it is too long."""
-    words = clean(entry.expandtabs(4))
-    whole = line(Span(f"  {words}".rstrip(), tone))
-    if width(whole) <= cells:
-        return [whole]
-    indent = " " * min(2 + len(words) - len(words.lstrip()), max(0, cells // 3))
-    rows = wrap(words, max(1, cells - len(indent) - 2))
-    starts = [indent, *[f"{indent}  "] * (len(rows) - 1)]
-    return [line(Span(start + row, tone)) for start, row in zip(starts, rows, strict=True)]
 
 
 def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:

@@ -220,3 +220,15 @@ def _split(spans: Line, cells: int) -> tuple[Line, Line]:
         if remaining:
             rest.append(Span(remaining.lstrip() if not rest else remaining, span.tone))
     return tuple(first), tuple(rest)
+
+
+def verbatim(entry: str, cells: int, tone: Tone = Tone.PLAIN) -> list[Line]:
+    """A line of a log, of code or of a traceback: as it stands, or wrapped where it is too long."""
+    words = clean(entry.expandtabs(4))
+    whole = line(Span(f"  {words}".rstrip(), tone))
+    if width(whole) <= cells:
+        return [whole]
+    indent = " " * min(2 + len(words) - len(words.lstrip()), max(0, cells // 3))
+    rows = wrap(words, max(1, cells - len(indent) - 2))
+    starts = [indent, *[f"{indent}  "] * (len(rows) - 1)]
+    return [line(Span(start + row, tone)) for start, row in zip(starts, rows, strict=True)]
