@@ -14,7 +14,7 @@ class UsageError(Exception):
     """Arguments that cannot be carried out: one line that says what, why and what to do."""
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Arguments:
     """What was asked for, with the defaults for what was not."""
 

@@ -54,6 +54,9 @@ def compare(arguments: Arguments) -> int:
 
 
 def snapshot(arguments: Arguments) -> int:
+    from tui.start.without_tls import load_asyncio
+
+    load_asyncio()
     from tui.headless.snapshot import snapshot as command
 
     return command(arguments)

@@ -19,6 +19,9 @@ REASONS: dict[int, str] = {
 }
 """nvmlClocksEventReason* (nvml.h); the last two under their older name, ThrottleReason."""
 
+HARMFUL = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
+"""Reasons that mean a fault or heat; a software power cap is normal under load."""
+
 _BITS = {name: bit for bit, name in REASONS.items()}
 _WIDTH = 64
 

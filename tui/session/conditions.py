@@ -8,12 +8,11 @@ from sys import intern
 from typing import NamedTuple
 
 from tui.devices.messages import Sample
+from tui.devices.throttle import HARMFUL
 from workloads.fact import fact
 from workloads.inventory import Environment
 from workloads.statistics import median
 
-HARMFUL = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
-"""Clocks event reasons that mean a fault or heat; a software power cap is normal under load."""
 TOO_SHORT = "it was measured for less than the time between two samples"
 NOT_GIVEN = "NVML did not give it"
 NOT_SAMPLED = "only NVIDIA GPUs are sampled"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui.cli.arguments import UsageError
 from tui.cli.resolve import resolve, take_python
+from tui.start.without_tls import load_asyncio
 from tui.terminal import theme
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def prepare_screen(chosen: Settings) -> None:
     if chosen.value("ascii"):
         os.environ["GPU_WORKBENCH_ASCII"] = "1"
     theme.prepare()
+    load_asyncio()
     # What is imported stays; the app collects again once it has painted.
     gc.disable()
 

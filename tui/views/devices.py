@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui import format as text
 from tui.accounting.figures import device_age
 from tui.devices.messages import Device, Sample
-from tui.session.conditions import HARMFUL
+from tui.devices.throttle import HARMFUL
 from tui.store.events import MonitorStatus
 from tui.store.pairing import CPU, DeviceView
 from tui.store.reading import STALE_AFTER_S

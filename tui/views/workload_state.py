@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui import format as text
-from tui.session.conditions import HARMFUL
+from tui.devices.throttle import HARMFUL
 from tui.store.runs import RunState
 from tui.store.store import Store
 from tui.terminal import glyphs
