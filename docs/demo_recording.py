@@ -84,6 +84,7 @@ def main() -> None:
         library = build_library(folder)
         os.environ.update(ScriptedNvml(library, folder).env(scenario()))
         os.environ["GPU_WORKBENCH_STATE"] = str(folder / "state")
+        os.environ["GPU_WORKBENCH_CONFIG"] = str(folder / "config.toml")
         made = folder / DEMO
         asyncio.run(record(made))
         PLACE.write_bytes(made.read_bytes())

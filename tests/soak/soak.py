@@ -134,6 +134,7 @@ def soak(seconds: float, seed: int, say: Callable[[str], None] = lambda _text: N
         variables = {
             **nvml.env(busy_box(GPUS)),
             "GPU_WORKBENCH_STATE": str(folder / "state"),
+            "GPU_WORKBENCH_CONFIG": str(folder / "config.toml"),
             MARK: mark,
         }
         del variables["SCRIPTED_NVML_LOG"]
