@@ -81,11 +81,27 @@ def _init_of(cls: type) -> Any:
     return made.__dict__["__init__"]
 
 
+_WAITING: set[Any] = set()
+"""Classes whose ``__init__`` nobody has called yet."""
+
+
+def _compile(cls: Any) -> None:
+    cls.__init__ = _init_of(cls)
+    _WAITING.discard(cls)
+
+
+def compile_waiting() -> None:
+    """Compile what is left, for those who must know that nothing is compiled from here on."""
+    for cls in tuple(_WAITING):
+        _compile(cls)
+
+
 def _compiled_when_called(cls: Any) -> Any:
     def __init__(self: object, *arguments: Any, **named: Any) -> None:  # noqa: N807
-        cls.__init__ = _init_of(cls)
+        _compile(cls)
         cls.__init__(self, *arguments, **named)
 
+    _WAITING.add(cls)
     return __init__
 
 
