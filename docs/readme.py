@@ -23,7 +23,7 @@ COLUMNS, ROWS = 110, 34
 
 
 def picture() -> str:
-    """The program's screen after all workloads were run and a flag was switched."""
+    """The program's screen after some workloads were run and a flag was switched."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Terminal(
@@ -34,9 +34,13 @@ def picture() -> str:
         ) as terminal,
     ):
         terminal.until_shows("matmul", "ready")
+        terminal.keys("/", "matmul", "\r")
+        terminal.until_shows("filter: matmul")
         terminal.keys("R")
         terminal.until_shows("running")
         terminal.until(lambda text: "running" not in text and "ready" in text, 300)
+        terminal.keys("\x1b")
+        terminal.until(lambda text: "filter: matmul" not in text)
         terminal.keys("b", " ")
         terminal.until(lambda text: "pairs" in text and "so far" not in text)
         return terminal.text()
