@@ -97,12 +97,12 @@ def compile_waiting() -> None:
 
 
 def _compiled_when_called(cls: Any) -> Any:
-    def __init__(self: object, *arguments: Any, **named: Any) -> None:  # noqa: N807
+    def compile_and_call(self: object, *arguments: Any, **named: Any) -> None:
         _compile(cls)
         cls.__init__(self, *arguments, **named)
 
     _WAITING.add(cls)
-    return __init__
+    return compile_and_call
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -112,8 +112,7 @@ def fact(cls: type[C]) -> type[C]:
         # ``dataclass`` would write its signature there, a quarter of a millisecond's work.
         cls.__doc__ = cls.__name__
     made = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-    made.__init__ = _compiled_when_called(made)  # type: ignore[method-assign]
-    for name, method in _SHARED.items():
+    for name, method in {"__init__": _compiled_when_called(made), **_SHARED}.items():
         if name not in vars(cls):
             setattr(made, name, method)
     return made

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import select
 import statistics
 import sys
 import tempfile
@@ -89,10 +87,7 @@ class Meter(Terminal):
     def read(self, timeout: float = 0.05) -> bool:
         if self.drawing:
             return super().read(timeout)
-        ready, _, _ = select.select([self.master], [], [], timeout)
-        if ready:
-            self.output += os.read(self.master, 65_536)
-        return True
+        return self.take(timeout) != b""
 
     def count(self, seconds: float) -> int:
         """How many bytes arrive in that time."""

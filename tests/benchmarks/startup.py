@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import select
 import time
 from collections.abc import Mapping, Sequence
 
@@ -25,10 +23,9 @@ class Arrivals(Terminal):
         arrived: list[tuple[float, bytes]] = []
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            ready, _, _ = select.select([self.master], [], [], QUIET_S)
-            if ready:
-                chunk = os.read(self.master, 65_536)
-                arrived.append((time.perf_counter() - self.started, chunk))
+            taken = self.take(QUIET_S)
+            if taken:
+                arrived.append((time.perf_counter() - self.started, taken))
                 continue
             for seconds, chunk in arrived:
                 self.draw(chunk)

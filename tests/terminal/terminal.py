@@ -82,20 +82,26 @@ class Terminal:
 
     def read(self, timeout: float = 0.05) -> bool:
         """Take in what the program has written; ``False`` once it has closed the terminal."""
+        chunk = self.take(timeout)
+        if chunk:
+            self.draw(chunk)
+        return chunk != b""
+
+    def take(self, timeout: float) -> bytes | None:
+        """What the program has written: ``None`` if nothing yet, empty once it has closed."""
         ready, _, _ = select.select([self.master], [], [], timeout)
         if not ready:
-            return True
+            return None
         try:
             chunk = os.read(self.master, 65_536)
         except OSError:
             # Linux reports the last close of the other side as an input/output error.
-            return False
-        self.draw(chunk)
-        return bool(chunk)
+            return b""
+        self.output += chunk
+        return chunk
 
     def draw(self, chunk: bytes) -> None:
         """Put what the program has written on the screen."""
-        self.output += chunk
         self._stream.feed(_KITTY_KEYS.sub(b"", chunk))
 
     def rows(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import subprocess
 import sys
 
@@ -27,4 +28,4 @@ def test_asyncio_runs_and_openssl_is_loaded_when_somebody_asks() -> None:
 def test_it_leaves_an_asyncio_alone_that_is_there() -> None:
     load_asyncio()
     assert "ssl" in vars(asyncio.base_events)
-    assert sys.modules.get("ssl", asyncio) is not None
+    assert sys.modules["ssl"] is ssl

@@ -60,7 +60,7 @@ def load(
     """
     told = None if progress is None else _carried(progress)
     try:
-        with _collector_off():
+        with collector_off():
             return _load(where, told, keep or EVERYTHING, available, spent)
     except _GivenUp as stopped:
         raise stopped.error from None
@@ -170,7 +170,8 @@ def _failures() -> Iterator[None]:
 
 
 @contextmanager
-def _collector_off() -> Iterator[None]:
+def collector_off() -> Iterator[None]:
+    """Collect no garbage within the block."""
     # Millions of new objects and no garbage among them: each pass of the collector over them
     # would be in vain, and together they take longer than the reading.
     enabled = gc.isenabled()

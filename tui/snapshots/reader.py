@@ -17,7 +17,7 @@ from tui.snapshots.beside import Beside
 from tui.snapshots.checks import check
 from tui.snapshots.filters import Keep
 from tui.snapshots.limits import Estimate
-from tui.snapshots.load import Where, estimate, load
+from tui.snapshots.load import Where, collector_off, estimate, load
 from tui.snapshots.model import Snapshot, SnapshotError
 from tui.snapshots.redact import redacted
 from tui.snapshots.replay import replay
@@ -156,15 +156,14 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     say(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
     pace = Pace(request.id, say)
     keep = Keep(request.device, request.first, request.last, request.minimal_size)
+    *others, last = request.paths
     # What is read stays. Were the collector on for a moment before it is told so, it would look at
     # all of it: half a second for a million entries.
-    gc.disable()
-    # Of the last file alone: what others were read from would take room while it is read.
-    *others, last = request.paths
-    read = [load(_where(path, source), progress=pace.tell, keep=keep) for path in others]
-    read.append(load(_where(last, source), progress=pace.tell, keep=keep, spent=spent))
-    gc.freeze()
-    gc.enable()
+    with collector_off():
+        read = [load(_where(path, source), progress=pace.tell, keep=keep) for path in others]
+        # Of the last file alone: what others were read from would take room while it is read.
+        read.append(load(_where(last, source), progress=pace.tell, keep=keep, spent=spent))
+        gc.freeze()
     text = request.oom_text
     if request.redact:
         read, text = _redacted(read, text)

@@ -76,9 +76,9 @@ def prepare_screen(chosen: Settings) -> None:
     if chosen.value("ascii"):
         os.environ["GPU_WORKBENCH_ASCII"] = "1"
     theme.prepare()
-    load_asyncio()
     # What is imported stays; the app collects again once it has painted.
     gc.disable()
+    load_asyncio()
 
 
 def _recorder(arguments: Arguments) -> Recorder | None:

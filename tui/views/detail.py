@@ -49,7 +49,8 @@ def outcome_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
         from tui.views.sweep import sweep_lines
 
         found = swept(store, info.name, names)
-        rows += [(), *sweep_lines(found, store.sweeps[info.name], cells)] if found else []
+        assert found is not None
+        rows += [(), *sweep_lines(found, store.sweeps[info.name], cells)]
     rows += skipped_lines(store, info, cells)
     for device in names:
         rows += [(), *device_lines(store, info, device, cells, found)]
@@ -106,13 +107,11 @@ def device_lines(
     store: Store, info: WorkloadInfo, device: str, cells: int, found: Swept | None = None
 ) -> list[Line]:
     """The run on one device, whatever its state; of a sweep the one that ended last."""
-    which = ""
-    if found is None:
-        run = store.latest_run(info.name, device)
-    else:
+    if found is not None:
         run, which = _last_of_sweep(store.sweeps[info.name], found, device)
-    if found is None and run is not None and run.demo:
-        which = "a quick run of the demo"
+    else:
+        run = store.latest_run(info.name, device)
+        which = "a quick run of the demo" if run is not None and run.demo else ""
     title = line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", Tone.STRONG), Span(which, Tone.QUIET))
     if device.partition(":")[0] not in info.devices:
         kinds = ", ".join(info.devices)
