@@ -10,8 +10,8 @@ import pytest
 
 from tests.snapshots import raw
 from tests.snapshots.raw import BASE
-from tui.snapshots.allocations import allocations
-from tui.snapshots.checks import check
+from tui.snapshots.analysis import Analysis
+from tui.snapshots.checks import check_state, check_trace
 from tui.snapshots.filters import Keep
 from tui.snapshots.load import load
 from tui.snapshots.model import Snapshot
@@ -22,17 +22,18 @@ FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
 
 def _checked(snapshot: Snapshot) -> tuple[str, ...]:
     """What is found, alike with the tables of allocations at hand and without."""
-    found = check(snapshot)
-    tables = {device.index: allocations(snapshot, device) for device in snapshot.devices}
-    assert check(snapshot, tables) == found
-    return found
+    walked: list[str] = []
+    for device in snapshot.devices:
+        walked += (*check_state(device), *check_trace(device))
+    assert Analysis(snapshot).faults == tuple(walked)
+    return tuple(walked)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_real_files_are_sound(path: Path) -> None:
     snapshot = load(path)
     assert _checked(snapshot) == ()
-    assert all(allocations(snapshot, device).sound for device in snapshot.devices)
+    assert all(device.allocations.sound for device in Analysis(snapshot).devices.values())
 
 
 def test_a_sound_file_is_sound() -> None:

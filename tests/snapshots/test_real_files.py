@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tui.snapshots.analysis import Analysis, DeviceAnalysis
-from tui.snapshots.checks import check
 from tui.snapshots.normalise import normalise
 from tui.snapshots.sites import Query
 
@@ -48,7 +47,7 @@ def test_totals_are_plain_sums_over_the_segments(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_about_them_is_in_doubt(name: str) -> None:
-    assert check(device(name).snapshot) == ()
+    assert device(name).faults == ()
     assert device(name).allocations.doubts == ()
     assert device(name).replay.doubts == ()
 

@@ -35,14 +35,25 @@ class Beside(Generic[T]):
 
     def get(self) -> T:
         """The value; waits for it."""
+        found = self.found()
+        return self._work() if found is None else found[0]
+
+    def found(self) -> tuple[T] | None:
+        """The value; waits for it. ``None`` where no other process worked it out."""
         if self._pid < 0:
-            return self._work()
+            return None
         _, status = os.waitpid(self._pid, 0)
         self._pid = -1
         with os.fdopen(self._answer, "rb") as stream:
             stream.seek(0)
             # Our own process wrote it.
-            return pickle.load(stream) if status == 0 else self._work()
+            return (pickle.load(stream),) if status == 0 else None
+
+    def drop(self) -> None:
+        """End what nobody waits for any more."""
+        if self._pid > 0:
+            os.kill(self._pid, signal.SIGKILL)
+            self.found()
 
     def _begin(self) -> None:
         parent = os.getpid()

@@ -9,14 +9,13 @@ allocated is an active block at the end.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
-from types import MappingProxyType
 
 from tui import format as fmt
 from tui.snapshots.allocations import Allocations
 from tui.snapshots.final import ALLOCATED, INACTIVE
-from tui.snapshots.model import NEVER_TOLD, Action, Block, DeviceSnapshot, Segment, Snapshot, Trace
+from tui.snapshots.model import NEVER_TOLD, Action, Block, DeviceSnapshot, Segment, Trace
 
 SHOWN = 3
 """Examples of each kind of fault; the others are counted."""
@@ -49,26 +48,22 @@ class _Faults:
             yield f"device {self._device}: {kind} ({fmt.grouped(count)}): {shown}{more}"
 
 
-def check(
-    snapshot: Snapshot, tables: Mapping[int, Allocations] = MappingProxyType({})
-) -> tuple[str, ...]:
-    """What does not agree, one line for each kind and device; empty for a sound file.
+def check_state(device: DeviceSnapshot) -> tuple[str, ...]:
+    """What of the blocks and the times does not agree, one line for each kind."""
+    faults = _Faults(device.index)
+    _segments(device.segments, faults)
+    return (*faults.lines(), *_times(device))
+
+
+def check_trace(device: DeviceSnapshot, table: Allocations | None = None) -> tuple[str, ...]:
+    """What the trace says that cannot be, or that does not end in the blocks; likewise.
 
     Args:
-        snapshot: the file.
-        tables: of devices, by index, as far as they are at hand: a trace that is known to be sound
-            from there is not walked once more.
+        device: of the file.
+        table: where it is at hand: a trace that is known to be sound from there is not walked once
+            more.
     """
-    lines: list[str] = []
-    for device in snapshot.devices:
-        faults = _Faults(device.index)
-        _segments(device.segments, faults)
-        lines += faults.lines()
-        lines += _times(device)
-        table = tables.get(device.index)
-        if table is None or not table.sound:
-            lines += _trace(device)
-    return tuple(lines)
+    return () if table is not None and table.sound else tuple(_trace(device))
 
 
 def _segments(segments: tuple[Segment, ...], faults: _Faults) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from tui.snapshots import jsonfile, limits, text, unpickle
+from tui.snapshots.ahead import Ahead
 from tui.snapshots.filters import EVERYTHING, Keep
 from tui.snapshots.limits import Estimate
 from tui.snapshots.model import Snapshot, SnapshotError
@@ -108,39 +109,50 @@ def _load(
     available: int | None,
     spent: list[object] | None,
 ) -> Snapshot:
-    with (
-        _failures(),
-        Source(where, progress=progress, most_unpacked=limits.most_unpacked) as source,
-    ):
-        needed = _estimate(source, limits.available() if available is None else available)
-        if not needed.enough:
-            raise SnapshotError(
-                f"{needed}; range and size filters do not lower this, since a file is unpacked "
-                "whole: read it on a machine with more memory, or record less (max_entries=, "
-                'stacks="python")'
-            )
-        raw, container, notes = _objects(source, progress)
-        name, byte, unpacked = source.name, source.size or source.read, source.unpacked
-
-    def tick(done: int, total: int) -> None:
+    def tell(done: int, whole: int, phase: str) -> None:
         if progress is not None:
-            progress(done, total, "indexing")
+            progress(done, whole, phase)
+        ahead.tell(done, whole)
 
-    return normalise(
-        raw,
-        file=name,
-        container=container,
-        byte=byte,
-        keep=keep,
-        consume=True,
-        spent=spent,
-        most_items=unpacked,
-        notes=notes,
-        tick=tick,
-    )
+    with Ahead() as ahead:
+        with (
+            _failures(),
+            Source(where, progress=tell, most_unpacked=limits.most_unpacked) as source,
+        ):
+            needed = _estimate(source, limits.available() if available is None else available)
+            if not needed.enough:
+                raise SnapshotError(
+                    f"{needed}; range and size filters do not lower this, since a file is "
+                    "unpacked whole: read it on a machine with more memory, or record less "
+                    '(max_entries=, stacks="python")'
+                )
+            # What a filter leaves out must not be counted.
+            watch = ahead.watch if keep == EVERYTHING else None
+            raw, container, notes = _objects(source, progress, watch)
+            name, byte, unpacked = source.name, source.size or source.read, source.unpacked
+
+        def tick(done: int, total: int) -> None:
+            if progress is not None:
+                progress(done, total, "indexing")
+
+        return normalise(
+            raw,
+            file=name,
+            container=container,
+            byte=byte,
+            keep=keep,
+            consume=True,
+            spent=spent,
+            most_items=unpacked,
+            notes=notes,
+            ahead=ahead,
+            tick=tick,
+        )
 
 
-def _objects(source: Source, progress: Progress | None) -> tuple[object, str, tuple[str, ...]]:
+def _objects(
+    source: Source, progress: Progress | None, watch: unpickle.Watch | None
+) -> tuple[object, str, tuple[str, ...]]:
     def tick() -> None:
         if progress is not None:
             progress(source.read, source.size or source.read, "reading")
@@ -151,7 +163,7 @@ def _objects(source: Source, progress: Progress | None) -> tuple[object, str, tu
     if not unpickle.looks_like(source.head):
         shown = text.clean(source.head[:16].decode("ascii", "replace"))
         raise SnapshotError(f"begins with {shown!r}: neither a pickle nor JSON")
-    raw = unpickle.load(source.bytes)
+    raw = unpickle.load(source.bytes, watch)
     notes = ("bytes after the end of the pickle were not read",) if source.bytes.read(1) else ()
     return raw, f"{unpickle.protocol(source.head)}{packed}", notes
 

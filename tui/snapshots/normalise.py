@@ -7,6 +7,7 @@ from typing import Any
 
 from tui import format as fmt
 from tui.snapshots import columns, text
+from tui.snapshots.ahead import Ahead, Turned
 from tui.snapshots.filters import EVERYTHING, Keep
 from tui.snapshots.final import FinalState
 from tui.snapshots.intern import Interner
@@ -43,6 +44,7 @@ def normalise(
     spent: list[object] | None = None,
     most_items: int | None = None,
     notes: tuple[str, ...] = (),
+    ahead: Ahead | None = None,
     tick: Tick | None = None,
 ) -> Snapshot:
     """Make a snapshot of what ``_snapshot()`` or ``memory_snapshot()`` returned.
@@ -58,16 +60,18 @@ def normalise(
         most_items: entries, segments and blocks that can be true of a file of this size; a list
             that a file names again and again could pretend any number.
         notes: lines to put before those that are found here.
+        ahead: what has turned some of the entries already; only where all are kept.
         tick: progress.
 
     Raises:
         SnapshotError: this is not a snapshot, or one that no machine could have written.
     """
     form, top = _top(raw)
-    interner = Interner()
     segments = _list(top, "segments")
     traces = _traces(_list(top, "device_traces") if "device_traces" in top else [])
     _bounded(segments, traces, most_items)
+    begun = (None if ahead is None else ahead.turned(traces)) or Turned(Interner(), {})
+    interner = begun.interner
     total, done = len(segments) + sum(map(len, traces)), 0
 
     def advance(count: int) -> None:
@@ -90,7 +94,7 @@ def normalise(
             continue
         trace = traces[index] if index < len(traces) else []
         devices.append(
-            _device(index, by_device.get(index, []), trace, interner, keep, consume, spent, advance)
+            _device(index, by_device.get(index, []), trace, begun, keep, consume, spent, advance)
         )
     others = [text.clean(key) for key in top if isinstance(key, str) and key not in _KNOWN]
     return Snapshot(
@@ -192,7 +196,7 @@ def _device(
     index: int,
     segments: list[Segment],
     trace: list[Raw],
-    interner: Interner,
+    begun: Turned,
     keep: Keep,
     consume: bool,
     spent: list[object] | None,
@@ -205,7 +209,8 @@ def _device(
         trace = trace[first:stop]
     made, smaller = columns.fill(
         trace,
-        interner,
+        begun.interner,
+        begun=begun.traces.get(id(trace)),
         wanted=keep.wants if keep.minimal_size > 0 else None,
         consume=consume,
         spent=spent,

@@ -7,20 +7,16 @@ import io
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 
 from tui.devices import channel
 from tui.snapshots import limits, messages
-from tui.snapshots.analysis import Analysis, DeviceAnalysis
+from tui.snapshots.analysis import Analysis
 from tui.snapshots.answers import Answers
-from tui.snapshots.beside import Beside
-from tui.snapshots.checks import check
 from tui.snapshots.filters import Keep
 from tui.snapshots.limits import Estimate
 from tui.snapshots.load import Where, collector_off, estimate, load
 from tui.snapshots.model import Snapshot, SnapshotError
 from tui.snapshots.redact import redacted
-from tui.snapshots.replay import replay
 from tui.snapshots.waiting import Waiting
 from workloads.wire import WireError, decode, encode
 
@@ -33,7 +29,7 @@ LONGEST_ANSWER = 3 << 20
 """Bytes of a line; the other side takes one more."""
 
 BESIDE_FROM = 200_000
-"""Entries of a trace."""
+"""Entries of a trace whose replay takes longer than a process to do it in."""
 PART = 1 << 18
 """Characters of a report in one line; each may take six bytes there."""
 
@@ -168,11 +164,12 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     if request.redact:
         read, text = _redacted(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
-    replays = [(device, Beside(partial(replay, device.device))) for device in _large(files)]
+    for file in files:
+        for device in file.devices.values():
+            if len(device.device.trace) >= BESIDE_FROM:
+                device.begin()
     pace.tell(0, len(read), "checking")
-    answers = Answers(files, tuple(map(_warnings, files)), text)
-    for device, found in replays:
-        device.replay = found.get()
+    answers = Answers(files, tuple(file.faults for file in files), text)
     devices = answers.files[0].devices
     summaries = []
     for number, device in enumerate(devices.values()):
@@ -190,18 +187,6 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
         )
     )
     return answers
-
-
-def _large(files: tuple[Analysis, ...]) -> Iterator[DeviceAnalysis]:
-    """The devices whose replay takes longer than a process to do it in."""
-    for file in files:
-        for device in file.devices.values():
-            if len(device.device.trace) >= BESIDE_FROM:
-                yield device
-
-
-def _warnings(file: Analysis) -> tuple[str, ...]:
-    return check(file.snapshot, {i: device.allocations for i, device in file.devices.items()})
 
 
 def _where(path: str, source: int | None) -> Where:
