@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.snapshots import raw
+from tests.snapshots.apart import Outcome, read
 from tests.snapshots.generator import Options, Raw, generate
 from tests.snapshots.helpers import OPTIONS, SEEDS
+from tests.snapshots.mutate import mutants, seeds
 from tui.snapshots import ahead, columns, source
 from tui.snapshots.ahead import Ahead, Turned
 from tui.snapshots.filters import Keep
@@ -272,3 +274,20 @@ def test_a_filter_is_heeded(keep: Keep, tmp_path: Path, turnings: Turnings) -> N
         expected = contents(load(path, keep=keep))
     assert contents(load(path, keep=keep)) == expected
     assert turnings[-1] is None
+
+
+@pytest.mark.usefixtures("turnings")
+def test_damaged_files_end_as_they_do_without_a_second_core() -> None:
+    files = list(mutants(seeds(Path(__file__).parent / "files"), 400, 5))
+
+    def outcomes() -> list[tuple[str, int, str]]:
+        found: list[Outcome] = []
+        while len(found) < len(files):
+            found += read(files[len(found) :], allowed=600 << 20, timeout=60)
+        return [(each.line, each.died, each.crash) for each in found]
+
+    ended = outcomes()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ahead, "FROM_BYTES", 1 << 60)
+        assert ended == outcomes()
+    assert no_children()
