@@ -1,8 +1,8 @@
 """Frozen dataclasses that cost little to define.
 
-``dataclass(frozen=True)`` compiles six methods for each class, half a millisecond of every start;
-the hundred classes here would take 45 ms of a start that is to be done in 280. :func:`fact` shares
-all but ``__init__``, and has that compiled when the first of a class is made. What it makes is a
+``dataclass(frozen=True)`` compiles six methods for each class; for the hundred classes here that is
+45 ms of a start that is to be done in 280. :func:`fact` shares all but ``__init__``, and has that
+compiled, and ``dataclass`` look at the class, when the first of it is made. What it makes is a
 dataclass to ``fields``, ``replace`` and the type checker.
 """
 
@@ -22,12 +22,11 @@ else:
 
 C = TypeVar("C")
 
+_NONE = dataclasses.MISSING
 
-def _set_once(self: object, name: str, value: object) -> None:
-    # ``__init__`` sets each field for the first time; whoever sets one again is refused.
-    if name in self.__dict__:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-    self.__dict__[name] = value
+
+def _never_set(_self: object, name: str, _value: object) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _never_delete(_self: object, name: str) -> None:
@@ -51,7 +50,7 @@ def _repr(self: object) -> str:
 
 
 _SHARED: dict[str, Any] = {
-    "__setattr__": _set_once,
+    "__setattr__": _never_set,
     "__delattr__": _never_delete,
     "__eq__": _equal,
     "__hash__": _hash,
@@ -59,26 +58,59 @@ _SHARED: dict[str, Any] = {
 }
 
 
+class _Fields:
+    """Stands for ``__dataclass_fields__`` until somebody asks for them."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+
+    def __get__(self, _instance: object, _owner: type) -> dict[str, Any]:
+        made: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(self._cls)
+        found: dict[str, Any] = vars(made)["__dataclass_fields__"]
+        return found
+
+
+def _described(cls: type) -> dict[str, Any]:
+    """By name, the default of each field: a value, a ``field``, or ``MISSING``."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        described = vars(base).get("__dataclass_fields__")
+        if isinstance(described, _Fields):
+            found.update(
+                (name, vars(base).get(name, _NONE))
+                for name, kind in base.__annotations__.items()
+                if not str(kind).startswith("ClassVar")
+            )
+        elif described is not None:
+            found.update(described)
+    return found
+
+
 def _init_of(cls: type) -> Any:
-    """What ``dataclass`` would have compiled for it."""
-    described = [
-        (
-            each.name,
-            Any,
-            dataclasses.field(
-                default=each.default,
-                default_factory=each.default_factory,
-                init=each.init,
-                kw_only=each.kw_only,
-            ),
-        )
-        for each in dataclasses.fields(cls)
-    ]
-    own = {name: getattr(cls, name) for name in ("__doc__", "__post_init__") if hasattr(cls, name)}
-    made = dataclasses.make_dataclass(
-        cls.__name__, described, namespace=own, repr=False, eq=False, match_args=False
-    )
-    return made.__dict__["__init__"]
+    """Takes the arguments that one of ``dataclass`` would take, and fills the instance at once."""
+    names: dict[str, Any] = {"__MISSING": _NONE}
+    parameters, lines = ["__self"], ["__own = __self.__dict__"]
+    for name, default in _described(cls).items():
+        given = isinstance(default, dataclasses.Field)
+        factory = default.default_factory if given else _NONE
+        first = default.default if given else default
+        parameter = value = name
+        if first is not _NONE:
+            parameter = f"{name} = __default_{name}"
+            names[f"__default_{name}"] = first
+        elif factory is not _NONE:
+            parameter = f"{name} = __MISSING"
+            value = f"__new_{name}() if {name} is __MISSING else {name}"
+            names[f"__new_{name}"] = factory
+        parameters.append(parameter)
+        lines.append(f"__own[{name!r}] = {value}")
+    if hasattr(cls, "__post_init__"):
+        lines.append("__self.__post_init__()")
+    text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(lines)
+    # The names of fields are all that is put into it, as in what ``dataclass`` compiles.
+    exec(text, names)
+    names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
+    return names["__init__"]
 
 
 _WAITING: set[Any] = set()
@@ -111,8 +143,10 @@ def fact(cls: type[C]) -> type[C]:
     if cls.__doc__ is None:
         # ``dataclass`` would write its signature there, a quarter of a millisecond's work.
         cls.__doc__ = cls.__name__
-    made = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+    made: Any = cls
+    own = vars(cls)
     for name, method in {"__init__": _compiled_when_called(made), **_SHARED}.items():
-        if name not in vars(cls):
+        if name not in own:
             setattr(made, name, method)
-    return made
+    made.__dataclass_fields__ = _Fields(cls)
+    return cls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import FrozenInstanceError, dataclass, field
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -82,10 +83,77 @@ def test_replace_makes_a_changed_copy() -> None:
     assert (made.size, changed.size, changed.name) == (1, 2, "a")
 
 
-@pytest.mark.parametrize("values", [(), ("a", 1, (), {}, "more")])
-def test_wrong_arguments_are_refused(values: tuple[object, ...]) -> None:
-    with pytest.raises(TypeError):
-        Fact(*values)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("values", "named", "why"),
+    [
+        ((), {}, "missing 1 required positional argument: 'name'"),
+        (("a", 1, (), {}, "more"), {}, "takes from 2 to 5 positional arguments but 6 were given"),
+        (("a",), {"name": "b"}, "multiple values for argument 'name'"),
+        (("a",), {"colour": "red"}, "unexpected keyword argument 'colour'"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    values: tuple[object, ...], named: dict[str, object], why: str
+) -> None:
+    with pytest.raises(TypeError, match=why):
+        Fact(*values, **named)  # type: ignore[arg-type]
+
+
+@given(arguments, st.integers(0, 4))
+def test_arguments_by_place_and_by_name_are_the_same(values: dict[str, object], count: int) -> None:
+    made = Fact(**values)  # type: ignore[arg-type]  # any of the fields
+    names = [each.name for each in dataclasses.fields(Fact)]
+    placed: Any = [getattr(made, name) for name in names[:count]]
+    named: Any = {name: value for name, value in values.items() if name not in names[:count]}
+    again = Fact(*placed, **named)
+    assert again == made
+    assert repr(again) == repr(made)
+
+
+def test_each_has_a_default_of_its_own() -> None:
+    one, other = Fact("a"), Fact("a")
+    assert one.table is not other.table
+
+
+def test_what_is_derived_adds_its_fields() -> None:
+    @fact
+    class Base:
+        name: str
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "name", self.name.upper())
+
+    @fact
+    class Derived(Base):
+        size: int = 0
+
+    class Plainly(Derived):
+        pass
+
+    assert [each.name for each in dataclasses.fields(Derived)] == ["name", "size"]
+    assert [each.name for each in dataclasses.fields(Base)] == ["name"]
+    assert repr(Plainly("a", 1)).endswith("Plainly(name='A', size=1)")
+    assert Derived("a") != Base("a")
+
+
+def test_what_belongs_to_the_class_is_no_field() -> None:
+    @fact
+    class Marked:
+        MARK: ClassVar[str] = "*"
+        number: int
+
+    assert repr(Marked(1)).endswith("Marked(number=1)")
+    assert [each.name for each in dataclasses.fields(Marked)] == ["number"]
+
+
+def test_it_is_a_dataclass_before_one_was_made() -> None:
+    @fact
+    class Late:
+        number: int
+        words: tuple[str, ...] = ()
+
+    assert dataclasses.is_dataclass(Late)
+    assert [each.name for each in dataclasses.fields(Late)] == ["number", "words"]
 
 
 def test_a_method_of_its_own_is_kept() -> None:

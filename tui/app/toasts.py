@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from textual.app import App
 from textual.notifications import Notify, SeverityLevel
 
 from tui.store.events import LogLine
 from tui.store.store import Store
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    OfApp = App[None]
+else:
+    # What is mixed into an app need not be one: the framework takes half a millisecond for each.
+    OfApp = object
 
 MOST = 2
 """Messages at the same time; one more takes the place of the oldest."""
@@ -21,7 +28,7 @@ LEVELS: dict[SeverityLevel, Literal["info", "warning", "error"]] = {
 }
 
 
-class Toasts(App[None]):
+class Toasts(OfApp):
     """Tells in passing; mixed into the app's actions."""
 
     store: Store

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from rich.text import Text
 from textual import on
 from textual._compositor import CompositorUpdate
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.filter import Monochrome, NoColor
@@ -50,6 +51,8 @@ STOP_S = 4.0
 
 
 HERE = Path(__file__).parents[1]
+FRAMEWORK = HERE / "widgets" / "framework.tcss"
+"""Styles of what is on no screen before the first paint."""
 
 
 class SessionLike(Actions, Protocol):
@@ -79,7 +82,7 @@ def _palette() -> type[Provider]:
     return WorkbenchCommands
 
 
-class WorkbenchApp(AppActions):
+class WorkbenchApp(AppActions, App[None]):
     """The workbench on a terminal.
 
     Args:
@@ -94,7 +97,7 @@ class WorkbenchApp(AppActions):
     TITLE = "gpu-workbench"
     # What the first screen needs; the others bring their own when they are opened.
     CSS_PATH: ClassVar[list[str | PurePath]] = [
-        *sorted((HERE / "widgets").glob("*.tcss")),
+        *sorted(set((HERE / "widgets").glob("*.tcss")) - {FRAMEWORK}),
         HERE / "screens" / "workbench.tcss",
     ]
     ansi_theme_dark = Reactive(looks.ON_DARK, init=False)
@@ -200,6 +203,7 @@ class WorkbenchApp(AppActions):
         """Start the children once the screen is painted: they would fight with it for the cores."""
         gc.freeze()
         gc.enable()
+        self.stylesheet.read(FRAMEWORK)
         self._collector.install()
         self.set_interval(LOOK_S, self._collector.look)
         # The framework's default mode cannot be gone back to unless it is among the named ones.
