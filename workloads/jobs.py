@@ -10,6 +10,7 @@ from workloads.comparison import ArmSample, Pair
 from workloads.fact import fact
 from workloads.protocol import Compare, Compared, Event, Finished, Measured, Progress, Run
 from workloads.results import Comparison, Figure, RunResult, Status
+from workloads.workload import registered
 
 
 @fact
@@ -49,7 +50,8 @@ class RunJob:
 
     def next_task(self) -> Task:
         """The run itself."""
-        return Task(self._request)
+        known = registered().get(self._request.workload)
+        return Task(self._request, fresh=known is not None and known.info.fresh_process)
 
     def take(self, event: Event) -> Event | None:
         """Pass everything on but what is kept for an early end."""

@@ -135,12 +135,16 @@ def workload(
     needs: tuple[Need, ...] = (),
     ranks: bool = False,
     compared: bool = False,
+    fresh_process: bool = False,
 ) -> Callable[[Prepare], Prepare]:
     """Register the decorated function as a workload under its own name.
 
     With ``ranks`` it runs in several processes, each of which prepares its own case and calls
     ``timed`` as often as the others; :data:`RANK_PARAMETERS` say how many there are. What it
     studies must not depend on the rank where the other ranks are waited for.
+
+    With ``fresh_process`` the runner gives each run a worker that has run nothing else: for what a
+    process does once and keeps, like the choice of an algorithm for a shape.
 
     Raises:
         ValueError: the name is taken, a parameter has no :class:`Rule` or no default, or there is
@@ -162,6 +166,7 @@ def workload(
             needs=needs,
             ranks=ranks,
             compared=compared,
+            fresh_process=fresh_process,
         )
         constants = prepare.__code__.co_consts
         if not any(getattr(item, "co_name", None) == "timed" for item in constants):
