@@ -24,6 +24,14 @@ def test_placement_says_where_each_tensor_lies_and_what_to_returns() -> None:
     assert len(column(result, "creation", "variant")) == 2
 
 
+def test_a_transfer_on_the_cpu_is_both_copies_and_each_reads_and_writes() -> None:
+    result = ok("transfer", mib=1)
+    assert result.time is not None
+    assert result.rates.byte_per_s is not None
+    moved = result.rates.byte_per_s * result.time.median_s
+    assert moved == pytest.approx(4 * 2**20)
+
+
 def test_copies_by_size_give_a_curve_from_4_kib_to_the_largest() -> None:
     result = ok("copy_sizes", largest_mib=1)
     (chart,) = result.charts
