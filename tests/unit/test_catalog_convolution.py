@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok
+from tests.unit.catalog_runs import column, numbers, ok, ran
 from workloads import flop
 from workloads.catalog.convolution_choice import determinism, settings_kept
 from workloads.catalog.convolution_layers import RESNET50, Layer
@@ -93,6 +96,20 @@ def test_determinism_is_checked_priced_and_left_as_found() -> None:
     assert "put_" in result.log[0]
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.backends.cudnn.deterministic is False
+
+
+def test_each_deterministic_setting_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise, real = itertools.count(), torch.nn.functional.conv2d
+
+    def only_all_of_torch_is_deterministic(image: torch.Tensor, *rest: Any, **more: Any) -> object:
+        result = real(image, *rest, **more)
+        if torch.are_deterministic_algorithms_enabled():
+            return result
+        return result * next(noise)
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", only_all_of_torch_is_deterministic)
+    result = ran("deterministic", batch=1, channels=4, size=8)
+    assert (result.status, result.check and result.check.error) == ("failed", 8.0)
 
 
 def test_settings_are_put_back_when_something_is_raised() -> None:
