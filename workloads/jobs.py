@@ -128,6 +128,7 @@ class ProcessesJob:
         self._open: dict[int, ArmSample] = {}
         self._warnings: list[str] = []
         self._measured: list[tuple[float, float]] = []
+        self._devices: tuple[str, ...] = ()
 
     def _arm(self) -> int:
         first, second = comparison.order(len(self._pairs))
@@ -164,6 +165,7 @@ class ProcessesJob:
             if text not in self._warnings:
                 self._warnings.append(text)
         self._measured.append((result.time.measured_from, result.time.measured_to))
+        self._devices = result.spans[0].devices if result.spans else ()
         self._open[self._arm()] = ArmSample(result.time.median_s, result.time.first_call_s)
         if len(self._open) < 2:
             return None
@@ -185,4 +187,5 @@ class ProcessesJob:
             parameters=self._parameters,
             warnings=tuple(self._warnings),
             measured=self._measured,
+            devices=self._devices,
         )

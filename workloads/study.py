@@ -6,13 +6,14 @@ while it goes on, and is kept where it is cancelled.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from workloads import statistics
 from workloads.ceilings import Ceiling
 from workloads.fact import fact
-from workloads.results import Cell, Chart, Column, Figure, Series, Table
+from workloads.results import Cell, Chart, Column, Figure, Series, Span, Table
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
@@ -117,6 +118,7 @@ class Study:
         self._tell = tell
         self.figures: dict[str, Figure] = {}
         self.log: list[str] = []
+        self.spans: list[Span] = []
         self.unavailable: dict[str, str] = {}
         self._tables: dict[str, Table] = {}
         self._charts: dict[str, Chart] = {}
@@ -203,6 +205,15 @@ class Study:
         """A line for the log: what was done, or what torch said."""
         self.log += line.splitlines() or [""]
         self._changed()
+
+    def loaded(self, start: float, devices: Sequence[str]) -> None:
+        """Say that devices were under load until this moment: how they fared then counts too.
+
+        Args:
+            start: of the load, Unix time.
+            devices: as in ``cuda:0``.
+        """
+        self.spans.append(Span(start, time.time(), tuple(devices)))
 
     def table(self, name: str, title: str, *columns: Column) -> None:
         """Begin a table."""

@@ -82,6 +82,8 @@ class Case:
     """Bytes that one call must move at the least, reads and writes."""
     item: int | None = None
     """Samples that one call works through."""
+    devices: tuple[str, ...] = ()
+    """That work while it is timed, as in ``cuda:0``; empty: the one it was prepared on."""
     precision: str | None = None
     """Of the multiplications, for the limit: float64, float32, tf32, float16 or bfloat16."""
     byte_limit: Literal["memory", "pcie"] | None = None

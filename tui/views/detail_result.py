@@ -166,7 +166,9 @@ def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
             return software
         words = f"device during the run n/a: {reason}"
         return [*paragraph(words, cells, Tone.QUIET, indent="  "), *software]
-    pairs = [("during the run", text.count(seen.samples, "sample"))]
+    samples = text.count(seen.samples, "sample")
+    of = f" of {', '.join(seen.devices)}" if len(seen.devices) > 1 else ""
+    pairs = [("during the run", samples + of)]
     if seen.sm_clock_mhz_min is not None and seen.sm_clock_mhz_median is not None:
         least, usual = seen.sm_clock_mhz_min, text.megahertz(seen.sm_clock_mhz_median)
         pairs.append(("SM clock", f"{usual} (lowest {text.megahertz(least)})"))

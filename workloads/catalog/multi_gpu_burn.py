@@ -165,7 +165,11 @@ def burn(
             burners.append(Burner(str(place.device), *data))
         span = min(seconds, QUICK_S) if found.quick else seconds
         products = max(1, round(TICK_S / found.median_s))
-        rates = _burn(found, burners, span, products, operations)
+        loaded_from = time.time()
+        try:
+            rates = _burn(found, burners, span, products, operations)
+        finally:
+            found.loaded(loaded_from, [burner.name for burner in burners])
         _sum_up(found, burners, rates)
 
     return Case(timed, flop=operations, precision=used, check=check, study=study)
