@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.unit.catalog_runs import ran
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.catalog_runs import column, numbers, ok, ran
+from workloads.catalog.pitfalls_comparing import tolerance
 
 
 def test_a_mixture_of_devices_raises_what_is_told_and_the_fix_works() -> None:
@@ -18,6 +23,35 @@ def test_a_mixture_of_devices_raises_what_is_told_and_the_fix_works() -> None:
     assert outcomes["number on the CPU * here"].startswith("no error")
     assert result.figures["device_of_the_fixed_result"].value == "cpu"
     assert any("meta device stands in" in line for line in result.log)
+
+
+def test_two_right_results_are_not_close_by_the_defaults_and_are_by_what_rounding_explains() -> (
+    None
+):
+    result = ok("comparing_results", n=600)
+    assert result.check is not None
+    assert result.check.passed
+    right, incomplete = (
+        column(result, "verdicts", name)
+        for name in ("another order", "another order, one product missing")
+    )
+    assert right == ["False", "False", "True"]
+    assert incomplete == ["False"] * 3
+    assert numbers(result, "errors", "error")[0] > 0
+    entries = result.figures["entries_not_close"].value
+    assert isinstance(entries, float)
+    assert 0 < entries < 600 * 600 / 2
+
+
+@settings(deadline=None)  # of a first product, whose threads have to start
+@given(st.integers(2, 100))
+def test_rounding_alone_stays_within_the_tolerance_and_wrong_data_does_not(n: int) -> None:
+    generator = torch.Generator().manual_seed(n)
+    x, y = (torch.randn(n, n, generator=generator) for _ in range(2))
+    exact = x.double() @ y.double()
+    allowed = tolerance(n, float((x.abs() @ y.abs()).max()), tf32=False)
+    assert float((x @ y - exact).abs().max()) <= allowed
+    assert float((x @ y.flip(0) - exact).abs().max()) > allowed
 
 
 def test_the_loss_of_a_model_left_on_the_cpu_falls_all_the_same() -> None:

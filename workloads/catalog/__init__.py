@@ -13,7 +13,7 @@ from workloads.catalog import training, training_step, training_precision, train
 from workloads.catalog import training_scaling, training_loading, training_compile
 from workloads.catalog import training_profiler
 from workloads.catalog import memory, memory_oom, memory_batch
-from workloads.catalog import pitfalls, pitfalls_device, pitfalls_host
+from workloads.catalog import pitfalls, pitfalls_comparing, pitfalls_device, pitfalls_host
 from workloads.catalog import multi_gpu_devices, multi_gpu, multi_gpu_burn
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "multi_gpu_burn",
     "multi_gpu_devices",
     "pitfalls",
+    "pitfalls_comparing",
     "pitfalls_device",
     "pitfalls_host",
     "training",

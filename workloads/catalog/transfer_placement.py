@@ -23,7 +23,8 @@ CLASSES = 10
     "data there in each call, and runs the model on it.",
     look_for="In the table each parameter and buffer before and after model.to(device): a module "
     "moves in place, a tensor's .to returns a copy, or the same tensor where it is there already. "
-    "A tensor that is needed on the device is best created there: device=device spares the copy. "
+    "A tensor that is needed on the device is best created there: device=device spares the copy; "
+    ".cuda() is .to() that knows CUDA alone. "
     "On the CPU nothing has to move, and both ways are the same.",
 )
 def placement(
@@ -68,13 +69,16 @@ def placement(
         found.figure("model_to", itself, "", "what model.to(device) returned")
         again = found.time(lambda: there.to(on.device))
         found.figure("to_again", again, "s", "a .to that has nothing to do")
+        ways = {
+            "on the host, then .to": lambda: torch.randn(batch, width).to(on.device),
+            "on the device": lambda: torch.randn(batch, width, device=on.device),
+        }
+        if on.type == "cuda":
+            ways["on the host, then .cuda"] = lambda: torch.randn(batch, width).cuda(on.device)
         found.variants(
             "creation",
             f"a {batch} x {width} tensor of random numbers",
-            {
-                "on the host, then .to": lambda: torch.randn(batch, width).to(on.device),
-                "on the device": lambda: torch.randn(batch, width, device=on.device),
-            },
+            ways,
             per_call=(4 * batch * width, "byte/s"),
         )
 
