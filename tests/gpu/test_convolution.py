@@ -49,3 +49,14 @@ def test_deterministic_backward_passes_have_the_same_bits() -> None:
     assert result.check is not None
     assert result.check.passed
     assert column(result, "settings", "repeats that differ")[1:] == ["0 of 8", "0 of 8"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
+def test_a_dilated_convolution_in_groups_is_right_in_each_type(dtype: str) -> None:
+    for layout in ("NCHW", "channels_last"):
+        result = on_gpu(
+            "conv2d", channels_in=16, size=56, groups=4, dilation=2, dtype=dtype, layout=layout,
+            mode="forward+backward",
+        )  # fmt: skip
+        assert result.check is not None
+        assert result.check.passed

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
 from workloads import flop
 from workloads.catalog.convolution_choice import determinism, settings_kept
 from workloads.catalog.convolution_layers import RESNET50, Layer
+from workloads.place import Place
+from workloads.workload import registered
 
 
 def test_the_layers_are_those_of_a_resnet50() -> None:
@@ -133,3 +135,37 @@ def test_the_counter_agrees_for_forward_and_backward(batch: int, channels: int, 
         return torch.autograd.grad(result.sum(), (image, weight))
 
     assert flop.count(call) == 3 * 2 * 9 * channels**2 * batch * size**2
+
+
+@settings(max_examples=20)
+@given(
+    st.integers(1, 3), st.sampled_from([1, 2, 3, 5]), st.integers(1, 2), st.integers(1, 2),
+    st.sampled_from([1, 2, 4]), st.sampled_from(["forward", "forward+backward"]),
+)  # fmt: skip
+def test_a_convolution_counts_flop_as_by_hand_whatever_its_form(
+    batch: int, kernel: int, stride: int, dilation: int, groups: int, mode: str
+) -> None:
+    prepare = registered()["conv2d"].prepare
+    case = prepare(
+        Place("cpu"), batch=batch, channels_in=4, channels=8, size=9, kernel=kernel,
+        stride=stride, dilation=dilation, groups=groups, mode=mode,
+    )  # fmt: skip
+    result = case.timed()
+    assert isinstance(result, torch.Tensor)
+    by_hand = 2 * result.numel() * (4 // groups) * kernel**2
+    assert case.flop == by_hand * (1 if mode == "forward" else 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
+def test_a_convolution_is_right_in_each_type_and_layout(dtype: str) -> None:
+    for layout in ("NCHW", "channels_last"):
+        result = ok("conv2d", size=12, channels=8, dtype=dtype, layout=layout, dilation=2)
+        assert result.check is not None
+        assert result.check.passed
+
+
+def test_groups_that_do_not_divide_the_channels_are_refused_with_what_they_must_divide() -> None:
+    result = ran("conv2d", groups=2)
+    assert result.status == "failed"
+    assert result.trace is None
+    assert result.reason == "conv2d: groups=2: must divide channels_in=3 and channels=64"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
@@ -43,7 +43,6 @@ def test_two_right_results_are_not_close_by_the_defaults_and_are_by_what_roundin
     assert 0 < entries < 600 * 600 / 2
 
 
-@settings(deadline=None)  # of a first product, whose threads have to start
 @given(st.integers(2, 100))
 def test_rounding_alone_stays_within_the_tolerance_and_wrong_data_does_not(n: int) -> None:
     generator = torch.Generator().manual_seed(n)
