@@ -10,11 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, ran
+from tests.unit.catalog_runs import column, numbers, ok, ran, ran_under
 from workloads import flop
 from workloads.catalog.convolution_choice import determinism, settings_kept
 from workloads.catalog.convolution_layers import RESNET50, Layer
+from workloads.catalog.convolution_layouts import tf32_set, types
 from workloads.place import Place
+from workloads.timing import Control
 from workloads.workload import registered
 
 
@@ -56,6 +58,21 @@ def test_each_layer_has_its_row_and_the_network_their_sum(monkeypatch: pytest.Mo
     total = result.figures["network"].value
     assert isinstance(total, float)
     assert total == pytest.approx(sum(numbers(result, "layers", "in the network")))
+    assert "quick" in result.unavailable["figures.layout_speed_up"]
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "channels_last"])
+def test_the_other_layout_stands_beside_each_layer_and_their_mean_below(
+    layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workloads.catalog.convolution_layers.RESNET50", RESNET50[-2:])
+    result = ran_under(Control(), "resnet50_layers", {"layout": layout}, budget="normal")
+    assert result.status == "ok", result.reason
+    other = {"NCHW": "channels_last", "channels_last": "NCHW"}[layout]
+    assert len(numbers(result, "layers", other)) == 2
+    ratios = numbers(result, "layers", "speed-up")
+    mean = result.figures["layout_speed_up"].value
+    assert mean == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
 
 
 def test_layouts_are_compared_in_each_type_and_the_result_is_right() -> None:
@@ -64,6 +81,43 @@ def test_layouts_are_compared_in_each_type_and_the_result_is_right() -> None:
     assert min(numbers(result, "grid", "speed-up")) > 0
     assert result.check is not None
     assert result.check.passed
+
+
+def test_a_gpu_that_has_tf32_shows_float32_without_it_and_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert types(Place("cpu"))["float32"] == ("float32", None)
+    monkeypatch.setattr("workloads.place.precision", lambda *_: "tf32")
+    assert list(types(Place("cpu")).items())[:2] == [
+        ("float32, no TF32", ("float32", False)),
+        ("TF32", ("float32", True)),
+    ]
+    monkeypatch.setattr(torch.backends.cudnn, "enabled", False)
+    assert "TF32" not in types(Place("cpu"))
+
+
+def test_tf32_is_set_back_whatever_happens() -> None:
+    before = torch.backends.cudnn.allow_tf32
+
+    def fails() -> None:
+        with tf32_set(not before):
+            assert torch.backends.cudnn.allow_tf32 is not before
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert torch.backends.cudnn.allow_tf32 is before
+
+
+def test_a_block_whose_batch_norm_is_folded_gives_the_same() -> None:
+    result = ok("conv_block", batch=1, channels=4, size=8)
+    assert column(result, "fusion", "variant") == [
+        "convolution, batch norm, ReLU", "batch norm folded"
+    ]  # fmt: skip
+    error = result.figures["fusing_error"].value
+    assert isinstance(error, float)
+    assert error < 1e-5
+    assert "cuDNN" in result.log[-1]
 
 
 def test_a_block_names_the_rate_only_of_what_multiplies() -> None:

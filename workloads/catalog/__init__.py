@@ -8,7 +8,8 @@ They are listed in the order of declaration, so the imports stand in the order o
 from workloads.catalog import transfer, transfer_placement, transfer_copies, transfer_overlap
 from workloads.catalog import compute, compute_shapes, compute_precision, compute_attention
 from workloads.catalog import compute_memory_bound, ceiling
-from workloads.catalog import convolution, convolution_layers, convolution_choice
+from workloads.catalog import convolution, convolution_layers, convolution_layouts
+from workloads.catalog import convolution_block, convolution_choice
 from workloads.catalog import training, training_step, training_precision, training_memory
 from workloads.catalog import training_scaling, training_loading, training_compile
 from workloads.catalog import training_profiler
@@ -24,8 +25,10 @@ __all__ = [
     "compute_precision",
     "compute_shapes",
     "convolution",
+    "convolution_block",
     "convolution_choice",
     "convolution_layers",
+    "convolution_layouts",
     "memory",
     "memory_batch",
     "memory_oom",

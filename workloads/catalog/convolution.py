@@ -19,6 +19,13 @@ NCHW, NHWC = "NCHW", "channels_last"
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
+def memory_format(layout: str) -> torch.memory_format:
+    """A layout as torch calls it."""
+    import torch
+
+    return torch.channels_last if layout == NHWC else torch.contiguous_format
+
+
 @workload(
     group="convolution",
     compared=True,
@@ -54,7 +61,7 @@ def conv2d(
             f"conv2d: groups={groups}: must divide channels_in={channels_in} and "
             f"channels={channels}"
         )
-    form = torch.channels_last if layout == NHWC else torch.contiguous_format
+    form = memory_format(layout)
     padding = dilation * (kernel - 1) // 2
     size_out = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
     numbers = batch * (channels_in * size**2 + channels * size_out**2)
