@@ -91,6 +91,7 @@ def _run(
             time=measured,
             rates=rates,
             memory=peak,
+            chosen=dict(case.chosen),
             spans=(Span(measured.measured_from, measured.measured_to, _devices(case, request)),),
             warnings=readings.warnings(measured, ready.place.type),
             unavailable={**unavailable, **readings.absences(measured, rates)},

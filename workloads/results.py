@@ -201,6 +201,8 @@ class RunResult:
     """Of the timed blocks, and of what was put under load beside them."""
     pids: tuple[int, ...] = ()
     """Processes of this host that ran it; empty where the worker itself did."""
+    chosen: dict[str, Setting] = field(default_factory=dict)
+    """Parameters that may be left to the kind of the device, as they were used."""
 
 
 @fact

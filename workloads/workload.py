@@ -23,7 +23,7 @@ import re
 import textwrap
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeVar
 
 from workloads.fact import fact
@@ -51,6 +51,15 @@ class Rule:
 def whole(minimum: int, maximum: int, about: str) -> Rule:
     """A whole number from ``minimum`` to ``maximum``, both included."""
     return Rule(about, minimum=minimum, maximum=maximum)
+
+
+def by_device(sizes: tuple[int, int]) -> str:
+    """What 0 stands for where a size is left to the kind of the device.
+
+    Args:
+        sizes: on the CPU and on a GPU.
+    """
+    return f"0: {sizes[0]} on the CPU, {sizes[1]} on a GPU"
 
 
 def one_of(choices: tuple[Setting, ...], about: str) -> Rule:
@@ -84,6 +93,8 @@ class Case:
     """Samples that one call works through."""
     devices: tuple[str, ...] = ()
     """That work while it is timed, as in ``cuda:0``; empty: the one it was prepared on."""
+    chosen: Mapping[str, Setting] = field(default_factory=dict)
+    """Parameters that may be left to the kind of the device, as they are used."""
     precision: str | None = None
     """Of the multiplications, for the limit: float64, float32, tf32, float16 or bfloat16."""
     byte_limit: Literal["memory", "pcie"] | None = None

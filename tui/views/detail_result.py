@@ -45,6 +45,7 @@ def result_lines(
     rows += finding_lines(result, cells)
     if result.charts or result.tables or result.log:
         rows.append(())
+    rows += chosen_lines(result, cells)
     rows += flags_lines(result, cells)
     rows += missing_lines(result.unavailable, cells)
     if result.trace:
@@ -142,6 +143,15 @@ def check_lines(result: RunResult, cells: int) -> list[Line]:
     error = "that is no number" if check.error is None else f"{check.error:.2g}"
     words = f"{word}: error {error} {sign} {check.tolerance:.2g} against {check.against}"
     return paragraph(words, cells, Tone.GOOD if check.passed else Tone.BAD, indent="  ")
+
+
+def chosen_lines(result: RunResult, cells: int) -> list[Line]:
+    """The parameters that were left to the kind of the device."""
+    chosen = {
+        name: value for name, value in result.chosen.items() if result.parameters.get(name) != value
+    }
+    words = f"for this kind of device: {', '.join(f'{n}={v}' for n, v in chosen.items())}"
+    return paragraph(words, cells, Tone.QUIET, "  ") if chosen else []
 
 
 def flags_lines(result: RunResult, cells: int) -> list[Line]:

@@ -35,7 +35,8 @@ def memory_format(layout: str) -> torch.memory_format:
     look_for="What the backend switches do to it. On a GPU the multiplications of float32 are TF32 "
     "unless allow TF32 is off; the first call holds cuDNN's search when benchmark is on. "
     "Determinism is often free; forward and backward with dilation=2 is a known case where it "
-    "has cost 10 times and more on a GPU. In 16 bits try layout=channels_last too.",
+    "has cost 10 times and more on a GPU. In 16 bits try layout=channels_last too. A single image "
+    "is little work for a GPU, which then waits for launches: raise batch.",
 )
 def conv2d(
     on: Place,

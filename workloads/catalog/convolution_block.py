@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.results import Column
 from workloads.study import Study
-from workloads.workload import Case, whole, workload
+from workloads.workload import Case, ParameterError, by_device, whole, workload
 
 if TYPE_CHECKING:
     import torch
 
     from workloads.place import Place
+
+
+BATCH, CHANNELS, SIZE = (4, 64), (32, 64), (56, 112)
+"""On the CPU and on a GPU, where the small ones would time the launch."""
+SMALLEST = 4
+"""Height and width that can be pooled."""
 
 
 @workload(
@@ -29,14 +35,18 @@ if TYPE_CHECKING:
 )
 def conv_block(
     on: Place,
-    batch: Annotated[int, whole(1, 4096, "images")] = 4,
-    channels: Annotated[int, whole(1, 4096, "channels in and out")] = 32,
-    size: Annotated[int, whole(4, 2048, "height and width, pixels")] = 56,
+    batch: Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")] = 0,
+    channels: Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")] = 0,
+    size: Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")] = 0,
 ) -> Case:
     import torch
 
     from workloads.place import SEED, precision
 
+    sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
+    batch, channels, size = sizes.values()
+    if size < SMALLEST:
+        raise ParameterError(f"conv_block: size={size}: 0 or from {SMALLEST} on, as it is pooled")
     numbers = batch * channels * size**2
     on.require(4 * 6 * numbers + 4 * 30 * channels**2, "the block's images")
     torch.manual_seed(SEED)
@@ -84,7 +94,7 @@ def conv_block(
 
     cudnn = torch.backends.cudnn
     used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
-    return Case(timed, flop=9 * product, item=batch, precision=used, study=study)
+    return Case(timed, flop=9 * product, item=batch, precision=used, chosen=sizes, study=study)
 
 
 def _fusion(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.results import Check, Column
 from workloads.study import Study
-from workloads.workload import Case, whole, workload
+from workloads.workload import Case, by_device, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 REPEATS = 5
 """Later calls of a shape, of which the median counts."""
+BATCH, CHANNELS, SIZE = (4, 64), (32, 128), (28, 56)
+"""On the CPU and on a GPU, where the small ones would time the launch."""
 PASSES = 8
 """Backward passes that are held against the first, bit by bit."""
 
@@ -170,14 +172,16 @@ def determinism(device_type: str) -> dict[str, tuple[bool, bool]]:
 )
 def deterministic(
     on: Place,
-    batch: Annotated[int, whole(1, 4096, "images")] = 4,
-    channels: Annotated[int, whole(1, 4096, "channels in and out")] = 32,
-    size: Annotated[int, whole(3, 2048, "height and width, pixels")] = 28,
+    batch: Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")] = 0,
+    channels: Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")] = 0,
+    size: Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")] = 0,
 ) -> Case:
     import torch
 
     from workloads.place import precision
 
+    sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
+    batch, channels, size = sizes.values()
     numbers = batch * channels * size**2
     on.require(4 * 5 * numbers + 8 * 9 * channels**2, "the image, the result and gradients")
     image = on.randn(batch, channels, size, size).requires_grad_()
@@ -237,7 +241,9 @@ def deterministic(
     operations = 3 * 2 * 9 * channels * numbers
     cudnn = torch.backends.cudnn
     used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
-    return Case(timed, flop=operations, precision=used, item=batch, check=check, study=study)
+    return Case(
+        timed, flop=operations, precision=used, item=batch, chosen=sizes, check=check, study=study
+    )
 
 
 def _no_such_algorithm(found: Study, on: Place) -> None:

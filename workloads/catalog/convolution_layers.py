@@ -10,7 +10,7 @@ from workloads.catalog.convolution import NCHW, NHWC, memory_format
 from workloads.fact import fact
 from workloads.results import Column
 from workloads.study import Study
-from workloads.workload import Case, one_of, whole, workload
+from workloads.workload import Case, by_device, one_of, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +21,8 @@ OTHER = {NCHW: NHWC, NHWC: NCHW}
 
 
 VERDICT = Column("verdict")
+BATCH = (1, 32)
+"""On the CPU and on a GPU, where one image would time the launch."""
 
 
 @fact
@@ -94,13 +96,15 @@ RESNET50 = _resnet50()
 )
 def resnet50_layers(
     on: Place,
-    batch: Annotated[int, whole(1, 1024, "images")] = 1,
+    batch: Annotated[int, whole(0, 1024, f"images; {by_device(BATCH)}")] = 0,
     layout: Annotated[str, one_of((NCHW, NHWC), "how images and weights lie in memory")] = NCHW,
 ) -> Case:
     import torch
 
     from workloads.place import precision
 
+    sizes = on.sizes(batch=(batch, BATCH))
+    batch = sizes["batch"]
     pixels = sum(
         layer.channels_in * layer.size**2 + layer.channels * layer.size_out**2 for layer in RESNET50
     )
@@ -157,6 +161,7 @@ def resnet50_layers(
         timed,
         flop=batch * sum(layer.flop for layer in RESNET50),
         precision=precision(on, "float32", cudnn.enabled and cudnn.allow_tf32),
+        chosen=sizes,
         study=study,
     )
 

@@ -11,12 +11,16 @@ from workloads.catalog.compute import TOLERANCES
 from workloads.catalog.convolution import NCHW, NHWC, memory_format
 from workloads.results import Check, Column
 from workloads.study import Study
-from workloads.workload import Case, whole, workload
+from workloads.workload import Case, by_device, whole, workload
 
 if TYPE_CHECKING:
     import torch
 
     from workloads.place import Place
+
+
+BATCH, CHANNELS, SIZE = (4, 64), (32, 128), (28, 56)
+"""On the CPU and on a GPU, where the small ones would time the launch."""
 
 
 def types(on: Place) -> dict[str, tuple[str, bool | None]]:
@@ -60,20 +64,21 @@ def tf32_set(allowed: bool | None) -> Iterator[None]:
     look_for="Tensor cores read channels_last: NCHW in TF32 and in 16 bits pays for being turned "
     "round in each call; float32 without TF32 does not run on them. Both the model and its input "
     "must be converted; one alone gains nothing. On a CPU without 16-bit products the short types "
-    "are slower, not faster. On a GPU raise batch and channels (64, 128, 56): at the defaults the "
-    "launch is most of what is timed.",
+    "are slower, not faster.",
 )
 def conv_layouts(
     on: Place,
-    batch: Annotated[int, whole(1, 4096, "images")] = 4,
-    channels: Annotated[int, whole(1, 4096, "channels in and out")] = 32,
-    size: Annotated[int, whole(3, 2048, "height and width, pixels")] = 28,
+    batch: Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")] = 0,
+    channels: Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")] = 0,
+    size: Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")] = 0,
 ) -> Case:
     import torch
 
     from workloads.checks import against_float64
     from workloads.place import DTYPES, precision
 
+    sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
+    batch, channels, size = sizes.values()
     numbers = batch * channels * size**2
     on.require(4 * 6 * 2 * numbers + 4 * 9 * channels**2, "images in every layout and type")
     image, weight = on.randn(batch, channels, size, size), on.randn(channels, channels, 3, 3)
@@ -117,4 +122,6 @@ def conv_layouts(
                 last.verdict, best,
             )  # fmt: skip
 
-    return Case(timed, flop=flop, item=batch, precision=used, check=check, study=study)
+    return Case(
+        timed, flop=flop, item=batch, precision=used, chosen=sizes, check=check, study=study
+    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from workloads import statistics
+from workloads.inventory import Setting
 from workloads.results import Check, Column
 from workloads.study import Study
 from workloads.workload import Case, one_of, whole, workload
@@ -172,7 +173,8 @@ def burn(
             found.loaded(loaded_from, [burner.name for burner in burners])
         _sum_up(found, burners, rates)
 
-    return Case(timed, flop=operations, precision=used, check=check, study=study)
+    chosen: dict[str, Setting] = {"n": rows, "dtype": numbers}
+    return Case(timed, flop=operations, precision=used, chosen=chosen, check=check, study=study)
 
 
 Rates = list[tuple[float, list[float]]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.results import Column
 from workloads.study import Study
-from workloads.workload import Case, whole, workload
+from workloads.workload import Case, by_device, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from workloads.place import Place
 
 CLASSES = 10
+LOOPED = (16, 256)
+"""MiB on the CPU and on a GPU, where they shall not stay in the cache."""
 
 
 @workload(
@@ -131,11 +133,13 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
 )
 def copies_in_loop(
     on: Place,
-    mib: Annotated[int, whole(1, 16_384, "size of the data, MiB")] = 16,
+    mib: Annotated[int, whole(0, 16_384, f"size of the data, MiB; {by_device(LOOPED)}")] = 0,
     steps: Annotated[int, whole(1, 1000, "steps in one call")] = 5,
 ) -> Case:
     import torch
 
+    sizes = on.sizes(mib=(mib, LOOPED))
+    mib = sizes["mib"]
     rows, columns = mib * 256, 1024
     on.require(2 * mib * 2**20, f"{mib} MiB of data and a copy", host=mib * 2**20)
     host = on.host_randn(rows, columns)
@@ -170,4 +174,4 @@ def copies_in_loop(
         seen = steps * mib * 2**20
         found.variants("ways", f"{steps} steps", ways, per_call=(seen, "byte/s"))
 
-    return Case(timed, clock="wall", byte=steps * mib * 2**20, study=study)
+    return Case(timed, clock="wall", byte=steps * mib * 2**20, chosen=sizes, study=study)
