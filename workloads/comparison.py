@@ -53,6 +53,7 @@ def summarise(
     parameters: dict[str, Setting],
     warnings: tuple[str, ...] = (),
     measured: Sequence[tuple[float, float]] = (),
+    devices: tuple[str, ...] = (),
 ) -> Comparison:
     """The comparison so far."""
     unavailable: dict[str, str] = {}
@@ -85,6 +86,7 @@ def summarise(
         fresh_process=fresh_process,
         pair_ratios=tuple(pair.a.steady_s / pair.b.steady_s for pair in pairs),
         measured=tuple(measured),
+        devices=devices,
         warnings=warnings,
         unavailable=unavailable,
     )

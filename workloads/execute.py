@@ -14,10 +14,10 @@ from workloads.outcome import outcome, trace
 from workloads.prepare import Prepared, allowed, lookup, prepared
 from workloads.protocol import Run
 from workloads.ranks import launch, lockstep
-from workloads.results import RunResult
+from workloads.results import RunResult, Span
 from workloads.study import Study
 from workloads.timing import Cancelled, Control
-from workloads.workload import ParameterError, Skip
+from workloads.workload import Case, ParameterError, Skip
 
 TELL_S = 0.3
 """Between two looks at a study that goes on."""
@@ -91,6 +91,8 @@ def _run(
             time=measured,
             rates=rates,
             memory=peak,
+            chosen=dict(case.chosen),
+            spans=(Span(measured.measured_from, measured.measured_to, _devices(case, request)),),
             warnings=readings.warnings(measured, ready.place.type),
             unavailable={**unavailable, **readings.absences(measured, rates)},
         )
@@ -102,6 +104,10 @@ def _run(
         if ceilings is not None and isinstance(asked, Question) and result.status == "ok":
             result = _with_ceiling(result, asked, ready, control, ceilings)
         return readings.with_impossible(result)
+
+
+def _devices(case: Case, request: Run) -> tuple[str, ...]:
+    return case.devices or (request.device,)
 
 
 def _held_against(
@@ -159,6 +165,7 @@ def _conclude(
             told = _Paced(lambda so_far: tell(readings.with_findings(before, so_far)))
             study = Study(timed.median_s, case.clock, bench, told, timed.first_call_s)
             study.quick = request.budget == "quick"
+            study.limit = result.limit
             case.study(study)
             result = readings.with_findings(result, study)
     except Cancelled:

@@ -24,6 +24,7 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
     warnings: tuple[str, ...] = ()
     parameters = dict(request.parameters)
     spans: list[tuple[float, float]] = []
+    devices: tuple[str, ...] = ()
 
     def so_far() -> Comparison:
         return comparison.summarise(
@@ -33,6 +34,7 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
             parameters=parameters,
             warnings=warnings,
             measured=spans,
+            devices=devices,
         )
 
     try:
@@ -40,6 +42,7 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
         base = {**request.flags, request.flag: request.settings[0]}
         with prepared(request.workload, request.device, request.parameters, base) as ready:
             parameters.update(ready.parameters)
+            devices = ready.case.devices
             blocks = _Blocks(request, ready, control)
             wanted = comparison.pairs_wanted(request, False)
             limit, began = comparison.BLOCKS_S[request.budget], time.monotonic()

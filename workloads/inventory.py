@@ -53,6 +53,8 @@ class WorkloadInfo:
     """A switch of a backend flag compares it at once; others are compared when asked for."""
     ranks: bool = False
     """It runs in several processes that torchrun starts."""
+    fresh_process: bool = False
+    """Each run gets a process that has run nothing else: it shows what happens the first time."""
     code: str = ""
     """The lines that are timed, read from the source; empty before they are read."""
 

@@ -10,6 +10,7 @@ from workloads.comparison import ArmSample, Pair
 from workloads.fact import fact
 from workloads.protocol import Compare, Compared, Event, Finished, Measured, Progress, Run
 from workloads.results import Comparison, Figure, RunResult, Status
+from workloads.workload import registered
 
 
 @fact
@@ -49,7 +50,8 @@ class RunJob:
 
     def next_task(self) -> Task:
         """The run itself."""
-        return Task(self._request)
+        known = registered().get(self._request.workload)
+        return Task(self._request, fresh=known is not None and known.info.fresh_process)
 
     def take(self, event: Event) -> Event | None:
         """Pass everything on but what is kept for an early end."""
@@ -126,6 +128,7 @@ class ProcessesJob:
         self._open: dict[int, ArmSample] = {}
         self._warnings: list[str] = []
         self._measured: list[tuple[float, float]] = []
+        self._devices: tuple[str, ...] = ()
 
     def _arm(self) -> int:
         first, second = comparison.order(len(self._pairs))
@@ -162,6 +165,7 @@ class ProcessesJob:
             if text not in self._warnings:
                 self._warnings.append(text)
         self._measured.append((result.time.measured_from, result.time.measured_to))
+        self._devices = result.spans[0].devices if result.spans else ()
         self._open[self._arm()] = ArmSample(result.time.median_s, result.time.first_call_s)
         if len(self._open) < 2:
             return None
@@ -183,4 +187,5 @@ class ProcessesJob:
             parameters=self._parameters,
             warnings=tuple(self._warnings),
             measured=self._measured,
+            devices=self._devices,
         )

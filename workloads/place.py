@@ -40,6 +40,15 @@ class Place:
         """The device as torch describes it."""
         return environment.device(self.device)
 
+    def sizes(self, **asked: tuple[int, tuple[int, int]]) -> dict[str, int]:
+        """Sizes by name, those of 0 by the kind of the device.
+
+        Args:
+            asked: the size asked for, and what 0 stands for on the CPU and on a GPU.
+        """
+        place = 0 if self.type == "cpu" else 1
+        return {name: size or defaults[place] for name, (size, defaults) in asked.items()}
+
     def randn(self, *shape: int, dtype: str = "float32") -> torch.Tensor:
         """Normally distributed data, made on the device: constant data would run too fast.
 

@@ -95,6 +95,7 @@ def with_findings(result: RunResult, study: Study | None) -> RunResult:
         tables=study.tables,
         charts=study.charts,
         log=tuple(study.log),
+        spans=(*result.spans, *study.spans),
         unavailable={**result.unavailable, **study.unavailable},
     )
 

@@ -158,6 +158,19 @@ class Check:
 
 
 @fact
+class Span:
+    """A time in which something was measured, so that samples of the devices can be laid beside it.
+
+    Unix times.
+    """
+
+    start: float
+    end: float
+    devices: tuple[str, ...]
+    """Of this host that worked meanwhile, in torch's words."""
+
+
+@fact
 class RunResult:
     """What one run of one workload on one device gave."""
 
@@ -184,6 +197,12 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     trace: str | None = None
     unavailable: dict[str, str] = field(default_factory=dict)
+    spans: tuple[Span, ...] = ()
+    """Of the timed blocks, and of what was put under load beside them."""
+    pids: tuple[int, ...] = ()
+    """Processes of this host that ran it; empty where the worker itself did."""
+    chosen: dict[str, Setting] = field(default_factory=dict)
+    """Parameters that may be left to the kind of the device, as they were used."""
 
 
 @fact
@@ -215,6 +234,8 @@ class Comparison:
     pair_ratios: tuple[float, ...] = ()
     measured: tuple[tuple[float, float], ...] = ()
     """Unix times from and to which something was timed, so that samples can be laid beside it."""
+    devices: tuple[str, ...] = ()
+    """That worked meanwhile; empty: ``device`` alone."""
     status: Status = "ok"
     reason: str | None = None
     warnings: tuple[str, ...] = ()

@@ -184,7 +184,8 @@ class Runner:
         assert self._environment is not None
         unfit = self._crew.unfit(self._environment.flags, self._task.request.flags)
         if self._crew.channel is not None and (self._task.fresh or unfit):
-            self._crew.end("another setting needs a fresh process")
+            asks = "the next run" if self._task.fresh else "another setting"
+            self._crew.end(f"{asks} needs a fresh process")
 
     def _take_events(self) -> None:
         channel = self._crew.channel

@@ -6,13 +6,14 @@ while it goes on, and is kept where it is cancelled.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from workloads import statistics
 from workloads.ceilings import Ceiling
 from workloads.fact import fact
-from workloads.results import Cell, Chart, Column, Figure, Series, Table
+from workloads.results import Cell, Chart, Column, Figure, Limit, Series, Span, Table
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
@@ -112,11 +113,14 @@ class Study:
         self.first_call_s = first_call_s
         self.quick = False
         """A look is wanted rather than a measurement."""
+        self.limit: Limit | None = None
+        """What the run's rate is held against; ``None`` where there is none, or none known yet."""
         self._clock = clock
         self._tools = tools
         self._tell = tell
         self.figures: dict[str, Figure] = {}
         self.log: list[str] = []
+        self.spans: list[Span] = []
         self.unavailable: dict[str, str] = {}
         self._tables: dict[str, Table] = {}
         self._charts: dict[str, Chart] = {}
@@ -203,6 +207,15 @@ class Study:
         """A line for the log: what was done, or what torch said."""
         self.log += line.splitlines() or [""]
         self._changed()
+
+    def loaded(self, start: float, devices: Sequence[str]) -> None:
+        """Say that devices were under load until this moment: how they fared then counts too.
+
+        Args:
+            start: of the load, Unix time.
+            devices: as in ``cuda:0``.
+        """
+        self.spans.append(Span(start, time.time(), tuple(devices)))
 
     def table(self, name: str, title: str, *columns: Column) -> None:
         """Begin a table."""

@@ -23,7 +23,7 @@ import re
 import textwrap
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeVar
 
 from workloads.fact import fact
@@ -51,6 +51,15 @@ class Rule:
 def whole(minimum: int, maximum: int, about: str) -> Rule:
     """A whole number from ``minimum`` to ``maximum``, both included."""
     return Rule(about, minimum=minimum, maximum=maximum)
+
+
+def by_device(sizes: tuple[int, int]) -> str:
+    """What 0 stands for where a size is left to the kind of the device.
+
+    Args:
+        sizes: on the CPU and on a GPU.
+    """
+    return f"0: {sizes[0]} on the CPU, {sizes[1]} on a GPU"
 
 
 def one_of(choices: tuple[Setting, ...], about: str) -> Rule:
@@ -82,6 +91,10 @@ class Case:
     """Bytes that one call must move at the least, reads and writes."""
     item: int | None = None
     """Samples that one call works through."""
+    devices: tuple[str, ...] = ()
+    """That work while it is timed, as in ``cuda:0``; empty: the one it was prepared on."""
+    chosen: Mapping[str, Setting] = field(default_factory=dict)
+    """Parameters that may be left to the kind of the device, as they are used."""
     precision: str | None = None
     """Of the multiplications, for the limit: float64, float32, tf32, float16 or bfloat16."""
     byte_limit: Literal["memory", "pcie"] | None = None
@@ -135,12 +148,16 @@ def workload(
     needs: tuple[Need, ...] = (),
     ranks: bool = False,
     compared: bool = False,
+    fresh_process: bool = False,
 ) -> Callable[[Prepare], Prepare]:
     """Register the decorated function as a workload under its own name.
 
     With ``ranks`` it runs in several processes, each of which prepares its own case and calls
     ``timed`` as often as the others; :data:`RANK_PARAMETERS` say how many there are. What it
     studies must not depend on the rank where the other ranks are waited for.
+
+    With ``fresh_process`` the runner gives each run a worker that has run nothing else: for what a
+    process does once and keeps, like the choice of an algorithm for a shape.
 
     Raises:
         ValueError: the name is taken, a parameter has no :class:`Rule` or no default, or there is
@@ -162,6 +179,7 @@ def workload(
             needs=needs,
             ranks=ranks,
             compared=compared,
+            fresh_process=fresh_process,
         )
         constants = prepare.__code__.co_consts
         if not any(getattr(item, "co_name", None) == "timed" for item in constants):

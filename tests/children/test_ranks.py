@@ -79,6 +79,9 @@ def test_the_ranks_decide_alike_and_the_slowest_is_what_counts(runner: Driver) -
     assert result.time.min_s >= 0.004
     assert result.figures["ranks"].value == 2.0
     assert result.figures["backend"].value == "gloo"
+    assert [span.devices for span in result.spans] == [("cpu",)]
+    assert len(set(result.pids)) == 2
+    assert runner.worker_pid() not in result.pids
     phases = [event.phase for event in runner.seen if isinstance(event, protocol.Progress)]
     assert list(dict.fromkeys(phases)) == ["preparing", "first call", "warm-up", "measuring"]
 

@@ -284,6 +284,18 @@ def test_the_first_call_says_whether_it_was_the_first_of_its_process(runner: Dri
     assert [time.first_call_cold for time in times if time is not None] == [True, False]
 
 
+def test_shapes_said_to_be_unseen_are_met_by_a_process_that_has_run_nothing(
+    runner: Driver,
+) -> None:
+    workers = []
+    for _ in range(2):
+        result = runner.run("varying_shapes", count=2, channels=4, size=10)
+        assert result.time is not None
+        assert result.time.first_call_cold
+        workers.append(runner.worker_pid())
+    assert workers[0] != workers[1]
+
+
 def test_a_call_that_holds_the_gil_is_cancelled_all_the_same(misbehaving: Driver) -> None:
     misbehaving.start_run("holds_the_gil")
     misbehaving.until(protocol.Progress, lambda event: event.phase == "first call")

@@ -57,9 +57,10 @@ def test_the_largest_batch_ends_with_a_real_error_and_the_share_is_set_back() ->
     result = on_gpu("batch_until_oom", batch=65_536, percent=5)
     if result.figures["largest_batch"].value is None:
         pytest.skip(result.unavailable["figures.largest_batch"])
-    assert result.figures["too_large"].value is None or any(
-        "CUDA out of memory" in line for line in result.log
-    )
+    assert result.figures["too_large"].value is not None
+    assert any("CUDA out of memory" in line for line in result.log)
+    allocated, reserved = (numbers(result, "held", name) for name in ("allocated", "reserved"))
+    assert all(held < kept for held, kept in zip(allocated, reserved, strict=True))
     # All of the device is ours again.
     free, _ = torch.cuda.mem_get_info()
     assert torch.empty(int(free * 0.2), dtype=torch.uint8, device="cuda").numel() > 0

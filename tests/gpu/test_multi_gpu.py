@@ -49,6 +49,7 @@ def test_several_gpus_give_the_right_result(runner: Driver, workload: str) -> No
     assert (result.status, result.reason) == ("ok", None)
     assert result.check is not None
     assert result.check.passed
+    assert len(result.spans[0].devices) >= 2
 
 
 def test_every_gpu_is_listed_with_its_capability_and_memory(runner: Driver) -> None:
@@ -63,3 +64,4 @@ def test_a_burn_loads_every_gpu_and_finds_nothing_wrong(runner: Driver) -> None:
     assert (result.status, result.reason) == ("ok", None)
     assert len(result.tables[0].rows) == torch.cuda.device_count()
     assert result.figures["wrong_entries"].value == 0.0
+    assert len(result.spans[-1].devices) == torch.cuda.device_count()

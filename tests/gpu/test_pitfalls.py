@@ -51,3 +51,11 @@ def test_a_tiny_model_is_faster_on_the_cpu_or_says_where_the_gpu_overtakes() -> 
     (chart,) = result.charts
     assert [line.name for line in chart.series] == ["CUDA", "CPU", "overhead"]
     assert "the GPU" in str(result.figures["crossover"].value)
+
+
+def test_a_gpu_and_a_cpu_agree_as_far_as_rounding_goes() -> None:
+    result = on_gpu("comparing_results")
+    assert result.check is not None
+    assert result.check.passed
+    assert column(result, "verdicts", "cuda:0") == ["False", "False", "True"]
+    assert column(result, "verdicts", "cuda:0, one product missing")[-1] == "False"

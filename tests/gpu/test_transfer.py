@@ -27,6 +27,7 @@ def test_placement_moves_the_model_and_copies_the_tensor() -> None:
     assert result.figures["tensor_to_again"].value == "the same tensor"
     assert result.figures["model_to"].value == "the model itself"
     assert result.figures["fallback_selects"].value == "cuda"
+    assert "on the host, then .cuda" in column(result, "creation", "variant")
 
 
 def test_copies_have_a_curve_for_each_way_and_kind_of_host_memory() -> None:

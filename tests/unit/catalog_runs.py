@@ -11,7 +11,7 @@ import torch
 from workloads import bench, catalog, timing
 from workloads.execute import run
 from workloads.inventory import Setting
-from workloads.protocol import Run
+from workloads.protocol import Budget, Run
 from workloads.results import Cell, RunResult, Table
 from workloads.timing import Control, Plan
 
@@ -40,13 +40,17 @@ def ran(name: str, device: str = "cpu", **parameters: Setting) -> RunResult:
 
 
 def ran_under(
-    control: Control, name: str, parameters: Mapping[str, Setting], device: str = "cpu"
+    control: Control,
+    name: str,
+    parameters: Mapping[str, Setting],
+    device: str = "cpu",
+    budget: Budget = "quick",
 ) -> RunResult:
     """The same under a control of one's own."""
-    request = Run("test", name, device, dict(parameters), {}, "quick")
+    request = Run("test", name, device, dict(parameters), {}, budget)
     with (
         one_thread(),
-        patch.dict(timing.PLANS, quick=BRIEF),
+        patch.dict(timing.PLANS, quick=BRIEF, normal=BRIEF),
         patch.object(timing, "SHORT", BRIEF),
         patch.object(timing, "BLOCK_S", 0.001),
         patch.object(bench, "BLOCK_S", 0.001),

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok
+from tests.unit.catalog_runs import column, numbers, ok, ran, ran_under
 from workloads import flop
 from workloads.catalog.convolution_choice import determinism, settings_kept
 from workloads.catalog.convolution_layers import RESNET50, Layer
+from workloads.catalog.convolution_layouts import tf32_set, types
+from workloads.place import Place
+from workloads.timing import Control
+from workloads.workload import registered
 
 
 def test_the_layers_are_those_of_a_resnet50() -> None:
@@ -51,6 +58,21 @@ def test_each_layer_has_its_row_and_the_network_their_sum(monkeypatch: pytest.Mo
     total = result.figures["network"].value
     assert isinstance(total, float)
     assert total == pytest.approx(sum(numbers(result, "layers", "in the network")))
+    assert "quick" in result.unavailable["figures.layout_speed_up"]
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "channels_last"])
+def test_the_other_layout_stands_beside_each_layer_and_their_mean_below(
+    layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workloads.catalog.convolution_layers.RESNET50", RESNET50[-2:])
+    result = ran_under(Control(), "resnet50_layers", {"layout": layout}, budget="normal")
+    assert result.status == "ok", result.reason
+    other = {"NCHW": "channels_last", "channels_last": "NCHW"}[layout]
+    assert len(numbers(result, "layers", other)) == 2
+    ratios = numbers(result, "layers", "speed-up")
+    mean = result.figures["layout_speed_up"].value
+    assert mean == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
 
 
 def test_layouts_are_compared_in_each_type_and_the_result_is_right() -> None:
@@ -59,6 +81,43 @@ def test_layouts_are_compared_in_each_type_and_the_result_is_right() -> None:
     assert min(numbers(result, "grid", "speed-up")) > 0
     assert result.check is not None
     assert result.check.passed
+
+
+def test_a_gpu_that_has_tf32_shows_float32_without_it_and_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert types(Place("cpu"))["float32"] == ("float32", None)
+    monkeypatch.setattr("workloads.place.precision", lambda *_: "tf32")
+    assert list(types(Place("cpu")).items())[:2] == [
+        ("float32, no TF32", ("float32", False)),
+        ("TF32", ("float32", True)),
+    ]
+    monkeypatch.setattr(torch.backends.cudnn, "enabled", False)
+    assert "TF32" not in types(Place("cpu"))
+
+
+def test_tf32_is_set_back_whatever_happens() -> None:
+    before = torch.backends.cudnn.allow_tf32
+
+    def fails() -> None:
+        with tf32_set(not before):
+            assert torch.backends.cudnn.allow_tf32 is not before
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert torch.backends.cudnn.allow_tf32 is before
+
+
+def test_a_block_whose_batch_norm_is_folded_gives_the_same() -> None:
+    result = ok("conv_block", batch=1, channels=4, size=8)
+    assert column(result, "fusion", "variant") == [
+        "convolution, batch norm, ReLU", "batch norm folded"
+    ]  # fmt: skip
+    error = result.figures["fusing_error"].value
+    assert isinstance(error, float)
+    assert error < 1e-5
+    assert "cuDNN" in result.log[-1]
 
 
 def test_a_block_names_the_rate_only_of_what_multiplies() -> None:
@@ -95,6 +154,20 @@ def test_determinism_is_checked_priced_and_left_as_found() -> None:
     assert torch.backends.cudnn.deterministic is False
 
 
+def test_each_deterministic_setting_is_checked_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise, real = itertools.count(), torch.nn.functional.conv2d
+
+    def only_all_of_torch_is_deterministic(image: torch.Tensor, *rest: Any, **more: Any) -> object:
+        result = real(image, *rest, **more)
+        if torch.are_deterministic_algorithms_enabled():
+            return result
+        return result * next(noise)
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", only_all_of_torch_is_deterministic)
+    result = ran("deterministic", batch=1, channels=4, size=8)
+    assert (result.status, result.check and result.check.error) == ("failed", 8.0)
+
+
 def test_settings_are_put_back_when_something_is_raised() -> None:
     def fails() -> None:
         with settings_kept():
@@ -116,3 +189,37 @@ def test_the_counter_agrees_for_forward_and_backward(batch: int, channels: int, 
         return torch.autograd.grad(result.sum(), (image, weight))
 
     assert flop.count(call) == 3 * 2 * 9 * channels**2 * batch * size**2
+
+
+@settings(max_examples=20)
+@given(
+    st.integers(1, 3), st.sampled_from([1, 2, 3, 5]), st.integers(1, 2), st.integers(1, 2),
+    st.sampled_from([1, 2, 4]), st.sampled_from(["forward", "forward+backward"]),
+)  # fmt: skip
+def test_a_convolution_counts_flop_as_by_hand_whatever_its_form(
+    batch: int, kernel: int, stride: int, dilation: int, groups: int, mode: str
+) -> None:
+    prepare = registered()["conv2d"].prepare
+    case = prepare(
+        Place("cpu"), batch=batch, channels_in=4, channels=8, size=9, kernel=kernel,
+        stride=stride, dilation=dilation, groups=groups, mode=mode,
+    )  # fmt: skip
+    result = case.timed()
+    assert isinstance(result, torch.Tensor)
+    by_hand = 2 * result.numel() * (4 // groups) * kernel**2
+    assert case.flop == by_hand * (1 if mode == "forward" else 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
+def test_a_convolution_is_right_in_each_type_and_layout(dtype: str) -> None:
+    for layout in ("NCHW", "channels_last"):
+        result = ok("conv2d", size=12, channels=8, dtype=dtype, layout=layout, dilation=2)
+        assert result.check is not None
+        assert result.check.passed
+
+
+def test_groups_that_do_not_divide_the_channels_are_refused_with_what_they_must_divide() -> None:
+    result = ran("conv2d", groups=2)
+    assert result.status == "failed"
+    assert result.trace is None
+    assert result.reason == "conv2d: groups=2: must divide channels_in=3 and channels=64"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import ran
+from tests.unit.catalog_runs import numbers, ran
+from tests.unit.test_study import Scripted
 from workloads import malloc
 from workloads.catalog.memory import largest_free
-from workloads.catalog.memory_batch import FINE, search
+from workloads.catalog.memory_batch import FINE, LARGEST, WIDTH, Trials, search
 from workloads.catalog.memory_oom import explained
+from workloads.peaks import PEAKS
 from workloads.results import Cell
+from workloads.study import Call, ClockName, Study
 
 MIB = 2**20
 FULL = "allocate 64 MiB"
@@ -100,6 +104,51 @@ def test_the_largest_batch_stays_within_the_budget() -> None:
     peaks = result.charts[0].series[0].values
     assert all(peak is not None and peak <= 16 * MIB for peak in peaks)
     assert result.charts[0].marks
+    sizes, allocated = numbers(result, "held", "batch"), numbers(result, "held", "allocated")
+    assert sizes == list(result.charts[0].places)
+    assert all(
+        held <= kept
+        for held, kept in zip(allocated, numbers(result, "held", "reserved"), strict=True)
+    )
+    assert result.unavailable["tables.held.nvml"]
+
+
+def test_a_batch_that_runs_out_of_memory_while_it_is_timed_does_not_fit() -> None:
+    class Tools(Scripted):
+        def peak(self, call: Call) -> int:
+            call()
+            return MIB
+
+        def time(self, call: Call, _clock: ClockName) -> float:
+            made = len(sizes)
+            call()
+            assert len(sizes) == made, "the batch is made before the step is timed"
+            if sizes[-1] > 4:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+            return 1.0
+
+    sizes: list[int] = []
+    let_go: list[int] = []
+
+    def batch_of(size: int) -> tuple[torch.Tensor, ...]:
+        sizes.append(size)
+        return (torch.ones(size),)
+
+    found = Study(1.0, "wall", Tools(), lambda _study: None)
+    trials = Trials(found, torch.sum, batch_of, None, lambda: let_go.append(1))
+    assert [trials.fits(size) for size in (4, 8)] == [True, False]
+    assert (list(trials.done), let_go) == ([4], [1])
+    assert found.log == [
+        "batch 4: fits, peak 1.0 MiB",
+        "batch 8: CUDA out of memory. Tried to allocate",
+        "batch 8: does not fit, a step needs 1.0 MiB",
+    ]
+
+
+def test_the_largest_batch_tried_is_too_large_for_any_gpu_of_the_table() -> None:
+    # A step keeps at least the outputs of the hidden layers and of their activations.
+    least = 4 * 4 * WIDTH
+    assert LARGEST * least > 0.95 * max(peak.max_gib for peak in PEAKS) * 2**30
 
 
 @given(st.integers(1, 1000), st.integers(1, 100_000), st.integers(1, 100_000))
@@ -131,11 +180,18 @@ def test_fragmentation_needs_cuda_and_says_so() -> None:
     assert (result.status, result.reason) == ("skipped", "runs on cuda only")
 
 
-def test_the_largest_free_piece_is_the_largest_inactive_block() -> None:
+def test_the_largest_free_piece_is_the_largest_inactive_block_of_the_device() -> None:
     blocks = [
         {"size": 10, "state": "active_allocated"},
         {"size": 3, "state": "inactive"},
         {"size": 5, "state": "inactive"},
     ]
-    assert largest_free([{"blocks": blocks}, {"blocks": []}]) == 5
-    assert largest_free([]) == 0
+    other = [{"size": 9, "state": "inactive"}]
+    segments = [
+        {"device": 1, "blocks": blocks},
+        {"device": 1, "blocks": []},
+        {"device": 0, "blocks": other},
+    ]
+    assert largest_free(segments, 1) == 5
+    assert largest_free(segments, 0) == 9
+    assert largest_free([], 0) == 0

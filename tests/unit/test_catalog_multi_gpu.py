@@ -35,6 +35,10 @@ def test_a_burn_counts_flop_as_by_hand_and_finds_nothing_wrong() -> None:
     assert result.figures["wrong_entries"].value == 0.0
     assert result.tables[0].rows[0][0] == "cpu"
     assert result.charts[0].places[-1] >= 1.0
+    timed, loaded = result.spans
+    assert timed.end <= loaded.start
+    assert loaded.end - loaded.start >= 1.0
+    assert loaded.devices == ("cpu",)
 
 
 def test_a_product_that_changes_is_counted() -> None:

@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
-from tests.unit.catalog_runs import ran
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.catalog_runs import column, numbers, ok, ran
+from tests.unit.test_study import Scripted
+from workloads.catalog.pitfalls import _side_by_side
+from workloads.catalog.pitfalls_comparing import tolerance
+from workloads.results import Limit
+from workloads.study import Study
+
+
+def test_each_clock_stands_with_the_rate_it_implies_and_its_share_of_the_limit() -> None:
+    result = ok("naive_timing", n=64)
+    assert column(result, "clocks", "clock") == [
+        "time.time(), as it returns", "time.time(), synchronized", "blocks of calls"
+    ]  # fmt: skip
+    seconds, rates = (numbers(result, "clocks", name) for name in ("time", "rate"))
+    assert [rate * each for rate, each in zip(rates, seconds, strict=True)] == pytest.approx(
+        [2 * 64**3] * 3
+    )
+    assert column(result, "clocks", "of limit") == [None] * 3
+    assert "no limit is known yet" in result.unavailable["tables.clocks.of limit"]
+
+
+def test_the_share_is_of_the_limit_that_the_run_is_held_against() -> None:
+    found = Study(1.0, "wall", Scripted(), lambda _study: None)
+    found.limit = Limit("float32", 50.0, 0.2, "published dense peak")
+    _side_by_side(found, {"naive": 0.1, "blocks": 1.0, "stuck": 0.0}, 10)
+    (clocks,) = found.tables
+    assert [row[3] for row in clocks.rows] == [200.0, 20.0, None]
 
 
 def test_a_mixture_of_devices_raises_what_is_told_and_the_fix_works() -> None:
@@ -18,6 +49,34 @@ def test_a_mixture_of_devices_raises_what_is_told_and_the_fix_works() -> None:
     assert outcomes["number on the CPU * here"].startswith("no error")
     assert result.figures["device_of_the_fixed_result"].value == "cpu"
     assert any("meta device stands in" in line for line in result.log)
+
+
+def test_two_right_results_are_not_close_by_the_defaults_and_are_by_what_rounding_explains() -> (
+    None
+):
+    result = ok("comparing_results", n=600)
+    assert result.check is not None
+    assert result.check.passed
+    right, incomplete = (
+        column(result, "verdicts", name)
+        for name in ("another order", "another order, one product missing")
+    )
+    assert right == ["False", "False", "True"]
+    assert incomplete == ["False"] * 3
+    assert numbers(result, "errors", "error")[0] > 0
+    entries = result.figures["entries_not_close"].value
+    assert isinstance(entries, float)
+    assert 0 < entries < 600 * 600 / 2
+
+
+@given(st.integers(2, 100))
+def test_rounding_alone_stays_within_the_tolerance_and_wrong_data_does_not(n: int) -> None:
+    generator = torch.Generator().manual_seed(n)
+    x, y = (torch.randn(n, n, generator=generator) for _ in range(2))
+    exact = x.double() @ y.double()
+    allowed = tolerance(n, float((x.abs() @ y.abs()).max()), tf32=False)
+    assert float((x @ y - exact).abs().max()) <= allowed
+    assert float((x @ y.flip(0) - exact).abs().max()) > allowed
 
 
 def test_the_loss_of_a_model_left_on_the_cpu_falls_all_the_same() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.catalog_runs import column, numbers, ok, ran
 from workloads.catalog.transfer_copies import _bend
 from workloads.catalog.transfer_overlap import hidden_share
+from workloads.place import Place
 
 SECONDS = st.floats(1e-6, 1e3)
 
@@ -22,6 +23,14 @@ def test_placement_says_where_each_tensor_lies_and_what_to_returns() -> None:
     assert result.figures["model_to"].value == "the model itself"
     assert result.figures["fallback_selects"].value in ("cpu", "cuda")
     assert len(column(result, "creation", "variant")) == 2
+
+
+def test_a_transfer_on_the_cpu_is_both_copies_and_each_reads_and_writes() -> None:
+    result = ok("transfer", mib=1)
+    assert result.time is not None
+    assert result.rates.byte_per_s is not None
+    moved = result.rates.byte_per_s * result.time.median_s
+    assert moved == pytest.approx(4 * 2**20)
 
 
 def test_copies_by_size_give_a_curve_from_4_kib_to_the_largest() -> None:
@@ -60,6 +69,27 @@ def test_copies_within_memory_count_what_they_read_and_write() -> None:
         strict=True,
     ):
         assert rate == pytest.approx(moved / time)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_copies_within_memory_move_as_many_bytes_of_each_type(dtype: str) -> None:
+    result = ok("device_copy", mib=1, dtype=dtype)
+    assert result.time is not None
+    assert result.rates.byte_per_s is not None
+    assert result.rates.byte_per_s * result.time.median_s == pytest.approx(2 * 2**20)
+
+
+def test_sizes_of_zero_go_by_the_kind_of_the_device_and_are_told() -> None:
+    class Gpu(Place):
+        @property
+        def type(self) -> str:
+            return "cuda"
+
+    asked = {"mib": (0, (16, 256)), "batch": (3, (1, 32))}
+    assert Place("cpu").sizes(**asked) == {"mib": 16, "batch": 3}
+    assert Gpu("cpu").sizes(**asked) == {"mib": 256, "batch": 3}
+    result = ok("copies_in_loop", steps=1)
+    assert (result.parameters["mib"], result.chosen) == (0, {"mib": 16})
 
 
 def test_overlap_needs_a_cuda_device() -> None:

@@ -132,6 +132,14 @@ def test_the_device_during_the_run_is_shown() -> None:
     assert "! throttled: heat" in said(store)
 
 
+def test_what_was_left_to_the_device_is_told_as_it_was_used() -> None:
+    asked = {"n": 0, "dtype": "float32"}
+    used = {"n": 8192, "dtype": "float32"}
+    store = make_store("one gpu", *ran(parameters=asked, chosen=used))
+    assert "for this kind of device: n=8192" in shown(store)
+    assert "dtype=float32" not in said(store).partition("for this kind of device")[2]
+
+
 def test_a_run_too_short_for_a_sample_says_so() -> None:
     store = make_store("one gpu", *ran())
     names = {"sm_clock_mhz_min": TOO_SHORT}

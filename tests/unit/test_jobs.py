@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.results import timing
-from workloads import comparison
+from workloads import catalog, comparison
 from workloads.comparison import ArmSample, Pair
 from workloads.jobs import ProcessesJob, RunJob
 from workloads.protocol import Compare, Compared, Finished, HostHeap, Measured, Progress, Run
 from workloads.results import RunResult, Status, Timing
 
+assert catalog
 REQUEST = Compare(
     "c", "conv2d", "cuda:0", {}, "cudnn.benchmark", (False, True), {"cudnn.enabled": True}, 3
 )
@@ -91,6 +92,14 @@ def test_a_run_that_had_to_be_ended_keeps_its_estimate() -> None:
     assert isinstance(told, Finished)
     assert told.result.figures["median_so_far"].value == 0.0123
     assert "7 blocks" in told.result.figures["median_so_far"].about
+
+
+def test_a_run_gets_a_fresh_process_where_its_workload_shows_what_happens_the_first_time() -> None:
+    fresh = {
+        name: RunJob(Run("r", name, "cpu", {}, {})).next_task().fresh
+        for name in ("varying_shapes", "matmul", "nonesuch")
+    }
+    assert fresh == {"varying_shapes": True, "matmul": False, "nonesuch": False}
 
 
 def test_without_a_pair_there_is_no_ratio_and_the_reason_is_given() -> None:

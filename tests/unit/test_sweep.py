@@ -135,7 +135,12 @@ def test_a_list_of_one_choice_is_refused_with_the_choices() -> None:
 # ---- what comes of it --------------------------------------------------------------------------
 
 
-def swept_store(cpu: dict[int, float], gpu: dict[int, float], dropped: int | None = None) -> Store:
+def swept_store(
+    cpu: dict[int, float],
+    gpu: dict[int, float],
+    dropped: int | None = None,
+    batches: tuple[int, int] = (1, 1),
+) -> Store:
     sizes = sorted({*cpu, *gpu})
     points = tuple({**DEFAULTS, "size": size} for size in sizes)
     store = make_store("one gpu", SweepSet("matmul", Sweep({"size": "…"}, points)))
@@ -144,7 +149,11 @@ def swept_store(cpu: dict[int, float], gpu: dict[int, float], dropped: int | Non
             parameters = {**DEFAULTS, "size": size}
             name = f"{device} {size}"
             store.apply(RunQueued(protocol.Run(name, "matmul", device, parameters, {})))
-            done = result("matmul", device, id=name, parameters=parameters, time=timing(seconds))
+            chosen = {"batch": batches[0 if device == "cpu" else 1]}
+            done = result(
+                "matmul", device, id=name, parameters=parameters, time=timing(seconds),
+                chosen=chosen,
+            )  # fmt: skip
             if size == dropped:
                 reason = "needs 12 GiB, 3 GiB are free"
                 done = result(
@@ -170,6 +179,14 @@ def test_the_crossover_lies_between_the_places_where_it_is_certain() -> None:
     speed_up = outcome.charts[-1]
     assert speed_up.marks == ("cuda:0 overtakes cpu between size=64 and size=256",)
     assert speed_up.series[0].values[2] == pytest.approx(9e-5 / 2.1e-5)
+
+
+def test_devices_that_each_had_a_size_of_its_own_are_not_held_against_each_other() -> None:
+    outcome = found(swept_store({64: 1e-6, 128: 9e-5}, {64: 2e-5, 128: 2e-5}, batches=(1, 32)))
+    assert outcome.crossovers == ()
+    assert outcome.charts[-1].series[0].values == (None, None)
+    speed_ups = [each.name for each in outcome.table.columns].index("cuda:0 speed-up")
+    assert [row[speed_ups] for row in outcome.table.rows] == [None, None]
 
 
 def test_without_a_crossover_the_faster_one_is_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Annotated
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from workloads import catalog
 from workloads.inventory import ParameterInfo, WorkloadInfo
+from workloads.place import Place
 from workloads.workload import (
     Case,
     ParameterError,
@@ -57,6 +60,27 @@ def test_the_code_shown_is_the_code_that_is_timed(name: str, line: str) -> None:
     code = next(info.code for info in infos_with_code() if info.name == name)
     assert line in code
     assert not code.startswith(" ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, known in registered().items()
+        if "cpu" in known.info.devices and not known.info.ranks and not known.info.needs
+    ],
+)
+def test_what_is_timed_on_the_cpu_is_the_function_whose_source_is_shown(name: str) -> None:
+    case = registered()[name].prepare(Place("cpu"))
+    try:
+        call = case.timed
+        while isinstance(call, functools.partial):
+            call = call.func
+        genuine = inspect.unwrap(call)
+        assert genuine.__qualname__ == f"{name}.<locals>.timed"
+    finally:
+        if case.cleanup is not None:
+            case.cleanup()
 
 
 @given(st.integers(min_value=1, max_value=65_536))

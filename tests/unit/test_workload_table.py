@@ -44,6 +44,14 @@ def test_two_results_give_times_and_their_ratio() -> None:
     }
 
 
+def test_devices_that_each_had_a_size_of_its_own_have_no_ratio() -> None:
+    small = ran("matmul", "cpu", median=0.412, chosen={"n": 1024})
+    store = make_store("one gpu", *small, *ran(chosen={"n": 8192}))
+    assert cells(store)["speed-up"] == "n/a"
+    store = make_store("one gpu", *small, *ran(chosen={"n": 1024}))
+    assert cells(store)["speed-up"] == "152x"
+
+
 def test_no_digit_is_shown_that_the_interval_does_not_support() -> None:
     wide = timing(2.71e-3, spread=0.08)
     store = make_store("one gpu", *ran("matmul", "cpu", median=0.412), *ran(time=wide))

@@ -36,7 +36,7 @@ def as_text(store: Store, states: Sequence[RunState]) -> str:
         if result is None:
             lines.append(f"{state.request.workload} on {state.request.device}: not run")
             continue
-        name = f"{result.workload} {short(result.parameters)}"
+        name = f"{result.workload} {short({**result.parameters, **result.chosen})}"
         lines.append(f"{name:<40} {result.device:<8} {summary(result)}")
         if state.request.workload in store.sweeps:
             lines += [f"{INDENT}warning: {warning}" for warning in warnings_of(state)]

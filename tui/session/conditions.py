@@ -64,8 +64,27 @@ def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
 
 
 @fact
+class Followed:
+    """A device that worked while something was measured."""
+
+    id: str
+    """Its UUID."""
+    name: str
+    """In torch's words, ``cuda:0``."""
+    spans: tuple[tuple[float, float], ...]
+    """Of timed blocks, Unix times: for clocks, power and heat, which are those of an idle device
+    while data is prepared and results are checked."""
+
+    def worked_at(self, moment: float) -> bool:
+        return any(start <= moment <= end for start, end in self.spans)
+
+
+@fact
 class Conditions:
-    """What NVML said of the device during a run or a comparison, and what else it depends on."""
+    """What NVML said of the devices during a run or a comparison, and what else it depends on.
+
+    Of several devices, the lowest and highest values are over all of them.
+    """
 
     samples: int
     sm_clock_mhz_min: int | None
@@ -74,7 +93,8 @@ class Conditions:
     temperature_c_max: float | None
     throttle: tuple[str, ...]
     process_peak: int | None
-    """Highest sampled memory of the worker on the device, bytes: a floor of the true peak."""
+    """Highest sampled memory of one of its processes on one device, bytes: the true peak is no
+    lower."""
     warnings: tuple[str, ...] = ()
     unavailable: dict[str, str] = field(default_factory=dict)
     threads: int | None = None
@@ -83,6 +103,8 @@ class Conditions:
     """Of the software, by name; what is not there is left out."""
     flags: dict[str, bool] = field(default_factory=dict)
     """Backend flags it ran under; of a comparison those that both settings share."""
+    devices: tuple[str, ...] = ()
+    """That were sampled while they worked, in torch's words."""
 
 
 def unsampled(reason: str) -> Conditions:
@@ -122,36 +144,30 @@ def under(
 
 def during(
     samples: Iterable[tuple[SampledDevice, ...]],
-    device_id: str,
-    worker_pid: int | None,
+    devices: Sequence[Followed],
+    pids: Sequence[int],
     run: tuple[float, float],
-    measured: Sequence[tuple[float, float]],
 ) -> Conditions:
     """The conditions of a run.
 
     Args:
         samples: of the monitor, see :func:`sampled`.
-        device_id: the device's UUID.
-        worker_pid: the process that ran it.
-        run: from its beginning to its end, Unix times: for the memory of the process.
-        measured: spans of timed blocks: for clocks, power and heat, which are those of an idle
-            device while data is prepared and results are checked.
+        devices: that worked for it.
+        pids: of the processes that ran it.
+        run: from its beginning to its end, Unix times: for the memory of its processes.
     """
-    looks = [device for sample in samples for device in sample if device.id == device_id]
-    seen = [
-        device for device in looks if any(start <= device.read_at <= end for start, end in measured)
-    ]
-    whole = [device for device in looks if run[0] <= device.read_at <= run[1]]
-    clocks = [device.sm_clock_mhz for device in seen if device.sm_clock_mhz is not None]
-    throttles = [device.throttle for device in seen if device.throttle is not None]
-    reasons = sorted({name for names in throttles for name in names})
-    harmful = [name for name in reasons if name in HARMFUL]
+    followed = {device.id: device for device in devices}
+    looks = [look for sample in samples for look in sample if look.id in followed]
+    seen = [look for look in looks if followed[look.id].worked_at(look.read_at)]
+    whole = [look for look in looks if run[0] <= look.read_at <= run[1]]
+    clocks = [look.sm_clock_mhz for look in seen if look.sm_clock_mhz is not None]
+    throttles = [look for look in seen if look.throttle is not None]
     found: dict[str, float | int | None] = {
         "sm_clock_mhz_min": min(clocks, default=None),
         "sm_clock_mhz_median": median(clocks) if clocks else None,
-        "power_w_max": _highest([device.power_w for device in seen]),
-        "temperature_c_max": _highest([device.temperature_c for device in seen]),
-        "process_peak": _process_peak(whole, worker_pid),
+        "power_w_max": _highest([look.power_w for look in seen]),
+        "temperature_c_max": _highest([look.temperature_c for look in seen]),
+        "process_peak": _process_peak(whole, pids),
     }
     absent = {name: NOT_GIVEN if seen else TOO_SHORT for name in found if found[name] is None}
     if not throttles:
@@ -163,17 +179,32 @@ def during(
         sm_clock_mhz_median=found["sm_clock_mhz_median"],
         power_w_max=found["power_w_max"],
         temperature_c_max=found["temperature_c_max"],
-        throttle=tuple(reasons),
+        throttle=tuple(sorted({name for look in throttles for name in look.throttle or ()})),
         process_peak=None if peak is None else int(peak),
-        warnings=(f"throttled: {', '.join(harmful)}",) if harmful else (),
+        warnings=_throttled(throttles, devices),
         unavailable=absent,
+        devices=tuple(
+            device.name for device in devices if any(look.id == device.id for look in seen)
+        ),
     )
+
+
+def _throttled(looks: Sequence[SampledDevice], devices: Sequence[Followed]) -> tuple[str, ...]:
+    """A line for each device that was slowed down; which one is told where there are several."""
+    lines = []
+    for device in devices:
+        reasons = {name for look in looks if look.id == device.id for name in look.throttle or ()}
+        harmful = sorted(name for name in reasons if name in HARMFUL)
+        if harmful:
+            where = f"{device.name} " if len(devices) > 1 else ""
+            lines.append(f"{where}throttled: {', '.join(harmful)}")
+    return tuple(lines)
 
 
 def _highest(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _process_peak(seen: Sequence[SampledDevice], pid: int | None) -> int | None:
-    sizes = [size for device in seen for of, size in device.processes if of == pid]
+def _process_peak(seen: Sequence[SampledDevice], pids: Sequence[int]) -> int | None:
+    sizes = [size for device in seen for of, size in device.processes if of in pids]
     return max(sizes, default=None)

@@ -1,4 +1,4 @@
-"""The conditions of what has just been measured: the spans it gives, the samples that fall in them.
+"""The conditions of what has just been measured: its spans, and the samples that fall in them.
 
 Imported when the first measurement ends.
 """
@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tui.session import conditions
-from tui.session.conditions import Conditions, SampledDevice
+from tui.session.conditions import Conditions, Followed, SampledDevice
 from tui.store.events import ConditionsSeen
 from tui.store.store import Store
 from workloads import protocol
-from workloads.results import Comparison, RunResult
+from workloads.results import Comparison, RunResult, Span
 
 Samples = Iterable[tuple[SampledDevice, ...]]
-Spans = tuple[tuple[float, float], ...]
 
 
 def conditions_of(
@@ -35,10 +34,14 @@ def conditions_of(
     """
     found: RunResult | Comparison
     if isinstance(event, protocol.Compared):
-        found, spans = event.comparison, event.comparison.measured
+        found = event.comparison
+        names = found.devices or (found.device,)
+        spans = tuple(Span(start, end, names) for start, end in found.measured)
     else:
         found, time = event.result, event.result.time
-        spans = ((time.measured_from, time.measured_to),) if time else ()
+        # Recordings may be older than the spans of a result.
+        whole = (Span(time.measured_from, time.measured_to, (found.device,)),) if time else ()
+        spans = found.spans or whole
     if not spans:
         return None
     driver = store.sample.driver.version if store.sample else None
@@ -49,23 +52,38 @@ def conditions_of(
 
 def _sampled(
     found: RunResult | Comparison,
-    spans: Spans,
+    spans: tuple[Span, ...],
     store: Store,
     samples: Samples | None,
     pid: int | None,
 ) -> Conditions:
-    view = next((view for view in store.devices if view.torch == found.device), None)
     if not found.device.startswith("cuda"):
         return conditions.unsampled(conditions.NOT_SAMPLED)
-    if samples is None or view is None or view.nvml is None:
+    devices = _followed(spans, store)
+    if samples is None or not devices:
         return conditions.unsampled(conditions.NO_MONITOR)
-    run = (spans[0][0], spans[-1][1])
+    run = (spans[0].start, spans[-1].end)
     if isinstance(found, RunResult):
         run = (found.started_at or run[0], found.ended_at or run[1])
-        return conditions.during(samples, view.key, pid, run, spans)
-    seen = conditions.during(samples, view.key, None, run, spans)
+        pids = found.pids or (() if pid is None else (pid,))
+        return conditions.during(samples, devices, pids, run)
+    seen = conditions.during(samples, devices, (), run)
     absent = {**seen.unavailable, "process_peak": conditions.SEVERAL}
     return replace(seen, unavailable=absent)
+
+
+def _followed(spans: tuple[Span, ...], store: Store) -> list[Followed]:
+    """The devices that worked, as far as the monitor sees them, each with its times."""
+    keys = {view.torch: view.key for view in store.devices if view.torch and view.nvml is not None}
+    names = dict.fromkeys(name for span in spans for name in span.devices if name in keys)
+    return [
+        Followed(
+            keys[name],
+            name,
+            tuple((span.start, span.end) for span in spans if name in span.devices),
+        )
+        for name in names
+    ]
 
 
 def _flags_of(found: RunResult | Comparison, store: Store) -> dict[str, bool]:

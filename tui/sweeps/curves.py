@@ -69,6 +69,15 @@ def rate_of(result: RunResult | None) -> tuple[float, str] | None:
     return next(((value, unit) for value, unit in known if value is not None), None)
 
 
+def speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
+    """Their time over ours; ``None`` where one is lacking or each had a size of its own."""
+    mine, other = result_of(ours), result_of(theirs)
+    if mine is None or other is None or mine.chosen != other.chosen:
+        return None
+    time, over = median_of(ours), median_of(theirs)
+    return over / time if time and over else None
+
+
 def base_device(devices: Sequence[str]) -> str:
     """What the speed-up is over: the CPU where it ran, else the first."""
     return CPU if CPU in devices else devices[0]
@@ -82,6 +91,8 @@ def settings_text(sweep: Sweep, point: Mapping[str, Setting], without: str = "")
 def faster(ours: RunResult | None, theirs: RunResult | None) -> int | None:
     """1 if ours is faster, -1 if slower, 0 where the intervals overlap; ``None`` if not known."""
     if ours is None or theirs is None or ours.time is None or theirs.time is None:
+        return None
+    if ours.chosen != theirs.chosen:
         return None
     low, high = ours.time.ci95_s or (ours.time.q1_s, ours.time.q3_s)
     other_low, other_high = theirs.time.ci95_s or (theirs.time.q1_s, theirs.time.q3_s)
@@ -159,8 +170,7 @@ class Curves:
         ratios: list[float | None] = []
         for place in self._places:
             runs = self._runs.get((variant, place), {})
-            ours, theirs = median_of(runs.get(device)), median_of(runs.get(base))
-            ratios.append(theirs / ours if ours and theirs else None)
+            ratios.append(speed_up(runs.get(device), runs.get(base)))
         return Series(f"{device} {variant}".strip(), "x", tuple(ratios))
 
     def _chart(

@@ -18,6 +18,7 @@ from tui.sweeps.curves import (
     rate_of,
     result_of,
     settings_text,
+    speed_up,
 )
 from tui.sweeps.sweep import Sweep
 from workloads.fact import fact
@@ -121,11 +122,10 @@ def _table(
         cells: list[Cell] = [parameters.text_of(point[name]) for name in sweep.texts]
         for device in devices:
             run = runs.get(device)
-            ours, theirs = median_of(run), median_of(runs.get(base))
             rate = rate_of(result_of(run))
-            cells.append(ours)
+            cells.append(median_of(run))
             cells += [rate[0] if rate else None] if device in rates else []
-            cells += [theirs / ours if ours and theirs else None] if device != base else []
+            cells += [speed_up(run, runs.get(base))] if device != base else []
         cells.append(", ".join(dict.fromkeys(map(_state, runs.values()))))
         rows.append(tuple(cells))
     return Table("sweep", "sweep", tuple(columns), tuple(rows))

@@ -45,6 +45,7 @@ def result_lines(
     rows += finding_lines(result, cells)
     if result.charts or result.tables or result.log:
         rows.append(())
+    rows += chosen_lines(result, cells)
     rows += flags_lines(result, cells)
     rows += missing_lines(result.unavailable, cells)
     if result.trace:
@@ -144,6 +145,15 @@ def check_lines(result: RunResult, cells: int) -> list[Line]:
     return paragraph(words, cells, Tone.GOOD if check.passed else Tone.BAD, indent="  ")
 
 
+def chosen_lines(result: RunResult, cells: int) -> list[Line]:
+    """The parameters that were left to the kind of the device."""
+    chosen = {
+        name: value for name, value in result.chosen.items() if result.parameters.get(name) != value
+    }
+    words = f"for this kind of device: {', '.join(f'{n}={v}' for n, v in chosen.items())}"
+    return paragraph(words, cells, Tone.QUIET, "  ") if chosen else []
+
+
 def flags_lines(result: RunResult, cells: int) -> list[Line]:
     """The flags of this device's kind that it ran under."""
     backend = "mkldnn." if result.device == "cpu" else "cudnn."
@@ -166,7 +176,9 @@ def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
             return software
         words = f"device during the run n/a: {reason}"
         return [*paragraph(words, cells, Tone.QUIET, indent="  "), *software]
-    pairs = [("during the run", text.count(seen.samples, "sample"))]
+    samples = text.count(seen.samples, "sample")
+    of = f" of {', '.join(seen.devices)}" if len(seen.devices) > 1 else ""
+    pairs = [("during the run", samples + of)]
     if seen.sm_clock_mhz_min is not None and seen.sm_clock_mhz_median is not None:
         least, usual = seen.sm_clock_mhz_min, text.megahertz(seen.sm_clock_mhz_median)
         pairs.append(("SM clock", f"{usual} (lowest {text.megahertz(least)})"))

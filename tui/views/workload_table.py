@@ -209,9 +209,12 @@ def _time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> Span:
 
 
 def _speed_up(results: list[RunResult | None]) -> Span:
-    times = [result.time for result in results if result and result.time]
+    timed = [result for result in results if result and result.time]
+    times = [result.time for result in timed if result.time]
     if len(times) < 2 or not times[1].median_s:
         return Span("")
+    if timed[0].chosen != timed[1].chosen:
+        return Span(text.NA, Tone.QUIET)  # the detail names the sizes
     widths = [half_width(time) for time in times]
     # Relative errors of independent medians add in quadrature.
     known = None if None in widths else sum((width or 0.0) ** 2 for width in widths) ** 0.5

@@ -8,12 +8,13 @@ They are listed in the order of declaration, so the imports stand in the order o
 from workloads.catalog import transfer, transfer_placement, transfer_copies, transfer_overlap
 from workloads.catalog import compute, compute_shapes, compute_precision, compute_attention
 from workloads.catalog import compute_memory_bound, ceiling
-from workloads.catalog import convolution, convolution_layers, convolution_choice
+from workloads.catalog import convolution, convolution_layers, convolution_layouts
+from workloads.catalog import convolution_block, convolution_choice
 from workloads.catalog import training, training_step, training_precision, training_memory
 from workloads.catalog import training_scaling, training_loading, training_compile
 from workloads.catalog import training_profiler
 from workloads.catalog import memory, memory_oom, memory_batch
-from workloads.catalog import pitfalls, pitfalls_device, pitfalls_host
+from workloads.catalog import pitfalls, pitfalls_comparing, pitfalls_device, pitfalls_host
 from workloads.catalog import multi_gpu_devices, multi_gpu, multi_gpu_burn
 
 __all__ = [
@@ -24,8 +25,10 @@ __all__ = [
     "compute_precision",
     "compute_shapes",
     "convolution",
+    "convolution_block",
     "convolution_choice",
     "convolution_layers",
+    "convolution_layouts",
     "memory",
     "memory_batch",
     "memory_oom",
@@ -33,6 +36,7 @@ __all__ = [
     "multi_gpu_burn",
     "multi_gpu_devices",
     "pitfalls",
+    "pitfalls_comparing",
     "pitfalls_device",
     "pitfalls_host",
     "training",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.results import Check, Column
 from workloads.study import Study
-from workloads.workload import Case, whole, workload
+from workloads.workload import Case, by_device, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 REPEATS = 5
 """Later calls of a shape, of which the median counts."""
+BATCH, CHANNELS, SIZE = (4, 64), (32, 128), (28, 56)
+"""On the CPU and on a GPU, where the small ones would time the launch."""
 PASSES = 8
 """Backward passes that are held against the first, bit by bit."""
 
@@ -27,14 +29,15 @@ PASSES = 8
 @workload(
     group="convolution",
     title="convolutions of varying shapes",
-    about="One convolution on images of several sizes in random order. A size that this process "
+    about="One convolution on images of several sizes in random order. A size that the process "
     "has not seen must be prepared: cuDNN chooses an algorithm, with benchmark on by trying them; "
-    "oneDNN on the CPU builds a kernel. Each setting is shown on sizes that no other has used, as "
-    "a choice once made is kept for as long as the process lives.",
+    "oneDNN on the CPU builds a kernel. A choice once made is kept for as long as the process "
+    "lives, so each run gets a process of its own, and each setting sizes that no other has used.",
     look_for="First call against later calls. One constant size pays once, and benchmark is worth "
     "it; sizes that keep changing pay every time, and benchmark then makes training slower by far. "
     "Pad or bucket the sizes.",
     devices=("cpu", "cuda"),
+    fresh_process=True,
 )
 def varying_shapes(
     on: Place,
@@ -169,14 +172,16 @@ def determinism(device_type: str) -> dict[str, tuple[bool, bool]]:
 )
 def deterministic(
     on: Place,
-    batch: Annotated[int, whole(1, 4096, "images")] = 4,
-    channels: Annotated[int, whole(1, 4096, "channels in and out")] = 32,
-    size: Annotated[int, whole(3, 2048, "height and width, pixels")] = 28,
+    batch: Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")] = 0,
+    channels: Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")] = 0,
+    size: Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")] = 0,
 ) -> Case:
     import torch
 
     from workloads.place import precision
 
+    sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
+    batch, channels, size = sizes.values()
     numbers = batch * channels * size**2
     on.require(4 * 5 * numbers + 8 * 9 * channels**2, "the image, the result and gradients")
     image = on.randn(batch, channels, size, size).requires_grad_()
@@ -197,14 +202,17 @@ def deterministic(
             for _ in range(PASSES)
         )
 
-    def check() -> Check:
-        with settings_kept():
-            _choose(True, True)
-            other = differing()
-        what = f"{PASSES} repeats under use_deterministic_algorithms, repeats that differ"
-        return Check(other == 0, float(other), 0.0, what)
-
     settings = determinism(on.type)
+    asked = [name for name, setting in settings.items() if any(setting)]
+
+    def check() -> Check:
+        other = 0
+        with settings_kept():
+            for name in asked:
+                _choose(*settings[name])
+                other += differing()
+        what = f"{PASSES} repeats each under {' and '.join(asked)}, repeats that differ"
+        return Check(other == 0, float(other), 0.0, what)
 
     def study(found: Study) -> None:
         def under(name: str) -> Callable[[], object]:
@@ -233,7 +241,9 @@ def deterministic(
     operations = 3 * 2 * 9 * channels * numbers
     cudnn = torch.backends.cudnn
     used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
-    return Case(timed, flop=operations, precision=used, item=batch, check=check, study=study)
+    return Case(
+        timed, flop=operations, precision=used, item=batch, chosen=sizes, check=check, study=study
+    )
 
 
 def _no_such_algorithm(found: Study, on: Place) -> None:

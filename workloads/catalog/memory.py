@@ -159,12 +159,18 @@ def _difference(found: Study, name: str, now: int | None, before: int | None, ab
         found.figure(name, float(now - before), "byte", about)
 
 
-def largest_free(segments: list[dict[str, Any]]) -> int:
-    """The largest free piece within the segments of ``torch.cuda.memory_snapshot()``, bytes."""
+def largest_free(segments: list[dict[str, Any]], device: int) -> int:
+    """The largest free piece within one device's segments, bytes.
+
+    Args:
+        segments: of ``torch.cuda.memory_snapshot()``, which tells of all devices.
+        device: its index.
+    """
     return max(
         (
             int(block["size"])
             for segment in segments
+            if segment["device"] == device
             for block in segment["blocks"]
             if block["state"] == "inactive"
         ),
@@ -231,7 +237,8 @@ def fragmentation(
         for name, make in {"in turns": in_turns, "what stays first": stays_first}.items():
             segment()
             kept = make()
-            held, free = found.held(), largest_free(torch.cuda.memory_snapshot())
+            held = found.held()
+            free = largest_free(torch.cuda.memory_snapshot(), on.device.index or 0)
             large = torch.empty(4 * size, dtype=torch.uint8, device=on.device)
             after = found.held()
             grown = None

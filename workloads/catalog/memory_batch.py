@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.fact import fact
-from workloads.study import Study
+from workloads.results import Column
+from workloads.study import Held, Study
 from workloads.workload import Case, whole, workload
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from workloads.place import Place
 
 MIB = 2**20
-LARGEST = 2**22
+LARGEST = 2**26
 """Samples: no larger batch is tried."""
 FEATURES, WIDTH = 64, 256
 FINE = 16
@@ -60,12 +61,25 @@ def search(fits: Callable[[int], bool], first: int, largest: int) -> Found:
     return Found(good, bad)
 
 
+@fact
+class Trial:
+    """What a batch that fits needed."""
+
+    peak: int
+    """Bytes of the batch and a step of it."""
+    rate: float
+    """Samples per second."""
+    held: Held
+    """After steps of it, while the batch is there."""
+
+
 class Trials:
     """Tries batches and keeps what each needed.
 
     Args:
         found: measures and takes the words.
-        call_of: a training step of a batch of that size, ready to be called.
+        step: a training step of a batch.
+        batch_of: makes a batch of a size.
         budget: bytes that a step may need; ``None`` where torch itself raises.
         let_go: called after what did not fit.
     """
@@ -73,39 +87,57 @@ class Trials:
     def __init__(
         self,
         found: Study,
-        call_of: Callable[[int], Callable[[], object]],
+        step: Callable[..., object],
+        batch_of: Callable[[int], tuple[torch.Tensor, ...]],
         budget: int | None,
         let_go: Callable[[], object],
     ) -> None:
         self._found = found
-        self._call_of = call_of
+        self._step = step
+        self._batch_of = batch_of
         self._budget = budget
         self._let_go = let_go
-        self.points: dict[int, tuple[int, float]] = {}
-        """Of what fits: the peak in bytes and the samples per second, by size."""
+        self.done: dict[int, Trial] = {}
+        """Of what fits, by size."""
 
     def fits(self, size: int) -> bool:
         """Try a size."""
         import torch
 
-        call = self._call_of(size)
-        peak: int | None = None
-        least = max((need for need, _ in self.points.values()), default=0)
+        peak, trial = None, None
         try:
-            peak = self._found.peak(call)
-            if peak is not None and self.points and size > max(self.points) and peak < least:
-                # It cannot need less than a smaller one: pages of an earlier step were in the way.
-                peak = self._found.peak(call)
+            peak = self._peak(size)
+            if peak is not None and (self._budget is None or peak <= self._budget):
+                trial = self._timed(size, peak)
         except torch.OutOfMemoryError as error:
             self._found.say(f"batch {size}: {str(error).splitlines()[0]}")
-        if peak is None or (self._budget is not None and peak > self._budget):
+        if trial is None:
             self._let_go()
             needs = "" if peak is None else f", a step needs {peak / MIB:.1f} MiB"
             self._found.say(f"batch {size}: does not fit{needs}")
             return False
-        self.points[size] = (peak, size / self._found.time(call))
-        self._found.say(f"batch {size}: fits, peak {peak / MIB:.1f} MiB")
+        self.done[size] = trial
+        self._found.say(f"batch {size}: fits, peak {trial.peak / MIB:.1f} MiB")
         return True
+
+    def _peak(self, size: int) -> int | None:
+        """Bytes that the batch and a step of it need."""
+
+        def made_and_used() -> None:
+            self._step(*self._batch_of(size))
+
+        peak = self._found.peak(made_and_used)
+        least = max((trial.peak for trial in self.done.values()), default=0)
+        if peak is not None and self.done and size > max(self.done) and peak < least:
+            # It cannot need less than a smaller one: pages of an earlier step were in the way.
+            peak = self._found.peak(made_and_used)
+        return peak
+
+    def _timed(self, size: int, peak: int) -> Trial:
+        """A step alone, its batch made before."""
+        batch = self._batch_of(size)
+        seconds = self._found.time(lambda: self._step(*batch))
+        return Trial(peak, size / seconds, self._found.held())
 
 
 def _training(on: Place) -> Callable[[torch.Tensor, torch.Tensor], None]:
@@ -133,13 +165,30 @@ def _training(on: Place) -> Callable[[torch.Tensor, torch.Tensor], None]:
     return step
 
 
-def _report(found: Study, ended: Found, trials: Trials, where: str) -> None:
-    points = trials.points
+def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
+    """A chart and a table of what each batch needed, from the smallest on."""
     series = (("peak memory", "byte"), ("rate", "samples/s"))
     found.chart("batches", "one training step over the batch", "batch", *series)
-    sizes = sorted(points)
-    for size in sizes:
-        found.point("batches", size, *points[size])
+    words = ("allocated", "reserved", "used", "nvml")
+    found.table(
+        "held", "what is held after a step of each batch, and what the step needed",
+        Column("batch"), Column("peak of the step", "byte"),
+        *(Column(word, "byte") for word in words),
+    )  # fmt: skip
+    for size, trial in trials:
+        held = trial.held
+        found.point("batches", size, trial.peak, trial.rate)
+        found.row(
+            "held", float(size), trial.peak, held.allocated, held.reserved, held.used, held.nvml
+        )
+        found.unavailable |= {
+            f"tables.held.{word}": reason for word, reason in held.unavailable.items()
+        }
+
+
+def _report(found: Study, ended: Found, trials: Trials, where: str) -> None:
+    sizes = sorted(trials.done)
+    _by_size(found, [(size, trials.done[size]) for size in sizes])
     if ended.fits is None:
         found.absent("largest_batch", f"not even a batch of {ended.too_large} fits into {where}")
         return
@@ -150,11 +199,11 @@ def _report(found: Study, ended: Found, trials: Trials, where: str) -> None:
     else:
         about = "the smallest batch that did not fit"
         found.figure("too_large", float(ended.too_large), "samples", about)
-    best = max(sizes, key=lambda size: points[size][1])
+    best = max(sizes, key=lambda size: trials.done[size].rate)
     found.mark("batches", f"{where} hold a batch of {ended.fits}; the rate is highest at {best}")
     if len(sizes) > 1:
         low, high = sizes[0], sizes[-1]
-        slope = (points[high][0] - points[low][0]) / (high - low)
+        slope = (trials.done[high].peak - trials.done[low].peak) / (high - low)
         found.figure("per_sample", slope, "byte", f"of memory, from batch {low} to {high}")
 
 
@@ -167,7 +216,9 @@ def _report(found: Study, ended: Found, trials: Trials, where: str) -> None:
     "programs come to no harm. Timed is a step at the first batch.",
     look_for="Memory grows in a straight line: a fixed part (weights, gradients, optimizer) and a "
     "part per sample (activations), so two measurements foretell the rest. Samples per second "
-    "stop growing long before memory ends: the largest batch is seldom the one you want.",
+    "stop growing long before memory ends: the largest batch is seldom the one you want. In the "
+    "table, allocated is back at the weights and the batch after the step, while reserved and with "
+    "it NVML's figure stay near what the step needed.",
 )
 def batch_until_oom(
     on: Place,
@@ -186,14 +237,14 @@ def batch_until_oom(
         # A step is tried before it is known to be too large: at most twice what fits.
         on.require(3 * budget, f"twice the budget of {mib} MiB")
     step = _training(on)
-    inputs, targets = on.randn(batch, FEATURES), on.randn(batch, 1)
+
+    def batch_of(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return on.randn(size, FEATURES), on.randn(size, 1)
+
+    inputs, targets = batch_of(batch)
 
     def timed() -> None:
         step(inputs, targets)
-
-    def call_of(size: int) -> Callable[[], object]:
-        shapes = ((size, FEATURES), (size, 1))
-        return lambda: step(*(torch.ones(shape, device=on.device) for shape in shapes))
 
     def study(found: Study) -> None:
         if found.peak(timed) is None:
@@ -201,7 +252,7 @@ def batch_until_oom(
             return
         if budget is None:
             torch.cuda.set_per_process_memory_fraction(percent / 100, on.device)
-        trials = Trials(found, call_of, budget, on.empty_cache)
+        trials = Trials(found, step, batch_of, budget, on.empty_cache)
         ended = search(trials.fits, batch, LARGEST)
         _report(found, ended, trials, f"{mib} MiB" if budget else f"{percent} % of the device")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from workloads import statistics
+from workloads.inventory import Setting
 from workloads.results import Check, Column
 from workloads.study import Study
 from workloads.workload import Case, one_of, whole, workload
@@ -165,10 +166,15 @@ def burn(
             burners.append(Burner(str(place.device), *data))
         span = min(seconds, QUICK_S) if found.quick else seconds
         products = max(1, round(TICK_S / found.median_s))
-        rates = _burn(found, burners, span, products, operations)
+        loaded_from = time.time()
+        try:
+            rates = _burn(found, burners, span, products, operations)
+        finally:
+            found.loaded(loaded_from, [burner.name for burner in burners])
         _sum_up(found, burners, rates)
 
-    return Case(timed, flop=operations, precision=used, check=check, study=study)
+    chosen: dict[str, Setting] = {"n": rows, "dtype": numbers}
+    return Case(timed, flop=operations, precision=used, chosen=chosen, check=check, study=study)
 
 
 Rates = list[tuple[float, list[float]]]

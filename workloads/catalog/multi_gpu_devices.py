@@ -103,7 +103,8 @@ def peer_copies(
     def study(found: Study) -> None:
         _matrix(found, sources, targets)
 
-    return Case(timed, byte=size, check=check, study=study)
+    pair = (f"cuda:{here}", f"cuda:{neighbour}")
+    return Case(timed, byte=size, devices=pair, check=check, study=study)
 
 
 def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> None:
@@ -162,7 +163,8 @@ def data_parallel(
     single = perceptron(on, width)
     # The first of device_ids must be where the parameters are.
     others = [index for index in range(torch.cuda.device_count()) if index != on.device.index]
-    model = torch.nn.DataParallel(single, device_ids=[on.device.index or 0, *others])
+    gpus = [on.device.index or 0, *others]
+    model = torch.nn.DataParallel(single, device_ids=gpus)
     inputs, targets = on.randn(batch, width), on.randn(batch, 1)
     optimizer = torch.optim.SGD(single.parameters(), lr=1e-3)
     loss_function = torch.nn.MSELoss()
@@ -194,4 +196,5 @@ def data_parallel(
             "ways", "the same batch on one GPU and on all", calls, per_call=(batch, "samples/s")
         )
 
-    return Case(timed, clock="wall", item=batch, check=check, study=study)
+    devices = tuple(f"cuda:{index}" for index in gpus)
+    return Case(timed, clock="wall", item=batch, devices=devices, check=check, study=study)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads import curves
 from workloads.results import Column
 from workloads.study import Study
-from workloads.workload import Case, whole, workload
+from workloads.workload import Case, by_device, one_of, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from workloads.place import Place
 
 SMALLEST = 4096
+COPIED = (128, 1024)
+"""MiB of a tensor on the CPU and on a GPU, where they shall be well beyond the cache."""
+COPIED_DTYPES = ("float32", "float64", "bfloat16", "float16")
 WAYS_AT_MOST = 16 * 2**20
 """Bytes: the ways to copy are compared at a size at which all of them are quick."""
 
@@ -149,17 +152,26 @@ def _ways(found: Study, on: Place, pageable: torch.Tensor) -> None:
     "memory and computes next to nothing, so its rate is the memory's.",
     look_for="The rate against the memory's bandwidth: this is what every pointwise operation can "
     "reach at best. Copy, scaled add (triad) and sum should lie close together; on the CPU stores "
-    "may first read the line they overwrite, which is not counted.",
+    "may first read the line they overwrite, which is not counted. The type of the numbers should "
+    "make no difference where the memory is what bounds it: on a CPU, 16-bit sums may be bound by "
+    "converting them.",
 )
 def device_copy(
     on: Place,
-    mib: Annotated[int, whole(1, 65_536, "size of one tensor, MiB")] = 128,
+    mib: Annotated[int, whole(0, 65_536, f"size of one tensor, MiB; {by_device(COPIED)}")] = 0,
+    dtype: Annotated[str, one_of(COPIED_DTYPES, "of its numbers")] = "float32",
 ) -> Case:
     import torch
 
+    from workloads.place import DTYPES
+
+    sizes = on.sizes(mib=(mib, COPIED))
+    mib = sizes["mib"]
     size = mib * 2**20
-    on.require(3 * size, f"three tensors of {mib} MiB")
-    source, other = on.randn(size // 4), on.randn(size // 4)
+    # On the CPU numbers of 16 bits are drawn in float32 and converted.
+    on.require(4 * size, f"three tensors of {mib} MiB and what one is drawn from")
+    numbers = size // DTYPES[dtype].itemsize
+    source, other = on.randn(numbers, dtype=dtype), on.randn(numbers, dtype=dtype)
     target = torch.empty_like(source)
 
     def timed() -> torch.Tensor:
@@ -183,4 +195,4 @@ def device_copy(
                 "operations", variant.name, traffic, variant.median_s, traffic / variant.median_s
             )
 
-    return Case(timed, byte=2 * size, byte_limit="memory", study=study)
+    return Case(timed, byte=2 * size, byte_limit="memory", chosen=sizes, study=study)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.results import Column
 from workloads.study import Study
-from workloads.workload import Case, whole, workload
+from workloads.workload import Case, by_device, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from workloads.place import Place
 
 CLASSES = 10
+LOOPED = (16, 256)
+"""MiB on the CPU and on a GPU, where they shall not stay in the cache."""
 
 
 @workload(
@@ -23,7 +25,8 @@ CLASSES = 10
     "data there in each call, and runs the model on it.",
     look_for="In the table each parameter and buffer before and after model.to(device): a module "
     "moves in place, a tensor's .to returns a copy, or the same tensor where it is there already. "
-    "A tensor that is needed on the device is best created there: device=device spares the copy. "
+    "A tensor that is needed on the device is best created there: device=device spares the copy; "
+    ".cuda() is .to() that knows CUDA alone. "
     "On the CPU nothing has to move, and both ways are the same.",
 )
 def placement(
@@ -68,13 +71,16 @@ def placement(
         found.figure("model_to", itself, "", "what model.to(device) returned")
         again = found.time(lambda: there.to(on.device))
         found.figure("to_again", again, "s", "a .to that has nothing to do")
+        ways = {
+            "on the host, then .to": lambda: torch.randn(batch, width).to(on.device),
+            "on the device": lambda: torch.randn(batch, width, device=on.device),
+        }
+        if on.type == "cuda":
+            ways["on the host, then .cuda"] = lambda: torch.randn(batch, width).cuda(on.device)
         found.variants(
             "creation",
             f"a {batch} x {width} tensor of random numbers",
-            {
-                "on the host, then .to": lambda: torch.randn(batch, width).to(on.device),
-                "on the device": lambda: torch.randn(batch, width, device=on.device),
-            },
+            ways,
             per_call=(4 * batch * width, "byte/s"),
         )
 
@@ -127,11 +133,13 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
 )
 def copies_in_loop(
     on: Place,
-    mib: Annotated[int, whole(1, 16_384, "size of the data, MiB")] = 16,
+    mib: Annotated[int, whole(0, 16_384, f"size of the data, MiB; {by_device(LOOPED)}")] = 0,
     steps: Annotated[int, whole(1, 1000, "steps in one call")] = 5,
 ) -> Case:
     import torch
 
+    sizes = on.sizes(mib=(mib, LOOPED))
+    mib = sizes["mib"]
     rows, columns = mib * 256, 1024
     on.require(2 * mib * 2**20, f"{mib} MiB of data and a copy", host=mib * 2**20)
     host = on.host_randn(rows, columns)
@@ -166,4 +174,4 @@ def copies_in_loop(
         seen = steps * mib * 2**20
         found.variants("ways", f"{steps} steps", ways, per_call=(seen, "byte/s"))
 
-    return Case(timed, clock="wall", byte=steps * mib * 2**20, study=study)
+    return Case(timed, clock="wall", byte=steps * mib * 2**20, chosen=sizes, study=study)

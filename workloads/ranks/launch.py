@@ -254,12 +254,16 @@ def _report(control: Control, latest: Progress | None) -> None:
 
 def _ours(result: RunResult, begun: RunResult, launch: Launch) -> RunResult:
     """A rank's result as that of the run that was asked for here."""
+    joined = [rank.joined for rank in launch.ranks if rank.joined is not None]
+    devices = tuple(dict.fromkeys(each.device for each in joined))
     return replace(
         result,
         id=begun.id,
         device=begun.device,
         started_at=begun.started_at,
         figures={**result.figures, **_layout_figures(launch)},
+        spans=tuple(replace(span, devices=devices) for span in result.spans),
+        pids=tuple(each.pid for each in joined),
     )
 
 

@@ -106,6 +106,7 @@ def _join(request: Run, channel: Channel, folder: Folder) -> Together:
             socket.gethostname(),
             str(dist.get_backend()),
             torch.get_num_threads(),
+            request.device,
         )
     )
     return together

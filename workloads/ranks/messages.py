@@ -26,6 +26,8 @@ class Joined:
     backend: str
     threads: int
     """Of torch in this rank."""
+    device: str
+    """That it runs on."""
 
 
 KINDS = (Joined, Progress, Measured, Finished)
