@@ -165,7 +165,6 @@ def _conclude(
             told = _Paced(lambda so_far: tell(readings.with_findings(before, so_far)))
             study = Study(timed.median_s, case.clock, bench, told, timed.first_call_s)
             study.quick = request.budget == "quick"
-            study.limit = result.limit
             case.study(study)
             result = readings.with_findings(result, study)
     except Cancelled:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from workloads import statistics
 from workloads.ceilings import Ceiling
 from workloads.fact import fact
-from workloads.results import Cell, Chart, Column, Figure, Limit, Series, Span, Table
+from workloads.results import Cell, Chart, Column, Figure, Series, Span, Table
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
@@ -113,8 +113,6 @@ class Study:
         self.first_call_s = first_call_s
         self.quick = False
         """A look is wanted rather than a measurement."""
-        self.limit: Limit | None = None
-        """What the run's rate is held against; ``None`` where there is none, or none known yet."""
         self._clock = clock
         self._tools = tools
         self._tell = tell

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.children.driver import Driver
-from tests.unit.catalog_runs import numbers
 from workloads import protocol
 from workloads.inventory import Setting
 from workloads.results import RunResult
@@ -71,13 +70,10 @@ def test_a_product_stays_within_its_tolerance_and_below_its_limit(
 
 
 def test_the_naive_figure_is_too_fast(runner: Driver) -> None:
-    result = run_on_gpu(runner, "naive_timing", n=8192)
-    too_fast = result.figures["too_fast"].value
+    figures = run_on_gpu(runner, "naive_timing", n=8192).figures
+    too_fast = figures["too_fast"].value
     assert isinstance(too_fast, float)
     assert too_fast > 2
-    naive, synchronized, events, blocks = numbers(result, "clocks", "time")
-    assert naive < min(synchronized, events, blocks)
-    assert events <= synchronized * 1.02
 
 
 def test_the_devices_own_time_does_not_exceed_the_wall_clock(runner: Driver) -> None:

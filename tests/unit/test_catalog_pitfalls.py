@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
-from tests.unit.test_study import Scripted
-from workloads.catalog.pitfalls import _side_by_side
 from workloads.catalog.pitfalls_comparing import tolerance
-from workloads.results import Limit
-from workloads.study import Study
-
-
-def test_each_clock_stands_with_the_rate_it_implies_and_its_share_of_the_limit() -> None:
-    result = ok("naive_timing", n=64)
-    assert column(result, "clocks", "clock") == [
-        "time.time(), as it returns", "time.time(), synchronized", "blocks of calls"
-    ]  # fmt: skip
-    seconds, rates = (numbers(result, "clocks", name) for name in ("time", "rate"))
-    assert [rate * each for rate, each in zip(rates, seconds, strict=True)] == pytest.approx(
-        [2 * 64**3] * 3
-    )
-    assert column(result, "clocks", "of limit") == [None] * 3
-    assert "no limit is known yet" in result.unavailable["tables.clocks.of limit"]
-
-
-def test_the_share_is_of_the_limit_that_the_run_is_held_against() -> None:
-    found = Study(1.0, "wall", Scripted(), lambda _study: None)
-    found.limit = Limit("float32", 50.0, 0.2, "published dense peak")
-    _side_by_side(found, {"naive": 0.1, "blocks": 1.0, "stuck": 0.0}, 10)
-    (clocks,) = found.tables
-    assert [row[3] for row in clocks.rows] == [200.0, 20.0, None]
 
 
 def test_a_mixture_of_devices_raises_what_is_told_and_the_fix_works() -> None:
