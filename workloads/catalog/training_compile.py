@@ -79,9 +79,8 @@ def transformer_compile(
 ) -> Case:
     import torch
 
-    from workloads import flop
     from workloads.catalog.compute import TOLERANCES
-    from workloads.catalog.training_models import TransformerBlock
+    from workloads.catalog.training_models import TransformerBlock, transformer_flop
     from workloads.checks import against_float64
     from workloads.place import SEED, precision
 
@@ -140,18 +139,10 @@ def transformer_compile(
         what = "the first sequence's result, uncompiled, in float64 on the CPU"
         return against_float64(result, reference, tolerance, what)
 
-    def on_meta() -> None:
-        meta = block("meta")
-        data = torch.empty(batch, length, width, device="meta")
-        if backward:
-            meta(data).sum().backward()
-        else:
-            meta(data)
-
     return Case(
         timed,
         clock="wall",
-        flop=flop.count(on_meta),
+        flop=transformer_flop(batch, length, width, heads, backward=backward),
         item=batch,
         precision=used,
         check=check,
