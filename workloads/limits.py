@@ -6,6 +6,7 @@ Where there are several, the first in this order is taken, and the limit says wh
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from workloads.ceilings import COPY, Ceiling
@@ -25,7 +26,15 @@ CACHES = 4
 """Bytes of a call below this many times the last cache may never reach the memory."""
 
 MEMORY, PCIE = "memory", "pcie"
-_NAMES = {MEMORY: "memory bandwidth", PCIE: "PCIe x16, one way"}
+THREE_TF32 = "3xtf32"
+"""float32 products in full precision that may run on tensor cores too, made of three TF32 products
+each (CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in float32 proper, the
+limit is that of float32."""
+_NAMES = {
+    MEMORY: "memory bandwidth",
+    PCIE: "PCIe x16, one way",
+    THREE_TF32: "float32 (or 3xTF32)",
+}
 
 
 def name_of(kind: str) -> str:
@@ -39,7 +48,7 @@ def name_of(kind: str) -> str:
 
 def ceiling_kind(kind: str) -> str | None:
     """The ceiling that can stand in for a limit; ``None`` if there is none to measure."""
-    return {MEMORY: COPY, PCIE: None}.get(kind, kind)
+    return {MEMORY: COPY, PCIE: None, THREE_TF32: None}.get(kind, kind)
 
 
 def hardware_limit(device: TorchDevice, kind: str, rate: float) -> Limit | None:
@@ -94,13 +103,24 @@ def _listed(peak: Peak, kind: str) -> float | None:
         return peak.memory_gb_s * 1e9
     if kind == PCIE:
         return None if peak.pcie_gb_s is None else peak.pcie_gb_s * 1e9
-    return peak.tflops[kind] * 1e12 if kind in peak.tflops else None
+    tflops = _products(kind, peak.tflops.get)
+    return None if tflops is None else tflops * 1e12
 
 
 def _derived(device: TorchDevice, kind: str) -> float | None:
     if kind == PCIE:
         return None
-    return derived_byte_per_s(device) if kind == MEMORY else derived_flop_per_s(device, kind)
+    if kind == MEMORY:
+        return derived_byte_per_s(device)
+    return _products(kind, lambda precision: derived_flop_per_s(device, precision))
+
+
+def _products(kind: str, rate_of: Callable[[str], float | None]) -> float | None:
+    """The rate of products of a kind, from those of the precisions that the hardware has."""
+    if kind != THREE_TF32:
+        return rate_of(kind)
+    plain, tensor = rate_of("float32"), rate_of("tf32")
+    return None if plain is None or tensor is None else max(plain, tensor / 3)
 
 
 def _how_derived(device: TorchDevice, kind: str) -> str:

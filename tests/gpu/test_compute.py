@@ -46,6 +46,7 @@ def test_attention_is_right_by_the_kernel_that_torch_chooses(dtype: str, mask: s
     result = on_gpu("attention", dtype=dtype, mask=mask)
     assert result.check is not None
     assert result.check.passed
+    assert result.limit is None or not result.limit.exceeded
     kernels = column(result, "kernels", "variant")
     assert "math" in kernels
     assert all(isinstance(peak, int) for peak in column(result, "kernels", "peak memory"))

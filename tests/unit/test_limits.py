@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from workloads import limits, peaks
 from workloads.ceilings import Ceiling
 from workloads.inventory import TorchDevice
+from workloads.place import Place, attention_precision
 
 GIB = 2**30
 H200 = TorchDevice(
@@ -137,6 +139,51 @@ def test_memory_bandwidth_is_derived_from_the_bus_where_no_row_has_it() -> None:
     assert limits.hardware_limit(unknown, limits.PCIE, 1e12) is None
     slice_of_it = replace(unknown, name="X MIG 1g.10gb")
     assert limits.hardware_limit(slice_of_it, limits.MEMORY, 1e12) is None
+
+
+A100 = TorchDevice("cuda:0", "NVIDIA A100-SXM4-80GB", None, None, 79 * GIB, "8.0", 108, 1.41e9)
+
+
+@pytest.mark.parametrize(("device", "tera"), [(H200, 494.5 / 3), (A100, 156 / 3), (RTX_4090, 82.6)])
+def test_float32_on_tensor_cores_is_held_against_a_third_of_tf32_where_that_is_more(
+    device: TorchDevice, tera: float
+) -> None:
+    limit = limits.hardware_limit(device, limits.THREE_TF32, 1e12)
+    assert limit is not None
+    assert limit.value == pytest.approx(tera * 1e12)
+    assert limit.name == "float32 (or 3xTF32)"
+    derived = limits.hardware_limit(replace(device, name="X"), limits.THREE_TF32, 1e12)
+    assert derived is not None
+    assert derived.value == pytest.approx(tera * 1e12, rel=0.09)
+
+
+def test_without_a_figure_for_tf32_float32_on_tensor_cores_has_no_limit() -> None:
+    unknown = replace(H200, name="X", capability="7.0")
+    assert limits.hardware_limit(unknown, "float32", 1e12) is not None
+    assert limits.hardware_limit(unknown, limits.THREE_TF32, 1e12) is None
+    assert limits.ceiling_kind(limits.THREE_TF32) is None
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "allowed", "expected"),
+    [
+        ((9, 0), "float32", False, limits.THREE_TF32),
+        ((9, 0), "float32", True, "tf32"),
+        ((9, 0), "bfloat16", False, "bfloat16"),
+        ((7, 5), "float32", False, "float32"),
+    ],
+)
+def test_attention_in_float32_may_run_on_tensor_cores_from_ampere_on(
+    monkeypatch: pytest.MonkeyPatch,
+    capability: tuple[int, int],
+    dtype: str,
+    allowed: bool,
+    expected: str,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    assert attention_precision(Place("cuda:0"), dtype, allowed) == expected
+    assert attention_precision(Place("cpu"), dtype, allowed) == dtype
 
 
 def test_a_measured_limit_says_when_and_how_it_was_measured() -> None:

@@ -53,7 +53,7 @@ def attention(
     import torch
 
     from workloads.checks import against_float64
-    from workloads.place import DTYPES, precision
+    from workloads.place import DTYPES, attention_precision
 
     each = 4 if on.type == "cpu" else DTYPES[dtype].itemsize
     scores = batch * heads * length**2 * each
@@ -65,7 +65,7 @@ def attention(
     def timed() -> torch.Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
-    used = precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+    used = attention_precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
 
     def check() -> Check:
         one = [tensor[0, 0].cpu().double() for tensor in (q, k, v)]

@@ -82,7 +82,7 @@ def transformer_compile(
     from workloads.catalog.compute import TOLERANCES
     from workloads.catalog.training_models import TransformerBlock, transformer_flop
     from workloads.checks import against_float64
-    from workloads.place import SEED, precision
+    from workloads.place import SEED, attention_precision
 
     if width % heads:
         raise ParameterError(f"transformer_compile: heads={heads} do not divide width={width}")
@@ -128,7 +128,7 @@ def transformer_compile(
         saved = eager.median_s - fast.median_s
         found.figure("break_even_calls", (cold - eager.median_s) / saved, "", about)
 
-    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    used = attention_precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
 
     def check() -> Check:
         with torch.no_grad():
