@@ -9,6 +9,8 @@ import torch
 
 from tests.gpu.test_transfer import GPU, on_gpu
 from tests.unit.catalog_runs import column, numbers, ran
+from workloads.inventory import Setting
+from workloads.place import Place
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
@@ -58,6 +60,33 @@ def test_a_compiled_chain_is_faster_than_the_eager_one() -> None:
     result = ran("elementwise", GPU, mib=512)
     assert result.status == "ok", result.reason
     assert numbers(result, "ways", "speed-up")[1] > 1.5
+
+
+@pytest.mark.parametrize(
+    ("workload", "parameters"),
+    [
+        ("matmul_sweep", {"largest": 2048}),
+        ("tf32", {"n": 2048}),
+        ("attention", {"length": 1024, "mask": "causal", "dtype": "bfloat16"}),
+    ],
+)
+def test_no_more_of_the_gpu_is_held_than_was_asked_for(
+    workload: str, parameters: dict[str, Setting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    genuine = Place.require
+
+    def noted(place: Place, size: int, what: str, *, host: int = 0) -> None:
+        asked.append(size)
+        genuine(place, size, what, host=host)
+
+    monkeypatch.setattr(Place, "require", noted)
+    on_gpu(workload, **parameters)  # cuBLAS takes its workspace
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda *_: None)
+    on_gpu(workload, **parameters)
+    assert torch.cuda.max_memory_allocated() - before <= asked[-1]
 
 
 def test_reductions_run_and_stay_below_the_bandwidth() -> None:

@@ -55,10 +55,9 @@ def attention(
     from workloads.checks import against_float64
     from workloads.place import DTYPES, attention_precision
 
-    each = 4 if on.type == "cpu" else DTYPES[dtype].itemsize
-    scores = batch * heads * length**2 * each
-    needed = 4 * batch * heads * length * width * each + 2 * scores
-    on.require(needed, "queries, keys, values and the math kernel's scores")
+    room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
+    what = "queries, keys, values and the math kernel's scores"
+    on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
     q, k, v = (on.randn(batch, heads, length, width, dtype=dtype) for _ in range(3))
     causal = mask == CAUSAL
 
@@ -81,6 +80,27 @@ def attention(
 
     operations = needed_flop(batch, heads, length, width, mask)
     return Case(timed, flop=operations, precision=used, check=check, study=study)
+
+
+def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
+    """Bytes that the math kernel needs, and those that the check needs on the host.
+
+    The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). The scores are
+    there before and after the softmax and once more without the rows that see nothing, of which it
+    keeps a flag for each score; the causal mask is one matrix for all heads.
+
+    Args:
+        heads: in all sequences together.
+        length: positions in a sequence.
+        width: of a head.
+        each: bytes of a stored number.
+    """
+    tokens = heads * length * width
+    # Queries, keys, values and the result as they are stored; three of them in float32, two scaled.
+    room = tokens * (4 * each + (3 + 2 + 1) * 4) + heads * length**2 * (3 * 4 + 1) + 5 * length**2
+    # In float64: a head's queries, keys, values and result; its scores, weights, and a mask.
+    check = 3 * tokens * each + 8 * (6 * length * width + 4 * length**2)
+    return room, check
 
 
 def _kernels(found: Study, attend: Callable[[], torch.Tensor], flop: int) -> None:
