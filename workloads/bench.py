@@ -10,7 +10,7 @@ import torch
 from workloads import ceiling_bench, held_against, malloc, memory, statistics, timing
 from workloads.ceilings import Ceiling, Ceilings
 from workloads.clocks import Block, Clock
-from workloads.study import Call, ClockName, Held
+from workloads.study import Call, ClockName, Held, entered
 from workloads.timing import BLOCK_S, Control
 
 ROUNDS = 12
@@ -52,7 +52,8 @@ class Bench:
 
     def time(self, call: Call, clock: ClockName) -> float:
         """The median of a short measurement, seconds."""
-        measured, _ = timing.measure(call, self._clock, clock, timing.SHORT, Control())
+        with entered(call) as inner:
+            measured, _ = timing.measure(inner, self._clock, clock, timing.SHORT, Control())
         return measured.median_s
 
     def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
@@ -68,15 +69,17 @@ class Bench:
             places = list(range(len(calls)))
             for index in places if len(rounds) % 2 == 0 else reversed(places):
                 self.look()
-                block = self._clock.block(calls[index], counts[index])
+                with entered(calls[index]) as inner:
+                    block = self._clock.block(inner, counts[index])
                 spent += block.wall_s
                 times[index] = _seconds(block, clock) / counts[index]
             rounds.append(times)
         return rounds
 
     def _calls_per_block(self, call: Call) -> int:
-        first = timing.first_call(call, self._clock)
-        warm = timing.warm_up(call, self._clock, timing.SHORT, Control(), first)
+        with entered(call) as inner:
+            first = timing.first_call(inner, self._clock)
+            warm = timing.warm_up(inner, self._clock, timing.SHORT, Control(), first)
         return max(1, round(BLOCK_S / 2 / max(warm, 1e-9)))
 
     def peak(self, call: Call) -> int | None:

@@ -6,7 +6,8 @@ while it goes on, and is kept where it is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, Protocol
 
 from workloads import statistics
@@ -57,6 +58,36 @@ class Variant:
 def _three_digits(ratio: float) -> str:
     # %g would write 1370 as 1.37e+03.
     return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
+class Within:
+    """A call under a context manager, such as one that chooses a backend.
+
+    A block of calls enters it once (:func:`entered`), so that its own time is not in theirs: on a
+    GPU that would be the larger part of a short one.
+
+    Args:
+        context: makes the context manager.
+        call: under it.
+    """
+
+    def __init__(self, context: Callable[[], AbstractContextManager[object]], call: Call) -> None:
+        self.context = context
+        self.call = call
+
+    def __call__(self) -> object:
+        with self.context():
+            return self.call()
+
+
+@contextmanager
+def entered(call: Call) -> Iterator[Call]:
+    """What is to be called again and again, under the context that the call asks for, if any."""
+    if isinstance(call, Within):
+        with call.context():
+            yield call.call
+    else:
+        yield call
 
 
 class Tools(Protocol):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.compute import TOLERANCES
 from workloads.results import Check
-from workloads.study import Study
+from workloads.study import Study, Within
 from workloads.workload import Case, one_of, whole, workload
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from workloads.place import Place
 
+CPU_LENGTH, GPU_LENGTH = 512, 4096
 FULL, CAUSAL = "full", "causal"
 KERNELS = {
     "math": "MATH",
@@ -45,7 +47,10 @@ def attention(
     on: Place,
     batch: Annotated[int, whole(1, 1024, "sequences")] = 2,
     heads: Annotated[int, whole(1, 256, "heads")] = 8,
-    length: Annotated[int, whole(2, 65_536, "positions in a sequence, S")] = 512,
+    length: Annotated[
+        int,
+        whole(0, 65_536, f"positions, S; 0: {GPU_LENGTH} on a GPU, else {CPU_LENGTH}"),
+    ] = 0,
     width: Annotated[int, whole(8, 256, "width of a head, D")] = 64,
     mask: Annotated[str, one_of((FULL, CAUSAL), "what a position sees")] = FULL,
     dtype: Annotated[str, one_of(("float32", "bfloat16", "float16"), "of the numbers")] = "float32",
@@ -55,6 +60,7 @@ def attention(
     from workloads.checks import against_float64
     from workloads.place import DTYPES, attention_precision
 
+    length = on.sized(length, cpu=CPU_LENGTH, gpu=GPU_LENGTH)
     room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
     what = "queries, keys, values and the math kernel's scores"
     on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
@@ -76,7 +82,8 @@ def attention(
         return against_float64(timed()[0, 0], reference, TOLERANCES[used], what)
 
     def study(found: Study) -> None:
-        _kernels(found, timed, needed_flop(batch, heads, length, width, mask))
+        title = f"by kernel, {length} positions"
+        _kernels(found, title, timed, needed_flop(batch, heads, length, width, mask))
 
     operations = needed_flop(batch, heads, length, width, mask)
     return Case(timed, flop=operations, precision=used, check=check, study=study)
@@ -103,23 +110,16 @@ def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
     return room, check
 
 
-def _kernels(found: Study, attend: Callable[[], torch.Tensor], flop: int) -> None:
+def _kernels(found: Study, title: str, attend: Callable[[], torch.Tensor], flop: int) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    def by(kernel: SDPBackend) -> Callable[[], object]:
-        def call() -> object:
-            with sdpa_kernel(kernel):
-                return attend()
-
-        return call
 
     calls: dict[str, Callable[[], object]] = {}
     for name, backend in KERNELS.items():
-        call = by(getattr(SDPBackend, backend))
+        call = Within(partial(sdpa_kernel, getattr(SDPBackend, backend)), attend)
         try:
             call()
         except RuntimeError as error:
             found.say(f"{name}: does not run here: {str(error).splitlines()[0]}")
         else:
             calls[name] = call
-    found.variants("kernels", "by kernel", calls, per_call=(float(flop), "FLOP/s"), peaks=True)
+    found.variants("kernels", title, calls, per_call=(float(flop), "FLOP/s"), peaks=True)
