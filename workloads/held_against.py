@@ -5,6 +5,8 @@ Measuring comes at the end of a run: what it allocates would be in the run's pea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from workloads import ceiling_bench, environment, limits
@@ -29,10 +31,18 @@ class Question:
     rate: float
 
 
-def question(case: Case, rates: Rates, device: torch.device) -> Question | str:
-    """What a run's rates ask for, or why they ask for nothing: operations before bytes."""
+def questions(case: Case, rates: Rates, device: torch.device) -> tuple[Question, ...] | str:
+    """What a run's rates ask for, operations before bytes, or why they ask for nothing."""
+    asked = []
     if rates.flop_per_s is not None and case.precision is not None:
-        return Question(case.precision, rates.flop_per_s)
+        asked.append(Question(case.precision, rates.flop_per_s))
+    traffic = _of_bytes(case, rates, device)
+    if isinstance(traffic, Question):
+        return (*asked, traffic)
+    return tuple(asked) or traffic
+
+
+def _of_bytes(case: Case, rates: Rates, device: torch.device) -> Question | str:
     if rates.byte_per_s is None or case.byte_limit is None:
         return NO_RATE
     if case.byte_limit == limits.PCIE and device.type != "cuda":
@@ -41,6 +51,18 @@ def question(case: Case, rates: Rates, device: torch.device) -> Question | str:
     return limits.cached(case.byte_limit, case.byte, cache) or Question(
         case.byte_limit, rates.byte_per_s
     )
+
+
+def nearest(asked: Sequence[Question], device: torch.device, ceilings: Ceilings) -> Limit | None:
+    """Of the limits that are known, the one that is reached first: the lower part of the roofline.
+
+    ``None`` where that of the first question is not known: the others do not tell how far the
+    device's units are from theirs.
+    """
+    found = [known(question, device, ceilings) for question in asked]
+    if found[0] is None:
+        return None
+    return max((limit for limit in found if limit is not None), key=lambda limit: limit.fraction)
 
 
 def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:

@@ -81,6 +81,19 @@ def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:
     return replace(limit, disturbed=ceiling.disturbed)
 
 
+def uncached(smallest: int, cache: int | None) -> int:
+    """Bytes of a tensor whose copy goes to the memory: ``smallest``, doubled as often as it takes.
+
+    Args:
+        smallest: bytes, for a cache that is not known or small.
+        cache: the last one before the memory, bytes; ``None`` if not known.
+    """
+    size = smallest
+    while 2 * size < CACHES * (cache or 0):
+        size *= 2
+    return size
+
+
 def cached(kind: str, byte: int | None, cache: int | None) -> str | None:
     """Why a rate is not held against the memory's bandwidth, if it is not.
 

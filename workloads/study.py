@@ -55,6 +55,17 @@ class Variant:
         return "" if self.ci95 is None else " to ".join(map(_three_digits, self.ci95))
 
 
+@fact
+class HeldRate:
+    """A rate beside the main one that cannot lie above a limit, if it is right."""
+
+    what: str
+    rate: float
+    """FLOP/s or byte/s."""
+    kind: str | None = None
+    """Of the limit, as ``held_against.Question`` has it; ``None``: that of the run itself."""
+
+
 def _three_digits(ratio: float) -> str:
     # %g would write 1370 as 1.37e+03.
     return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.3g}"
@@ -149,6 +160,7 @@ class Study:
         self.figures: dict[str, Figure] = {}
         self.log: list[str] = []
         self.unavailable: dict[str, str] = {}
+        self.held_rates: list[HeldRate] = []
         self._tables: dict[str, Table] = {}
         self._charts: dict[str, Chart] = {}
 
@@ -230,6 +242,16 @@ class Study:
         self.unavailable[f"figures.{name}"] = reason
         self._changed()
 
+    def hold(self, what: str, rate: float, kind: str | None = None) -> None:
+        """Have a rate held against a limit: the run warns where it lies above.
+
+        Args:
+            what: has this rate, for the warning.
+            rate: FLOP/s or byte/s.
+            kind: of the limit; that of the run itself if not told.
+        """
+        self.held_rates.append(HeldRate(what, rate, kind))
+
     def say(self, line: str) -> None:
         """A line for the log: what was done, or what torch said."""
         self.log += line.splitlines() or [""]
@@ -260,6 +282,7 @@ class Study:
         *,
         per_call: tuple[float, str] | None = None,
         peaks: bool = False,
+        held: bool = False,
         clock: ClockName | None = None,
     ) -> list[Variant]:
         """Compare several ways and put them into a table.
@@ -270,6 +293,7 @@ class Study:
             calls: by name; the first is what the others are held against.
             per_call: what one call works through, and the rate's unit: ``(n, "byte/s")``.
             peaks: also the memory that one call of each needs at its highest.
+            held: the rates are of the run's own kind, and held against its limit.
             clock: by which; the main one if not told.
         """
         found = self.compare(calls, clock)
@@ -280,7 +304,11 @@ class Study:
         self.table(name, title, *columns)
         for variant in found:
             cells: list[Cell] = [variant.name, variant.median_s]
-            cells += [per_call[0] / variant.median_s] if per_call else []
+            if per_call:
+                rate = per_call[0] / variant.median_s
+                cells.append(rate)
+                if held:
+                    self.hold(variant.name, rate)
             cells += [self.peak(calls[variant.name])] if peaks else []
             self.row(name, *cells, variant.ratio, variant.interval, variant.verdict)
         return found

@@ -8,12 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads import curves, flop
-from workloads.catalog import compute_memory_bound
+from workloads import ceiling_bench, curves, environment, flop, held_against, limits
+from workloads.catalog import compute_memory_bound, compute_shapes
 from workloads.catalog.compute_attention import CAUSAL, FULL, needed_flop
 from workloads.catalog.compute_shapes import SHAPES, Shape, _sweep, bound_by
+from workloads.ceilings import COPY, Ceiling, Ceilings
 from workloads.place import Place
+from workloads.results import Rates
 from workloads.study import Call, ClockName, Held, Study
+from workloads.workload import Case
+
+MIB = 2**20
 
 
 def test_products_of_several_shapes_come_with_the_facts_of_a_result() -> None:
@@ -68,6 +73,39 @@ def test_what_a_product_waits_for_follows_its_intensity_unless_it_is_only_a_laun
     assert bound_by(1e-6, 100.0, 10.0, 1e-6) == "launch"
 
 
+@pytest.mark.parametrize(("cache", "mib"), [(None, 64), (32 * MIB, 64), (126 * MIB, 256)])
+def test_the_memorys_rate_is_that_of_a_copy_which_no_cache_holds(
+    cache: int | None, mib: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "last_cache", lambda _device: cache)
+    monkeypatch.setattr(compute_shapes, "SHAPES", (Shape("small", 8, 8, 8),))
+    result = ok("matmul_shapes")
+    assert result.figures["memory_rate"].about == f"of a copy of {mib} MiB, read and written"
+    assert limits.cached(limits.MEMORY, 2 * mib * MIB, cache) is None
+
+
+def test_a_product_that_reads_much_for_few_operations_is_held_against_the_memory() -> None:
+    under = ceiling_bench.under(torch.device("cpu"))
+    ceilings = Ceilings()
+    ceilings.learn(
+        [Ceiling("float32", 100e9, "told", 1.0, under), Ceiling(COPY, 10e9, "told", 1.0, under)]
+    )
+    cache = environment.last_cache(torch.device("cpu")) or 0
+    vector = Shape("", 4096, max(4096, cache // 1024), 1)
+    square = Shape("", vector.k, vector.k, vector.k)
+    case = Case(lambda: None, flop=1, byte=vector.byte, precision="float32", byte_limit="memory")
+    for shape, name in ((vector, "memory bandwidth"), (square, "float32")):
+        rates = Rates(float(shape.flop), float(shape.byte), None)
+        asked = held_against.questions(case, rates, torch.device("cpu"))
+        assert not isinstance(asked, str)
+        nearest = held_against.nearest(asked, torch.device("cpu"), ceilings)
+        assert nearest is not None
+        assert nearest.name == name
+    # Without the first, the others do not tell how far the units are from their limit.
+    assert not isinstance(asked, str)
+    assert held_against.nearest(asked, torch.device("cpu"), Ceilings()) is None
+
+
 def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
     result = ok("matmul_sweep", largest=96, smallest=16)
     time = next(chart for chart in result.charts if chart.name == "time")
@@ -75,6 +113,8 @@ def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
     assert [series.name for series in time.series] == ["CPU"]
     assert result.figures["knee"].value in time.places
     assert "no GPU" in result.unavailable["figures.overtakes"]
+    bound = result.figures["launch_bound_up_to"].value
+    assert bound in time.places or "not even n=16" in result.unavailable.values()
 
 
 class _SecondPlace(Place):
@@ -113,12 +153,13 @@ class _Told:
 
 
 def test_a_sweep_beside_the_cpu_says_where_the_gpu_gets_ahead() -> None:
-    # For each size: the GPU, the GPU with copies, the CPU; the last CPU time ends its curve.
-    told = _Told([2e-5, 9e-5, 1e-5, 2e-5, 9e-5, 4e-5, 2e-5, 9e-5, 8e-2, 3e-5, 2e-4])
+    # The launch; for each size the GPU, the GPU with copies, the CPU; the last CPU time ends its
+    # curve.
+    told = _Told([1.2e-5, 2e-5, 9e-5, 1e-5, 2e-5, 9e-5, 4e-5, 2e-5, 9e-5, 8e-2, 3e-5, 2e-4])
     study = Study(1.0, "device", told, lambda _study: None)  # type: ignore[arg-type]
     place = _SecondPlace("cpu")
     place.randn = place.host_randn  # type: ignore[assignment,method-assign]
-    _sweep(study, place, [2, 4, 8, 16])
+    _sweep(study, place, [2, 4, 8, 16], "float32")
     marks = next(chart for chart in study.charts if chart.name == "time").marks
     assert marks == (
         "the GPU overtakes the CPU between n=2 and n=4",
@@ -128,6 +169,12 @@ def test_a_sweep_beside_the_cpu_says_where_the_gpu_gets_ahead() -> None:
     assert study.figures["overtakes_with_copies"].value == 8.0
     rate = next(chart for chart in study.charts if chart.name == "rate")
     assert rate.series[2].values[-1] is None
+    # Half of 3e-5 is more than the launch takes, half of 2e-5 is not.
+    assert study.figures["launch_bound_up_to"].value == 8.0
+    assert "bound by the launch up to n=8" in rate.marks
+    assert [(held.what, held.rate) for held in study.held_rates] == [
+        ("n=2", 16 / 2e-5), ("n=4", 128 / 2e-5), ("n=8", 1024 / 2e-5), ("n=16", 8192 / 3e-5)
+    ]  # fmt: skip
     assert "ends before n=16" in study.log[0]
 
 

@@ -122,4 +122,4 @@ def _kernels(found: Study, title: str, attend: Callable[[], torch.Tensor], flop:
             found.say(f"{name}: does not run here: {str(error).splitlines()[0]}")
         else:
             calls[name] = call
-    found.variants("kernels", title, calls, per_call=(float(flop), "FLOP/s"), peaks=True)
+    found.variants("kernels", title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, held=True)
