@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
 import pytest
 import torch
+import torch._inductor.config as inductor
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +19,7 @@ from workloads.catalog import compute_memory_bound, compute_shapes
 from workloads.catalog.compute_attention import CAUSAL, FULL, needed_flop
 from workloads.catalog.compute_shapes import SHAPES, Shape, _sweep, bound_by
 from workloads.ceilings import COPY, Ceiling, Ceilings
+from workloads.needs import unmet
 from workloads.place import Place
 from workloads.results import Rates
 from workloads.study import Call, ClockName, Held, Study
@@ -216,10 +223,44 @@ def test_a_compiler_that_fails_skips_the_chain_with_one_line(
 
     monkeypatch.setattr(torch, "compile", broken)
     monkeypatch.setattr("workloads.prepare.unmet", lambda *_: None)
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     result = ran("elementwise", mib=1)
     assert result.status == "skipped"
     assert result.reason == "torch.compile fails here: no working C++ compiler found"
-    assert torch.compiler.config.force_disable_caches is False
+    assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ
+
+
+def test_the_chain_is_compiled_in_this_process_and_from_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[int | None, str]] = []
+
+    def noted(chain: Callable[[torch.Tensor], torch.Tensor]) -> object:
+        seen.append((inductor.compile_threads, os.environ["TORCHINDUCTOR_CACHE_DIR"]))
+        return chain
+
+    monkeypatch.setattr(torch, "compile", noted)
+    monkeypatch.setattr("workloads.prepare.unmet", lambda *_: None)
+    threads = inductor.compile_threads
+    ok("elementwise", mib=1)
+    ((during, folder),) = seen
+    assert during == 1
+    assert inductor.compile_threads == threads
+    assert not Path(folder).exists()
+
+
+def test_a_chain_is_really_compiled_where_there_is_a_compiler() -> None:
+    lacking = unmet(("a C++ compiler",), "cpu")
+    if lacking is not None:
+        pytest.skip(lacking)
+    before = set(psutil.Process().children(recursive=True))
+    result = ok("elementwise", mib=1)
+    assert result.time is not None
+    compiled = result.figures["compile"].value
+    assert isinstance(compiled, float)
+    # Writing and compiling a kernel takes longer than running it.
+    assert compiled > result.time.median_s
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def test_a_compiled_chain_is_compared_with_the_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,8 @@ def elementwise(
 ) -> Case:
     import torch
 
+    from workloads.catalog.compiling import compiling_cold
+
     size = mib * 2**20
     on.require(4 * size, f"a tensor of {mib} MiB and what is made of it")
     x = on.randn(size // 4)
@@ -45,8 +47,9 @@ def elementwise(
     def chain(x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x * 2 + 1) - x
 
+    back = compiling_cold()
     compiled = torch.compile(chain)
-    compile_s = _compile(on, lambda: compiled(x))
+    compile_s = _compile(on, lambda: compiled(x), back)
 
     def timed() -> torch.Tensor:
         # compiled = torch.compile(chain)
@@ -57,7 +60,7 @@ def elementwise(
         eager, fused = found.variants(
             "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, held=True
         )
-        about = "the first call: torch's compiler loaded, the kernel written and compiled"
+        about = "the first call: the chain traced, the kernel written and compiled"
         found.figure("compile", compile_s, "s", about)
         calls = statistics.break_even_calls(0.0, eager.median_s, compile_s, fused.median_s)
         about = "after so many calls compiling has paid for itself"
@@ -68,34 +71,29 @@ def elementwise(
         about = "tensors moved by the eager chain over those moved by the compiled one"
         found.figure("expected_speed_up", EAGER_PASSES / 2, "x", about)
 
-    return Case(
-        timed, byte=2 * size, byte_limit="memory", study=study, cleanup=torch.compiler.reset
-    )
+    return Case(timed, byte=2 * size, byte_limit="memory", study=study, cleanup=back)
 
 
-def _compile(on: Place, call: Callable[[], object]) -> float:
-    """Seconds of the first call, without what an earlier process left in the compiler's cache.
+def _compile(on: Place, call: Callable[[], object], back: Callable[[], None]) -> float:
+    """Seconds of the first call.
+
+    Args:
+        on: the device.
+        call: compiles what it calls.
+        back: sets the compiler back, should it fail.
 
     Raises:
         Skip: it cannot be compiled here, with the compiler's first line.
     """
-    import torch
-
-    torch.compiler.reset()
-    config = torch.compiler.config
-    as_found = config.force_disable_caches
     started = perf_counter()
     try:
-        config.force_disable_caches = True
         call()
         on.synchronize()
     except Exception as error:  # the compilers raise classes of their own
-        torch.compiler.reset()
+        back()
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = lines[0] if lines else type(error).__name__
         raise Skip(f"torch.compile fails here: {reason}") from error
-    finally:
-        config.force_disable_caches = as_found
     return perf_counter() - started
 
 
