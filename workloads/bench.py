@@ -10,6 +10,7 @@ import torch
 from workloads import ceiling_bench, held_against, malloc, memory, statistics, timing
 from workloads.ceilings import Ceiling, Ceilings
 from workloads.clocks import Block, Clock
+from workloads.results import Limit
 from workloads.study import Call, ClockName, Held, entered
 from workloads.timing import BLOCK_S, Control
 
@@ -118,6 +119,11 @@ class Bench:
             self._ceilings,
             seconds=ceiling_bench.THOROUGH_S,
         )
+
+    def limit(self, kind: str, rate: float) -> Limit | None:
+        """What a rate is held against, as far as nothing has to be measured for it."""
+        asked = held_against.Question(kind, rate)
+        return held_against.known(asked, self._device, self._ceilings)
 
     def held(self) -> Held:
         """What is held now."""

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from workloads import statistics
 from workloads.ceilings import Ceiling
 from workloads.fact import fact
-from workloads.results import Cell, Chart, Column, Figure, Series, Table
+from workloads.results import Cell, Chart, Column, Figure, Limit, Series, Table
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
@@ -123,6 +123,9 @@ class Tools(Protocol):
             RuntimeError: torch has no product of such numbers here.
         """
 
+    def limit(self, kind: str, rate: float) -> Limit | None:
+        """What a rate is held against, as far as nothing has to be measured for it."""
+
     def look(self) -> None:
         """Say how far it is.
 
@@ -207,6 +210,15 @@ class Study:
         """
         self._tools.look()
         return self._tools.ceiling(kind)
+
+    def limit(self, kind: str, rate: float) -> Limit | None:
+        """What a rate is held against; ``None`` where that would have to be measured first.
+
+        Args:
+            kind: of the limit: a precision, ``memory`` or ``pcie``.
+            rate: FLOP/s or byte/s.
+        """
+        return self._tools.limit(kind, rate)
 
     def compare(self, calls: Mapping[str, Call], clock: ClockName | None = None) -> list[Variant]:
         """Time several ways in turns, so that a drift of the machine falls on all alike.

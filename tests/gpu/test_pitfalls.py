@@ -51,3 +51,10 @@ def test_a_tiny_model_is_faster_on_the_cpu_or_says_where_the_gpu_overtakes() -> 
     (chart,) = result.charts
     assert [line.name for line in chart.series] == ["CUDA", "CPU", "overhead"]
     assert "the GPU" in str(result.figures["crossover"].value)
+
+
+def test_the_naive_clock_reads_less_than_the_others_and_those_agree() -> None:
+    naive, synchronized, events, blocks = numbers(on_gpu("naive_timing", n=8192), "clocks", "time")
+    assert naive < 0.5 * min(synchronized, events, blocks)
+    assert events == pytest.approx(blocks, rel=0.2)
+    assert synchronized > 0.9 * events

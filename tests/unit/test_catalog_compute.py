@@ -155,6 +155,9 @@ class _Told:
     def held(self) -> Held:
         raise NotImplementedError
 
+    def limit(self, _kind: str, _rate: float) -> object:
+        raise NotImplementedError
+
     def ceiling(self, _kind: str) -> object:
         raise NotImplementedError
 
