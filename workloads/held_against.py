@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
-from workloads import ceiling_bench, environment, limits
+from workloads import ceiling_bench, environment, limits, pcie_link
 from workloads.ceilings import Ceiling, Ceilings
 from workloads.clocks import Clock
 from workloads.fact import fact
@@ -82,7 +82,9 @@ def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
 
 def known(asked: Question, device: torch.device, ceilings: Ceilings) -> Limit | None:
     """The limit, as far as nothing has to be measured for it."""
-    limit = limits.hardware_limit(environment.device(device), asked.kind, asked.rate)
+    described = environment.device(device)
+    link = pcie_link.read(described.pci_bus_id) if asked.kind == limits.PCIE else None
+    limit = limits.hardware_limit(described, asked.kind, asked.rate, link)
     kinds = kinds_of_ceiling(asked.kind, device.type)
     if limit is not None or not kinds:
         return limit

@@ -5,12 +5,14 @@ Where there are several, the first in this order is taken, and the limit says wh
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from workloads.ceilings import COPY, Ceiling
 from workloads.inventory import TorchDevice
+from workloads.pcie_link import PcieLink
 from workloads.peaks import (
     READ,
     Peak,
@@ -20,6 +22,8 @@ from workloads.peaks import (
 )
 from workloads.results import Basis, Limit
 
+_COHERENT = r"\bG[BH]\d"
+"""Names of parts whose CPU is beside them on NVLink-C2C: copies do not go over their PCIe link."""
 ERROR = 0.03
 """Of a limit itself: rounded figures, clocks that are a little off, noise of a measured one."""
 CACHES = 4
@@ -32,7 +36,7 @@ each (CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in fl
 limit is that of float32."""
 _NAMES = {
     MEMORY: "memory bandwidth",
-    PCIE: "PCIe x16, one way",
+    PCIE: "PCIe, one way",
     THREE_TF32: "float32 (or 3xTF32)",
 }
 
@@ -51,14 +55,20 @@ def ceiling_kind(kind: str) -> str | None:
     return {MEMORY: COPY, PCIE: None, THREE_TF32: None}.get(kind, kind)
 
 
-def hardware_limit(device: TorchDevice, kind: str, rate: float) -> Limit | None:
+def hardware_limit(
+    device: TorchDevice, kind: str, rate: float, link: PcieLink | None = None
+) -> Limit | None:
     """The limit by the table or the device's properties; ``None`` where neither has a figure.
 
     Args:
         device: as torch describes it.
         kind: a precision (``Case.precision``), ``memory`` or ``pcie``.
         rate: that is held against it, FLOP/s or byte/s.
+        link: the device's, as it was right after the run; for ``pcie`` it goes before the table,
+            which takes every slot for one of sixteen lanes.
     """
+    if kind == PCIE and link is not None and not re.search(_COHERENT, device.name):
+        return _of_link(link, rate)
     peak = published(device)
     listed = _listed(peak, kind) if peak is not None else None
     derived = _derived(device, kind)
@@ -70,6 +80,19 @@ def hardware_limit(device: TorchDevice, kind: str, rate: float) -> Limit | None:
     if derived is None:
         return None
     return _limit(kind, derived, rate, _how_derived(device, kind), "derived", ERROR)
+
+
+def _of_link(link: PcieLink, rate: float) -> Limit:
+    """By the link as it is; one that is too fast for that shows that it had slowed down since."""
+    limit = _limit(PCIE, link.now.byte_per_s, rate, f"derived: {link.now.text}", "derived", ERROR)
+    most = link.most
+    if most is None or most.byte_per_s <= link.now.byte_per_s:
+        return limit
+    if limit.exceeded:
+        source = f"derived: {most.text}; right after the run {link.now.text}, as idle links are"
+        return _limit(PCIE, most.byte_per_s, rate, source, "derived", ERROR)
+    slower = f"the device could do {most.text}: the slot has less, or the link had slowed down"
+    return replace(limit, source=f"{limit.source}; {slower}")
 
 
 def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
-from workloads import limits, peaks
+from workloads import limits, pcie_link, peaks
 from workloads.ceilings import Ceiling
 from workloads.inventory import TorchDevice
+from workloads.pcie_link import LinkState, PcieLink
 from workloads.place import Place, attention_precision
 
 GIB = 2**30
@@ -92,6 +94,74 @@ def test_a_transfer_is_held_against_one_way_of_the_link() -> None:
     limit = limits.hardware_limit(H200, "pcie", 52e9)
     assert limit is not None
     assert limit.value == 63e9
+
+
+GEN5, GEN1 = LinkState(32.0, 16), LinkState(2.5, 16)
+
+
+@pytest.mark.parametrize(
+    ("state", "giga"),
+    [
+        (LinkState(2.5, 16), 4.0),
+        (LinkState(8.0, 16), 15.75),
+        (LinkState(16.0, 8), 15.75),
+        (GEN5, 63.0),
+        (LinkState(64.0, 16), 121.0),
+    ],
+)
+def test_a_link_moves_what_its_lanes_do_less_their_encoding(state: LinkState, giga: float) -> None:
+    assert state.byte_per_s == pytest.approx(giga * 1e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("link", "rate", "value", "words"),
+    [
+        (PcieLink(GEN5, GEN5), 52e9, 63.0e9, "32 GT/s x16"),
+        (PcieLink(LinkState(32.0, 8), GEN5), 26e9, 31.5e9, "the slot has less"),
+        # The link had slowed down before it was asked.
+        (PcieLink(GEN1, GEN5), 52e9, 63.0e9, "right after the run 2.5 GT/s x16"),
+        (PcieLink(GEN1, None), 52e9, 4.0e9, "2.5 GT/s x16"),
+    ],
+)
+def test_a_transfer_is_held_against_the_link_as_it_is(
+    link: PcieLink, rate: float, value: float, words: str
+) -> None:
+    for device in (H200, replace(H200, name="of no row")):
+        limit = limits.hardware_limit(device, "pcie", rate, link)
+        assert limit is not None
+        assert limit.value == pytest.approx(value, rel=1e-3)
+        assert (limit.basis, limit.name) == ("derived", "PCIe, one way")
+        assert words in limit.source
+        assert limit.exceeded is (rate > 1.03 * value)
+
+
+@pytest.mark.parametrize("name", ["NVIDIA GH200 480GB", "NVIDIA GB200", "NVIDIA GB10"])
+def test_a_part_whose_cpu_is_on_nvlink_is_not_held_against_its_pcie_link(name: str) -> None:
+    coherent = replace(H200, name=name)
+    assert limits.hardware_limit(coherent, "pcie", 300e9, PcieLink(GEN5, GEN5)) is None
+
+
+def test_a_link_is_read_as_the_kernel_writes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pcie_link, "_DEVICES", tmp_path)
+    assert pcie_link.read(None) is None
+    assert pcie_link.read("00000000:E5:00.0") is None
+    folder = tmp_path / "0000:e5:00.0"
+    folder.mkdir()
+    for name, text in (
+        ("current_link_speed", "2.5 GT/s PCIe\n"),
+        ("current_link_width", "16\n"),
+        ("max_link_speed", "Unknown\n"),
+        ("max_link_width", "255\n"),
+    ):
+        (folder / name).write_text(text)
+    assert pcie_link.read("00000000:E5:00.0") == PcieLink(GEN1, None)
+    (folder / "max_link_speed").write_text("32.0 GT/s PCIe\n")
+    (folder / "max_link_width").write_text("16\n")
+    assert pcie_link.read("00000000:E5:00.0") == PcieLink(GEN1, GEN5)
+    (folder / "current_link_width").write_text("0\n")
+    assert pcie_link.read("00000000:E5:00.0") is None
 
 
 @pytest.mark.parametrize(
