@@ -27,7 +27,7 @@ class Question:
     """A rate, and what kind of limit it asks for."""
 
     kind: str
-    """A precision, ``memory`` or ``pcie``."""
+    """A precision, ``memory``, ``pcie`` or ``nvlink``."""
     rate: float
 
 

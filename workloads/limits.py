@@ -29,7 +29,7 @@ ERROR = 0.03
 CACHES = 4
 """Bytes of a call below this many times the last cache may never reach the memory."""
 
-MEMORY, PCIE = "memory", "pcie"
+MEMORY, PCIE, NVLINK = "memory", "pcie", "nvlink"
 THREE_TF32 = "3xtf32"
 """float32 products in full precision that may run on tensor cores too, made of three TF32 products
 each (CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in float32 proper, the
@@ -37,6 +37,7 @@ limit is that of float32."""
 _NAMES = {
     MEMORY: "memory bandwidth",
     PCIE: "PCIe, one way",
+    NVLINK: "NVLink, one way",
     THREE_TF32: "float32 (or 3xTF32)",
 }
 
@@ -45,14 +46,14 @@ def name_of(kind: str) -> str:
     """What a limit is called: the precision, or of what it is the bandwidth.
 
     Args:
-        kind: a precision, ``memory`` or ``pcie``.
+        kind: a precision, ``memory``, ``pcie`` or ``nvlink``.
     """
     return _NAMES.get(kind, kind)
 
 
 def ceiling_kind(kind: str) -> str | None:
     """The ceiling that can stand in for a limit; ``None`` if there is none to measure."""
-    return {MEMORY: COPY, PCIE: None, THREE_TF32: None}.get(kind, kind)
+    return {MEMORY: COPY, PCIE: None, NVLINK: None, THREE_TF32: None}.get(kind, kind)
 
 
 def hardware_limit(
@@ -62,7 +63,7 @@ def hardware_limit(
 
     Args:
         device: as torch describes it.
-        kind: a precision (``Case.precision``), ``memory`` or ``pcie``.
+        kind: a precision (``Case.precision``), ``memory``, ``pcie`` or ``nvlink``.
         rate: that is held against it, FLOP/s or byte/s.
         link: the device's, as it was right after the run; for ``pcie`` it goes before the table,
             which takes every slot for one of sixteen lanes.
@@ -139,12 +140,14 @@ def _listed(peak: Peak, kind: str) -> float | None:
         return peak.memory_gb_s * 1e9
     if kind == PCIE:
         return None if peak.pcie_gb_s is None else peak.pcie_gb_s * 1e9
+    if kind == NVLINK:
+        return None if peak.nvlink_gb_s is None else peak.nvlink_gb_s * 1e9 / 2
     tflops = _products(kind, peak.tflops.get)
     return None if tflops is None else tflops * 1e12
 
 
 def _derived(device: TorchDevice, kind: str) -> float | None:
-    if kind == PCIE:
+    if kind in (PCIE, NVLINK):
         return None
     if kind == MEMORY:
         return derived_byte_per_s(device)

@@ -85,7 +85,7 @@ class Case:
     precision: str | None = None
     """Of the multiplications, for the limit: float64, float32, tf32, float16 or bfloat16; 3xtf32
     for float32 that may run on tensor cores (:data:`workloads.limits.THREE_TF32`)."""
-    byte_limit: Literal["memory", "pcie"] | None = None
+    byte_limit: Literal["memory", "pcie", "nvlink"] | None = None
     """Which bandwidth the bytes are held against."""
     check: Callable[[], Check] | None = None
     study: Callable[[Study], None] | None = None

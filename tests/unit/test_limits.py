@@ -96,6 +96,21 @@ def test_a_transfer_is_held_against_one_way_of_the_link() -> None:
     assert limit.value == 63e9
 
 
+def test_copies_between_gpus_are_held_against_one_way_of_nvlink_where_a_part_always_has_it() -> (
+    None
+):
+    limit = limits.hardware_limit(H200, limits.NVLINK, 380e9)
+    assert limit is not None
+    assert (limit.name, limit.value) == ("NVLink, one way", 450e9)
+    assert limits.ceiling_kind(limits.NVLINK) is None
+    # Bridges between these are sold apart, and a part that is not in the table has no figure.
+    for name, gib in (("NVIDIA H200 NVL", 140), ("NVIDIA A100-PCIE-40GB", 39), ("X", 40)):
+        other = replace(H200, name=name, total_memory=gib * GIB)
+        assert limits.hardware_limit(other, limits.NVLINK, 1e9) is None
+    on_board = replace(H200, name="NVIDIA A100-SXM4-40GB", total_memory=39 * GIB)
+    assert limits.hardware_limit(on_board, limits.NVLINK, 1e9) is not None
+
+
 GEN5, GEN1 = LinkState(32.0, 16), LinkState(2.5, 16)
 
 
