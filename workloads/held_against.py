@@ -71,7 +71,7 @@ def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
     A CPU may compute in float32 what is stored in 16 bits, and is often faster by that.
 
     Args:
-        kind: a precision, ``memory`` or ``pcie``.
+        kind: a precision, ``memory``, ``pcie`` or ``nvlink``.
         device_type: cpu, cuda or mps.
     """
     own = limits.ceiling_kind(kind)

@@ -36,18 +36,6 @@ class Place:
         """The device's type: cpu, cuda or mps."""
         return self.device.type
 
-    def sized(self, given: int, *, cpu: int, gpu: int) -> int:
-        """A parameter that is left to the kind of the device where it is 0.
-
-        What keeps a CPU busy for milliseconds is over on a GPU before the next launch.
-
-        Args:
-            given: the parameter.
-            cpu: in the place of 0 on the CPU.
-            gpu: in the place of 0 on a GPU.
-        """
-        return given or (cpu if self.type == "cpu" else gpu)
-
     def described(self) -> TorchDevice:
         """The device as torch describes it."""
         return environment.device(self.device)

@@ -215,7 +215,7 @@ class Study:
         """What a rate is held against; ``None`` where that would have to be measured first.
 
         Args:
-            kind: of the limit: a precision, ``memory`` or ``pcie``.
+            kind: of the limit: a precision, ``memory``, ``pcie`` or ``nvlink``.
             rate: FLOP/s or byte/s.
         """
         return self._tools.limit(kind, rate)

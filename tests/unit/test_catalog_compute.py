@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
 from workloads import ceiling_bench, curves, environment, flop, held_against, limits
-from workloads.catalog import compute_memory_bound, compute_shapes
+from workloads.catalog import compute_attention, compute_memory_bound, compute_shapes
 from workloads.catalog.compute_attention import CAUSAL, FULL, needed_flop
 from workloads.catalog.compute_shapes import SHAPES, Shape, _sweep, bound_by
 from workloads.ceilings import COPY, Ceiling, Ceilings
@@ -207,6 +207,28 @@ def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
     assert "math" in kernels
     assert len(kernels) + len(result.log) == 4
     assert all("does not run here" in line for line in result.log)
+
+
+@pytest.mark.parametrize(
+    ("room", "length", "tables"),
+    [
+        (2**30, 32, ["kernels", "long_kernels"]),
+        (2**30, 64, ["kernels"]),
+        (150_000, 32, ["kernels"]),
+    ],
+)
+def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
+    room: int, length: int, tables: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compute_attention, "LONG", 64)
+    # The CPU under the name of a GPU, with the CPU's clock and kernels.
+    monkeypatch.setattr(Place, "type", property(lambda _place: "cuda"))
+    monkeypatch.setattr(Place, "free_memory", lambda _place: room)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
+    monkeypatch.setattr("workloads.prepare._start_libraries", lambda *_: None)
+    result = ok("attention", batch=1, heads=2, length=length, width=16)
+    assert [found.name for found in result.tables] == tables
+    assert any("would not fit" in line for line in result.log) is (room < 2**30)
 
 
 def test_reductions_are_held_against_a_copy() -> None:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from workloads.place import Place
 
-CPU_LENGTH, GPU_LENGTH = 512, 4096
+LONG = 4096
+"""Positions at which a GPU's kernels take long enough to be told apart from their launch."""
 FULL, CAUSAL = "full", "causal"
 KERNELS = {
     "math": "MATH",
@@ -47,10 +48,7 @@ def attention(
     on: Place,
     batch: Annotated[int, whole(1, 1024, "sequences")] = 2,
     heads: Annotated[int, whole(1, 256, "heads")] = 8,
-    length: Annotated[
-        int,
-        whole(0, 65_536, f"positions, S; 0: {GPU_LENGTH} on a GPU, else {CPU_LENGTH}"),
-    ] = 0,
+    length: Annotated[int, whole(2, 65_536, "positions in a sequence, S")] = 512,
     width: Annotated[int, whole(8, 256, "width of a head, D")] = 64,
     mask: Annotated[str, one_of((FULL, CAUSAL), "what a position sees")] = FULL,
     dtype: Annotated[str, one_of(("float32", "bfloat16", "float16"), "of the numbers")] = "float32",
@@ -60,12 +58,12 @@ def attention(
     from workloads.checks import against_float64
     from workloads.place import DTYPES, attention_precision
 
-    length = on.sized(length, cpu=CPU_LENGTH, gpu=GPU_LENGTH)
     room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
     what = "queries, keys, values and the math kernel's scores"
     on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
     q, k, v = (on.randn(batch, heads, length, width, dtype=dtype) for _ in range(3))
     causal = mask == CAUSAL
+    operations = needed_flop(batch, heads, length, width, mask)
 
     def timed() -> torch.Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -83,9 +81,27 @@ def attention(
 
     def study(found: Study) -> None:
         title = f"by kernel, {length} positions"
-        _kernels(found, title, timed, needed_flop(batch, heads, length, width, mask))
+        _kernels(found, "kernels", title, timed, operations)
+        if on.type != "cpu" and length < LONG:
+            long_kernels(found)
 
-    operations = needed_flop(batch, heads, length, width, mask)
+    def long_kernels(found: Study) -> None:
+        """By kernel where the launch is a small part of it, if there is room."""
+        room, _ = _room(batch * heads, LONG, width, DTYPES[dtype].itemsize)
+        free = on.free_memory()
+        if free is not None and room > free:
+            found.say(f"not at {LONG} positions: the math kernel's scores would not fit")
+            return
+        query, key, value = (on.randn(batch, heads, LONG, width, dtype=dtype) for _ in range(3))
+        flop = needed_flop(batch, heads, LONG, width, mask)
+
+        def attend() -> torch.Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(
+                query, key, value, is_causal=causal
+            )
+
+        _kernels(found, "long_kernels", f"by kernel, {LONG} positions", attend, flop)
+
     return Case(timed, flop=operations, precision=used, check=check, study=study)
 
 
@@ -110,7 +126,9 @@ def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
     return room, check
 
 
-def _kernels(found: Study, title: str, attend: Callable[[], torch.Tensor], flop: int) -> None:
+def _kernels(
+    found: Study, table: str, title: str, attend: Callable[[], torch.Tensor], flop: int
+) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     calls: dict[str, Callable[[], object]] = {}
@@ -122,4 +140,4 @@ def _kernels(found: Study, title: str, attend: Callable[[], torch.Tensor], flop:
             found.say(f"{name}: does not run here: {str(error).splitlines()[0]}")
         else:
             calls[name] = call
-    found.variants("kernels", title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, held=True)
+    found.variants(table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, held=True)
