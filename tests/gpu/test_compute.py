@@ -60,6 +60,11 @@ def test_a_compiled_chain_is_faster_than_the_eager_one() -> None:
     result = ran("elementwise", GPU, mib=512)
     assert result.status == "ok", result.reason
     assert numbers(result, "ways", "speed-up")[1] > 1.5
+    eager, compiled = (result.figures[f"kernels_{way}"] for way in ("eager", "compiled"))
+    if eager.value is None:
+        assert "CUPTI" in result.unavailable["figures.kernels_eager"]
+    else:
+        assert (eager.value, compiled.value) == (4.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,15 @@ from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
 from workloads import ceiling_bench, curves, environment, flop, held_against, limits
-from workloads.catalog import compute_attention, compute_memory_bound, compute_shapes
+from workloads.catalog import (
+    compute_attention,
+    compute_memory_bound,
+    compute_shapes,
+    training_profiler,
+)
 from workloads.catalog.compute_attention import CAUSAL, FULL, needed_flop
 from workloads.catalog.compute_shapes import SHAPES, Shape, _sweep, bound_by
+from workloads.catalog.training_profiler import Row
 from workloads.ceilings import COPY, Ceiling, Ceilings
 from workloads.needs import unmet
 from workloads.place import Place
@@ -231,6 +237,35 @@ def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
     assert any("would not fit" in line for line in result.log) is (room < 2**30)
 
 
+def test_a_chains_kernels_are_counted_where_the_profiler_sees_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def launched(call: Callable[[], object], _on: Place) -> list[Row]:
+        call()
+        return [Row("mul", 1, 1e-6, 1e-6, 0), Row("elementwise", 3, 1e-6, 1e-6, 0)]
+
+    def counted(rows: Callable[[Callable[[], object], Place], list[Row]]) -> Study:
+        monkeypatch.setattr(training_profiler, "kernels_of", rows)
+        study = Study(1.0, "device", _Told([]), lambda _study: None)  # type: ignore[arg-type]
+        compute_memory_bound._count_kernels(study, _SecondPlace("cpu"), {"eager": lambda: None})
+        return study
+
+    assert counted(launched).figures["kernels_eager"].value == 4.0
+    blind = counted(lambda _call, _on: [])
+    assert blind.figures["kernels_eager"].value is None
+    assert "CUPTI" in blind.unavailable["figures.kernels_eager"]
+
+
+@pytest.mark.parametrize(("dtype", "each"), [("float32", 4), ("bfloat16", 2), ("float16", 2)])
+def test_reductions_move_the_bytes_of_their_type(dtype: str, each: int) -> None:
+    result = ok("reductions", rows=64, columns=32, dtype=dtype)
+    assert result.time is not None
+    assert result.rates.byte_per_s is not None
+    assert result.rates.byte_per_s * result.time.median_s == pytest.approx(2 * each * 64 * 32)
+    (found,) = result.tables
+    assert f"64 x 32, {dtype}" in found.title
+
+
 def test_reductions_are_held_against_a_copy() -> None:
     result = ok("reductions", rows=64, columns=32)
     assert column(result, "operations", "operation")[0] == "copy"
@@ -295,4 +330,5 @@ def test_a_compiled_chain_is_compared_with_the_eager_one(monkeypatch: pytest.Mon
     assert column(result, "ways", "variant") == ["eager", "compiled"]
     assert isinstance(result.figures["compile"].value, float)
     assert "break_even_calls" in result.figures
+    assert "no kernels" in result.unavailable["figures.kernels_compiled"]
     assert result.figures["expected_speed_up"].value == compute_memory_bound.EAGER_PASSES / 2

@@ -72,11 +72,14 @@ def test_the_flop_of_a_block_are_its_products_and_its_attention_below_the_diagon
 def test_a_transformer_block_counts_its_products_and_its_attention() -> None:
     batch, length, width = 2, 16, 32
     products, attention = _block_formula(batch, length, width)
-    result = ok("transformer_compile", batch=batch, length=length, width=width, heads=2)
+    sizes: dict[str, Setting] = {"batch": batch, "length": length, "width": width, "heads": 2}
+    result = ok("transformer_compile", layers=2, **sizes)
     assert result.time is not None
     assert result.rates.flop_per_s is not None
     counted = result.rates.flop_per_s * result.time.median_s
-    assert counted == pytest.approx(products + attention)
+    assert counted == pytest.approx(2 * (products + attention))
+    assert result.check is not None
+    assert result.check.passed
     # Compiling takes longer than any call; whether it pays is decided, or the reason is given.
     cold = result.figures["cold_compile"].value
     assert isinstance(cold, float)

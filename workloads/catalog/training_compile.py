@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FORWARD, TRAINING = "forward", "training step"
 DEPTH_FACTOR = 8
-"""Layers after one another add to the error of a single product."""
+"""The products of a block, after one another, add to the error of a single one."""
 
 
 @workload(
@@ -36,6 +36,7 @@ def transformer_compile(
     on: Place,
     mode: Annotated[str, one_of((FORWARD, TRAINING), "what is compiled and timed")] = FORWARD,
     batch: Annotated[int, whole(1, 4096, "sequences")] = 4,
+    layers: Annotated[int, whole(1, 128, "blocks after one another")] = 1,
     length: Annotated[int, whole(2, 32_768, "tokens of a sequence")] = 128,
     width: Annotated[int, whole(8, 16_384, "features of a token")] = 128,
     heads: Annotated[int, whole(1, 256, "heads of the attention; they divide the width")] = 4,
@@ -51,13 +52,16 @@ def transformer_compile(
     if width % heads:
         raise ParameterError(f"transformer_compile: heads={heads} do not divide width={width}")
     tokens_bytes = 4 * batch * length * width
-    on.require(20 * tokens_bytes + 4 * 12 * width**2 * 4, "the block and its activations")
+    each = 20 * tokens_bytes + 4 * 12 * width**2 * 4
+    on.require(layers * each, "the blocks and their activations")
 
-    def block(device: torch.device | str) -> TransformerBlock:
+    def blocks(device: torch.device | str) -> torch.nn.Sequential:
         torch.manual_seed(SEED)
-        return TransformerBlock(width, heads).to(device)
+        return torch.nn.Sequential(*(TransformerBlock(width, heads) for _ in range(layers))).to(
+            device
+        )
 
-    model = block(on.device)
+    model = blocks(on.device)
     tokens = on.randn(batch, length, width)
     back = compiling_cold()
     compiled: Callable[[torch.Tensor], torch.Tensor] = torch.compile(model)
@@ -86,7 +90,7 @@ def transformer_compile(
         about = "calls after which the compilation has paid"
         if fast.verdict != "faster":
             word = fast.verdict if fast.verdict != "unclear" else "not clearly faster"
-            reason = f"the compiled block is {word}"
+            reason = f"the compiled {'block is' if layers == 1 else 'blocks are'} {word}"
             found.absent("break_even_calls", reason, "", about)
             return
         saved = eager.median_s - fast.median_s
@@ -96,17 +100,17 @@ def transformer_compile(
 
     def check() -> Check:
         with torch.no_grad():
-            reference = block("cpu").double()(tokens[:1].cpu().double())
+            reference = blocks("cpu").double()(tokens[:1].cpu().double())
             # The weights of a training step have moved on, by a millionth of their gradients.
             result = compiled(tokens)[:1]
-        tolerance = DEPTH_FACTOR * TOLERANCES[used]
+        tolerance = layers * DEPTH_FACTOR * TOLERANCES[used]
         what = "the first sequence's result, uncompiled, in float64 on the CPU"
         return against_float64(result, reference, tolerance, what)
 
     return Case(
         timed,
         clock="wall",
-        flop=transformer_flop(batch, length, width, heads, backward=backward),
+        flop=layers * transformer_flop(batch, length, width, heads, backward=backward),
         item=batch,
         precision=used,
         check=check,
