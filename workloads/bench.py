@@ -18,7 +18,8 @@ ROUNDS = 12
 """Enough for the median's interval by order statistics (``statistics.MEDIAN_FROM``)."""
 ROUNDS_S = 6.0
 """A comparison of slow variants ends after this time, with at least :data:`FEWEST`."""
-FEWEST = 3
+FEWEST = 5
+"""Below it a true difference of 5 % is found in fewer than 95 of 100 comparisons."""
 
 
 class Bench:
