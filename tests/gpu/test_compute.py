@@ -97,3 +97,13 @@ def test_no_more_of_the_gpu_is_held_than_was_asked_for(
 def test_reductions_run_and_stay_below_the_bandwidth() -> None:
     result = on_gpu("reductions", rows=131_072)
     assert result.limit is None or result.limit.fraction <= 1.03
+
+
+def test_equations_are_solved_by_the_gpu() -> None:
+    result = on_gpu("linalg", n=2048)
+    assert result.check is not None
+    assert result.check.passed
+    assert result.figures["eigenvalues_over_trace"].value == pytest.approx(1, abs=1e-3)
+    operations = column(result, "operations", "operation")
+    assert operations[:4] == ["product", "solve", "Cholesky", "symmetric eigenvalues"]
+    assert len(operations) + len(result.log) == 5

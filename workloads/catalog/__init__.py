@@ -7,7 +7,7 @@ They are listed in the order of declaration, so the imports stand in the order o
 
 from workloads.catalog import transfer, transfer_placement, transfer_copies, transfer_overlap
 from workloads.catalog import compute, compute_shapes, compute_precision, compute_attention
-from workloads.catalog import compute_memory_bound, ceiling
+from workloads.catalog import compute_memory_bound, compute_linalg, ceiling
 from workloads.catalog import convolution, convolution_layers, convolution_choice
 from workloads.catalog import training, training_step, training_precision, training_memory
 from workloads.catalog import training_scaling, training_loading, training_compile
@@ -20,6 +20,7 @@ __all__ = [
     "ceiling",
     "compute",
     "compute_attention",
+    "compute_linalg",
     "compute_memory_bound",
     "compute_precision",
     "compute_shapes",
