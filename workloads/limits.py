@@ -53,7 +53,9 @@ def name_of(kind: str) -> str:
 
 def ceiling_kind(kind: str) -> str | None:
     """The ceiling that can stand in for a limit; ``None`` if there is none to measure."""
-    return {MEMORY: COPY, PCIE: None, NVLINK: None, THREE_TF32: None}.get(kind, kind)
+    # A ceiling is of plain products of one type; float8 needs scales beside it.
+    unmeasured = (PCIE, NVLINK, THREE_TF32, "float8")
+    return None if kind in unmeasured else COPY if kind == MEMORY else kind
 
 
 def hardware_limit(

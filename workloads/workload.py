@@ -83,8 +83,8 @@ class Case:
     item: int | None = None
     """Samples that one call works through."""
     precision: str | None = None
-    """Of the multiplications, for the limit: float64, float32, tf32, float16 or bfloat16; 3xtf32
-    for float32 that may run on tensor cores (:data:`workloads.limits.THREE_TF32`)."""
+    """Of the multiplications, for the limit: float64, float32, tf32, float16, bfloat16 or float8;
+    3xtf32 for float32 that may run on tensor cores (:data:`workloads.limits.THREE_TF32`)."""
     byte_limit: Literal["memory", "pcie", "nvlink"] | None = None
     """Which bandwidth the bytes are held against."""
     check: Callable[[], Check] | None = None

@@ -107,3 +107,16 @@ def test_equations_are_solved_by_the_gpu() -> None:
     operations = column(result, "operations", "operation")
     assert operations[:4] == ["product", "solve", "Cholesky", "symmetric eigenvalues"]
     assert len(operations) + len(result.log) == 5
+
+
+def test_an_8_bit_product_is_right_where_the_gpu_has_it() -> None:
+    result = ran("matmul_float8", GPU, n=4096)
+    if torch.cuda.get_device_capability() < (8, 9):
+        assert result.status == "skipped"
+        assert "needs compute capability 8.9" in (result.reason or "")
+        return
+    assert result.status == "ok", result.reason
+    assert result.check is not None
+    assert result.check.passed
+    assert result.limit is None or not result.limit.exceeded
+    assert numbers(result, "types", "speed-up")[1] > 1.0

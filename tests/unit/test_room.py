@@ -20,6 +20,8 @@ ATTENTION: dict[str, Setting] = {"batch": 1, "length": 256, "width": 16}
         ("attention", {**ATTENTION, "heads": 1}),
         ("attention", {**ATTENTION, "heads": 8, "mask": "causal"}),
         ("attention", {**ATTENTION, "heads": 8, "mask": "causal", "dtype": "bfloat16"}),
+        ("linalg", {"n": 256, "right": 16}),
+        ("matmul_float8", {"n": 384}),
         ("reductions", {"rows": 512, "columns": 512}),
     ],
 )
