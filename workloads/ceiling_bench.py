@@ -22,7 +22,7 @@ from workloads import cpu_share, environment, flags, memory
 from workloads.ceilings import COPY, Ceiling
 from workloads.clocks import Block, Clock, HostClock
 from workloads.fact import fact
-from workloads.limits import CACHES
+from workloads.limits import uncached
 from workloads.place import DTYPES, Place
 from workloads.timing import BLOCK_S, Control
 
@@ -201,10 +201,8 @@ def _products(kind: str, place: Place, clock: Clock) -> Iterator[_Candidate]:
 
 def _copies(place: Place, clock: Clock) -> Iterator[_Candidate]:
     """Copies too large for the cache; each reads and writes every byte."""
-    cache, free = environment.last_cache(place.device) or 0, place.free_memory()
-    size = SMALLEST_COPY
-    while 2 * size < CACHES * cache:
-        size *= 2
+    free = place.free_memory()
+    size = uncached(SMALLEST_COPY, environment.last_cache(place.device))
     for each in (size, 4 * size):
         room = free is None or 2 * each <= free / SHARE_OF_FREE
         if each > size and (each > LARGEST_COPY or not room):

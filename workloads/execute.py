@@ -14,7 +14,7 @@ from workloads.outcome import outcome, trace
 from workloads.prepare import Prepared, allowed, lookup, prepared
 from workloads.protocol import Run
 from workloads.ranks import launch, lockstep
-from workloads.results import RunResult, Span
+from workloads.results import Limit, RunResult, Span
 from workloads.study import Study
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case, ParameterError, Skip
@@ -83,7 +83,7 @@ def _run(
         measured = replace(measured, first_call_cold=cold)
         peak, unavailable = memory.peaks(ready.place.device)
         rates = readings.rates(case, measured.median_s)
-        asked = held_against.question(case, rates, ready.place.device)
+        asked = held_against.questions(case, rates, ready.place.device)
         result = replace(
             result,
             status="cancelled" if cancelled else "ok",
@@ -100,10 +100,26 @@ def _run(
         if cancelled or request.time_only:
             return readings.with_impossible(result)
         tell(result)
-        result = _conclude(result, request, ready, control, tell, ceilings or Ceilings())
-        if ceilings is not None and isinstance(asked, Question) and result.status == "ok":
+        result, study = _conclude(result, request, ready, control, tell, ceilings or Ceilings())
+        if ceilings is not None and not isinstance(asked, str) and result.status == "ok":
             result = _with_ceiling(result, asked, ready, control, ceilings)
-        return readings.with_impossible(result)
+        held = _others_held(study, result.limit, ready, ceilings or Ceilings())
+        return readings.with_impossible(result, held)
+
+
+def _others_held(
+    study: Study | None, own: Limit | None, ready: Prepared, ceilings: Ceilings
+) -> list[tuple[str, Limit]]:
+    """The rates that a study has had held against a limit, each with the limit it asks for."""
+    found = []
+    for held in study.held_rates if study is not None else ():
+        limit = own
+        if held.kind is not None:
+            asked = Question(held.kind, held.rate)
+            limit = held_against.known(asked, ready.place.device, ceilings)
+        if limit is not None:
+            found.append((held.what, replace(limit, fraction=held.rate / limit.value)))
+    return found
 
 
 def _devices(case: Case, request: Run) -> tuple[str, ...]:
@@ -111,35 +127,43 @@ def _devices(case: Case, request: Run) -> tuple[str, ...]:
 
 
 def _held_against(
-    result: RunResult, asked: Question | str, ready: Prepared, ceilings: Ceilings
+    result: RunResult, asked: tuple[Question, ...] | str, ready: Prepared, ceilings: Ceilings
 ) -> RunResult:
     """The result with its limit, as far as it is known, or the reason for none."""
     if isinstance(asked, str):
         return replace(result, unavailable={**result.unavailable, "limit": asked})
-    limit = held_against.known(asked, ready.place.device, ceilings)
+    limit = held_against.nearest(asked, ready.place.device, ceilings)
     absent = {} if limit is not None else {"limit": UNMEASURED}
     return replace(result, limit=limit, unavailable={**result.unavailable, **absent})
 
 
 def _with_ceiling(
-    result: RunResult, asked: Question, ready: Prepared, control: Control, ceilings: Ceilings
+    result: RunResult,
+    asked: tuple[Question, ...],
+    ready: Prepared,
+    control: Control,
+    ceilings: Ceilings,
 ) -> RunResult:
-    """The result held against a ceiling measured now, where it needs one.
+    """The result held against ceilings measured now, where it needs them.
 
     A measured ceiling that was exceeded may have been measured while something else ran: again.
     """
+    if result.limit is not None and result.limit.basis != "measured":
+        # It was read right after the timing, when a link still ran as fast as it does under load.
+        return result
     device = ready.place.device
-    # Its study may have measured the one that was lacking.
-    result = replace(result, limit=held_against.known(asked, device, ceilings))
-    doubtful = result.limit is not None and result.limit.basis == "measured"
-    if result.limit is None or (doubtful and result.limit.exceeded):
-        found = held_against.measured(asked, device, ready.clock, control, ceilings)
-        if isinstance(found, str):
-            reason = {} if result.limit is not None else {"limit": found}
-            return replace(result, unavailable={**result.unavailable, **reason})
-        result = replace(result, limit=found)
     absent = {path: why for path, why in result.unavailable.items() if path != "limit"}
-    return replace(result, unavailable=absent)
+    for question in asked:
+        # Its study may have measured the one that was lacking.
+        limit = held_against.known(question, device, ceilings)
+        if limit is None or (limit.basis == "measured" and limit.exceeded):
+            found = held_against.measured(question, device, ready.clock, control, ceilings)
+            if limit is None and isinstance(found, str):
+                absent.setdefault("limit", found)
+    nearest = held_against.nearest(asked, device, ceilings)
+    if nearest is not None:
+        absent.pop("limit", None)
+    return replace(result, limit=nearest, unavailable=absent)
 
 
 def _conclude(
@@ -149,7 +173,7 @@ def _conclude(
     control: Control,
     tell: Callable[[RunResult], None],
     ceilings: Ceilings,
-) -> RunResult:
+) -> tuple[RunResult, Study | None]:
     """Check the result and study what else there is, after the time is taken."""
     case, timed = ready.case, result.time
     assert timed is not None
@@ -169,12 +193,13 @@ def _conclude(
             result = readings.with_findings(result, study)
     except Cancelled:
         found = readings.with_findings(result, study)
-        return replace(found, status="cancelled", reason=STUDY_CANCELLED)
+        return replace(found, status="cancelled", reason=STUDY_CANCELLED), study
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
         _, reason = outcome(error)
         found = readings.with_findings(result, study)
-        return replace(found, status="failed", reason=f"after timing: {reason}", trace=trace())
-    return result
+        reason = f"after timing: {reason}"
+        return replace(found, status="failed", reason=reason, trace=trace()), study
+    return result, study
 
 
 class _Paced:

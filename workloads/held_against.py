@@ -5,9 +5,11 @@ Measuring comes at the end of a run: what it allocates would be in the run's pea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
-from workloads import ceiling_bench, environment, limits
+from workloads import ceiling_bench, environment, limits, pcie_link
 from workloads.ceilings import Ceiling, Ceilings
 from workloads.clocks import Clock
 from workloads.fact import fact
@@ -25,14 +27,22 @@ class Question:
     """A rate, and what kind of limit it asks for."""
 
     kind: str
-    """A precision, ``memory`` or ``pcie``."""
+    """A precision, ``memory``, ``pcie`` or ``nvlink``."""
     rate: float
 
 
-def question(case: Case, rates: Rates, device: torch.device) -> Question | str:
-    """What a run's rates ask for, or why they ask for nothing: operations before bytes."""
+def questions(case: Case, rates: Rates, device: torch.device) -> tuple[Question, ...] | str:
+    """What a run's rates ask for, operations before bytes, or why they ask for nothing."""
+    asked = []
     if rates.flop_per_s is not None and case.precision is not None:
-        return Question(case.precision, rates.flop_per_s)
+        asked.append(Question(case.precision, rates.flop_per_s))
+    traffic = _of_bytes(case, rates, device)
+    if isinstance(traffic, Question):
+        return (*asked, traffic)
+    return tuple(asked) or traffic
+
+
+def _of_bytes(case: Case, rates: Rates, device: torch.device) -> Question | str:
     if rates.byte_per_s is None or case.byte_limit is None:
         return NO_RATE
     if case.byte_limit == limits.PCIE and device.type != "cuda":
@@ -43,13 +53,25 @@ def question(case: Case, rates: Rates, device: torch.device) -> Question | str:
     )
 
 
+def nearest(asked: Sequence[Question], device: torch.device, ceilings: Ceilings) -> Limit | None:
+    """Of the limits that are known, the one that is reached first: the lower part of the roofline.
+
+    ``None`` where that of the first question is not known: the others do not tell how far the
+    device's units are from theirs.
+    """
+    found = [known(question, device, ceilings) for question in asked]
+    if found[0] is None:
+        return None
+    return max((limit for limit in found if limit is not None), key=lambda limit: limit.fraction)
+
+
 def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
     """The ceilings of which the highest stands in for a limit; none where there is none to measure.
 
     A CPU may compute in float32 what is stored in 16 bits, and is often faster by that.
 
     Args:
-        kind: a precision, ``memory`` or ``pcie``.
+        kind: a precision, ``memory``, ``pcie`` or ``nvlink``.
         device_type: cpu, cuda or mps.
     """
     own = limits.ceiling_kind(kind)
@@ -60,7 +82,9 @@ def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
 
 def known(asked: Question, device: torch.device, ceilings: Ceilings) -> Limit | None:
     """The limit, as far as nothing has to be measured for it."""
-    limit = limits.hardware_limit(environment.device(device), asked.kind, asked.rate)
+    described = environment.device(device)
+    link = pcie_link.read(described.pci_bus_id) if asked.kind == limits.PCIE else None
+    limit = limits.hardware_limit(described, asked.kind, asked.rate, link)
     kinds = kinds_of_ceiling(asked.kind, device.type)
     if limit is not None or not kinds:
         return limit

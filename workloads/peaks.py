@@ -39,6 +39,8 @@ class Peak:
     pcie_gb_s: float | None
     """``None`` where the host is not reached over PCI Express."""
     source: str
+    nvlink_gb_s: float | None = None
+    """Both ways together, all links of one GPU; ``None`` where a part may come without them."""
 
 
 def _row(
@@ -49,6 +51,7 @@ def _row(
     pcie: int | None,
     *sources: str,
     bf16: bool = True,
+    nvlink: float | None = None,
 ) -> Peak:
     """A row; ``flops`` are float32, TF32, 16 bit and 8 bit, ``None`` without hardware or figure."""
     fp32, tf32, half, eighth = flops
@@ -62,20 +65,21 @@ def _row(
     tflops = {name: value for name, value in known.items() if value is not None}
     # PCI Express x16, one way, after 128b/130b encoding.
     link = {3: 15.75, 4: 31.5, 5: 63.0}.get(pcie) if pcie is not None else None
-    return Peak(pattern, gib[0], gib[1], tflops, memory, link, ", ".join(sources))
+    return Peak(pattern, gib[0], gib[1], tflops, memory, link, ", ".join(sources), nvlink)
 
 
 # Older drivers leave NVIDIA's name out of the data-centre parts' names.
 PEAKS = (
-    _row(r"V100-SXM", (15, 32), (15.7, None, 125, None), 900, 3, _L, _X, bf16=False),
+    _row(r"V100-SXM", (15, 32), (15.7, None, 125, None), 900, 3, _L, _X, bf16=False, nvlink=300),
     _row(r"V100-PCIE", (15, 32), (14, None, 112, None), 900, 3, _L, _X, bf16=False),
     _row(r"(Tesla|NVIDIA) T4$", (14, 16), (8.1, None, 65, None), 320, 3, _L, _X, bf16=False),
     _row(r"(^|NVIDIA )A10$", (21, 24), (31.2, 62.5, 125, None), 600, 4, _L),
     _row(r"(^|NVIDIA )A30$", (22, 24), (10.3, 82, 165, None), 933, 4, _X, _D),
     _row(r"(^|NVIDIA )A40$", (43, 48), (37.4, 74.8, 149.7, None), 696, 4, _L),
+    _row(r"A100-SXM.*40GB", (38, 40), (19.5, 156, 312, None), 1555, 4, _M, _L, nvlink=600),
     _row(r"A100.*40GB", (38, 40), (19.5, 156, 312, None), 1555, 4, _M, _L),
     _row(r"A100 80GB PCIe|A100-PCIE-80GB", (78, 80), (19.5, 156, 312, None), 1935, 4, _M),
-    _row(r"A100-SXM.*80GB", (78, 80), (19.5, 156, 312, None), 2039, 4, _M),
+    _row(r"A100-SXM.*80GB", (78, 80), (19.5, 156, 312, None), 2039, 4, _M, nvlink=600),
     _row(r"NVIDIA L4$", (21, 24), (30.3, 60, 121, 242), 300, 4, _L),
     _row(r"NVIDIA L40S", (43, 48), (91.6, 183, 362, 733), 864, 4, _M),
     _row(r"RTX 3090$", (23, 24), (35.6, 35.6, 71, None), 936, 4, _L, _W),
@@ -84,12 +88,12 @@ PEAKS = (
     _row(r"RTX 6000 Ada", (47, 48), (91.1, 182, 364, 728), 960, 4, _W),
     _row(r"H100 PCIe", (78, 80), (51, 378, 756, 1513), 2000, 5, _M, _T),
     _row(r"H100 NVL", (92, 94), (60, 418, 835, 1671), 3900, 5, _T, _M),
-    _row(r"H100 80GB HBM3", (78, 80), (67, 494.5, 989, 1979), 3350, 5, _M, _T),
+    _row(r"H100 80GB HBM3", (78, 80), (67, 494.5, 989, 1979), 3350, 5, _M, _T, nvlink=900),
     _row(r"H200 NVL", (139, 141), (60, 418, 836, 1671), 4800, 5, f"{_L}, sparse there, halved"),
-    _row(r"NVIDIA H200$", (139, 141), (67, 494.5, 989, 1979), 4800, 5, _M, _T),
+    _row(r"NVIDIA H200$", (139, 141), (67, 494.5, 989, 1979), 4800, 5, _M, _T, nvlink=900),
     _row(r"GH200", (94, 97), (67, 494.5, 989, 1979), 4000, None, _M),
     _row(r"GH200", (139, 144), (67, 494.5, 989, 1979), 4800, None, _M),
-    _row(r"NVIDIA B200", (178, 183), (80, 1125, 2250, 4500), 8000, 5, _M, _T),
+    _row(r"NVIDIA B200", (178, 183), (80, 1125, 2250, 4500), 8000, 5, _M, _T, nvlink=1800),
     # Of GB10's tensor cores only a sparse 4-bit figure is published; its memory is the system's.
     _row(r"NVIDIA GB10$", (110, 128), (31, None, None, None), 273, None, _D),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from workloads import environment, malloc, memory
+from workloads import environment, limits, malloc, memory
 from workloads.inventory import TorchDevice
 from workloads.workload import Skip
 
@@ -137,6 +137,24 @@ def precision(on: Place, dtype: str, allow_tf32: bool) -> str:
     forbidden = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
     capable = torch.cuda.get_device_capability(on.device)[0] >= 8
     return "tf32" if capable and not forbidden else dtype
+
+
+def attention_precision(on: Place, dtype: str, allow_tf32: bool) -> str:
+    """The precision that bounds attention, by whichever kernel torch chooses.
+
+    The memory-efficient kernel computes float32 by TF32 tensor cores from capability 8.0 on, three
+    products for one, whatever the flag says (torch: ``mem_eff_attention/gemm_kernel_utils.h``).
+
+    Args:
+        on: where it is done.
+        dtype: of the numbers.
+        allow_tf32: what torch's flag for products says; the math kernel goes by it.
+    """
+    used = precision(on, dtype, allow_tf32)
+    if used != "float32" or on.type != "cuda":
+        return used
+    capable = torch.cuda.get_device_capability(on.device)[0] >= 8
+    return limits.THREE_TF32 if capable else used
 
 
 def _require(size: int, free: int | None, what: str, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -100,11 +101,22 @@ def with_findings(result: RunResult, study: Study | None) -> RunResult:
     )
 
 
-def with_impossible(result: RunResult) -> RunResult:
-    """The result with a warning for each rate that lies above its limit."""
-    if result.limit is None:
-        return result
-    found = [*_exceeded(result.limit), *_disturbed(result.limit), *_naive(result.limit, result)]
+def with_impossible(result: RunResult, others: Sequence[tuple[str, Limit]] = ()) -> RunResult:
+    """The result with a warning for what lies above its limit.
+
+    Args:
+        result: whose own rate is looked at, and its naive one.
+        others: further rates by what has them, each as a fraction of its limit; of those above one
+            limit the highest is named.
+    """
+    found: list[str] = []
+    if result.limit is not None:
+        found += [*_exceeded(result.limit), *_disturbed(result.limit)]
+        found += _naive(result.limit, result)
+    highest: dict[str, tuple[str, Limit]] = {}
+    for what, limit in sorted(others, key=lambda other: other[1].fraction):
+        highest[limit.name] = (what, limit)
+    found += [f"{what}: {line}" for what, limit in highest.values() for line in _exceeded(limit)]
     return replace(result, warnings=(*result.warnings, *found))
 
 

@@ -7,13 +7,14 @@ while it goes on, and is kept where it is cancelled.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, Protocol
 
 from workloads import statistics
 from workloads.ceilings import Ceiling
 from workloads.fact import fact
-from workloads.results import Cell, Chart, Column, Figure, Series, Span, Table
+from workloads.results import Cell, Chart, Column, Figure, Limit, Series, Span, Table
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
@@ -55,9 +56,50 @@ class Variant:
         return "" if self.ci95 is None else " to ".join(map(_three_digits, self.ci95))
 
 
+@fact
+class HeldRate:
+    """A rate beside the main one that cannot lie above a limit, if it is right."""
+
+    what: str
+    rate: float
+    """FLOP/s or byte/s."""
+    kind: str | None = None
+    """Of the limit, as ``held_against.Question`` has it; ``None``: that of the run itself."""
+
+
 def _three_digits(ratio: float) -> str:
     # %g would write 1370 as 1.37e+03.
     return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
+class Within:
+    """A call under a context manager, such as one that chooses a backend.
+
+    A block of calls enters it once (:func:`entered`), so that its own time is not in theirs: on a
+    GPU that would be the larger part of a short one.
+
+    Args:
+        context: makes the context manager.
+        call: under it.
+    """
+
+    def __init__(self, context: Callable[[], AbstractContextManager[object]], call: Call) -> None:
+        self.context = context
+        self.call = call
+
+    def __call__(self) -> object:
+        with self.context():
+            return self.call()
+
+
+@contextmanager
+def entered(call: Call) -> Iterator[Call]:
+    """What is to be called again and again, under the context that the call asks for, if any."""
+    if isinstance(call, Within):
+        with call.context():
+            yield call.call
+    else:
+        yield call
 
 
 class Tools(Protocol):
@@ -81,6 +123,9 @@ class Tools(Protocol):
         Raises:
             RuntimeError: torch has no product of such numbers here.
         """
+
+    def limit(self, kind: str, rate: float) -> Limit | None:
+        """What a rate is held against, as far as nothing has to be measured for it."""
 
     def look(self) -> None:
         """Say how far it is.
@@ -120,6 +165,7 @@ class Study:
         self.log: list[str] = []
         self.spans: list[Span] = []
         self.unavailable: dict[str, str] = {}
+        self.held_rates: list[HeldRate] = []
         self._tables: dict[str, Table] = {}
         self._charts: dict[str, Chart] = {}
 
@@ -167,6 +213,15 @@ class Study:
         self._tools.look()
         return self._tools.ceiling(kind)
 
+    def limit(self, kind: str, rate: float) -> Limit | None:
+        """What a rate is held against; ``None`` where that would have to be measured first.
+
+        Args:
+            kind: of the limit: a precision, ``memory``, ``pcie`` or ``nvlink``.
+            rate: FLOP/s or byte/s.
+        """
+        return self._tools.limit(kind, rate)
+
     def compare(self, calls: Mapping[str, Call], clock: ClockName | None = None) -> list[Variant]:
         """Time several ways in turns, so that a drift of the machine falls on all alike.
 
@@ -200,6 +255,16 @@ class Study:
         self.figures[name] = Figure(None, unit, about)
         self.unavailable[f"figures.{name}"] = reason
         self._changed()
+
+    def hold(self, what: str, rate: float, kind: str | None = None) -> None:
+        """Have a rate held against a limit: the run warns where it lies above.
+
+        Args:
+            what: has this rate, for the warning.
+            rate: FLOP/s or byte/s.
+            kind: of the limit; that of the run itself if not told.
+        """
+        self.held_rates.append(HeldRate(what, rate, kind))
 
     def say(self, line: str) -> None:
         """A line for the log: what was done, or what torch said."""
@@ -240,6 +305,7 @@ class Study:
         *,
         per_call: tuple[float, str] | None = None,
         peaks: bool = False,
+        held: bool = False,
         clock: ClockName | None = None,
     ) -> list[Variant]:
         """Compare several ways and put them into a table.
@@ -250,6 +316,7 @@ class Study:
             calls: by name; the first is what the others are held against.
             per_call: what one call works through, and the rate's unit: ``(n, "byte/s")``.
             peaks: also the memory that one call of each needs at its highest.
+            held: the rates are of the run's own kind, and held against its limit.
             clock: by which; the main one if not told.
         """
         found = self.compare(calls, clock)
@@ -260,7 +327,11 @@ class Study:
         self.table(name, title, *columns)
         for variant in found:
             cells: list[Cell] = [variant.name, variant.median_s]
-            cells += [per_call[0] / variant.median_s] if per_call else []
+            if per_call:
+                rate = per_call[0] / variant.median_s
+                cells.append(rate)
+                if held:
+                    self.hold(variant.name, rate)
             cells += [self.peak(calls[variant.name])] if peaks else []
             self.row(name, *cells, variant.ratio, variant.interval, variant.verdict)
         return found

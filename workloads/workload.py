@@ -96,8 +96,9 @@ class Case:
     chosen: Mapping[str, Setting] = field(default_factory=dict)
     """Parameters that may be left to the kind of the device, as they are used."""
     precision: str | None = None
-    """Of the multiplications, for the limit: float64, float32, tf32, float16 or bfloat16."""
-    byte_limit: Literal["memory", "pcie"] | None = None
+    """Of the multiplications, for the limit: float64, float32, tf32, float16, bfloat16 or float8;
+    3xtf32 for float32 that may run on tensor cores (:data:`workloads.limits.THREE_TF32`)."""
+    byte_limit: Literal["memory", "pcie", "nvlink"] | None = None
     """Which bandwidth the bytes are held against."""
     check: Callable[[], Check] | None = None
     study: Callable[[Study], None] | None = None

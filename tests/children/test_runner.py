@@ -17,7 +17,7 @@ from workloads.workload import infos
 
 assert catalog
 CHEAP = ["transfer", "matmul", "conv2d", "mlp_training", "mlp_evaluation", "naive_timing"]
-"""The others run in their own tests, with small parameters; all of them in the benchmark."""
+"""The others run in their own tests, with small parameters; all of them in tests/benchmarks."""
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ import torch
 
 from tests.gpu.test_transfer import GPU, on_gpu
 from tests.unit.catalog_runs import column, numbers, ran
+from workloads.inventory import Setting
+from workloads.place import Place
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
@@ -46,6 +48,7 @@ def test_attention_is_right_by_the_kernel_that_torch_chooses(dtype: str, mask: s
     result = on_gpu("attention", dtype=dtype, mask=mask)
     assert result.check is not None
     assert result.check.passed
+    assert result.limit is None or not result.limit.exceeded
     kernels = column(result, "kernels", "variant")
     assert "math" in kernels
     assert all(isinstance(peak, int) for peak in column(result, "kernels", "peak memory"))
@@ -57,8 +60,63 @@ def test_a_compiled_chain_is_faster_than_the_eager_one() -> None:
     result = ran("elementwise", GPU, mib=512)
     assert result.status == "ok", result.reason
     assert numbers(result, "ways", "speed-up")[1] > 1.5
+    eager, compiled = (result.figures[f"kernels_{way}"] for way in ("eager", "compiled"))
+    if eager.value is None:
+        assert "CUPTI" in result.unavailable["figures.kernels_eager"]
+    else:
+        assert (eager.value, compiled.value) == (4.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("workload", "parameters"),
+    [
+        ("matmul_sweep", {"largest": 2048}),
+        ("tf32", {"n": 2048}),
+        ("attention", {"length": 1024, "mask": "causal", "dtype": "bfloat16"}),
+    ],
+)
+def test_no_more_of_the_gpu_is_held_than_was_asked_for(
+    workload: str, parameters: dict[str, Setting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    genuine = Place.require
+
+    def noted(place: Place, size: int, what: str, *, host: int = 0) -> None:
+        asked.append(size)
+        genuine(place, size, what, host=host)
+
+    monkeypatch.setattr(Place, "require", noted)
+    on_gpu(workload, **parameters)  # cuBLAS takes its workspace
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda *_: None)
+    on_gpu(workload, **parameters)
+    assert torch.cuda.max_memory_allocated() - before <= asked[-1]
 
 
 def test_reductions_run_and_stay_below_the_bandwidth() -> None:
     result = on_gpu("reductions", rows=131_072)
     assert result.limit is None or result.limit.fraction <= 1.03
+
+
+def test_equations_are_solved_by_the_gpu() -> None:
+    result = on_gpu("linalg", n=2048)
+    assert result.check is not None
+    assert result.check.passed
+    assert result.figures["eigenvalues_over_trace"].value == pytest.approx(1, abs=1e-3)
+    operations = column(result, "operations", "operation")
+    assert operations[:4] == ["product", "solve", "Cholesky", "symmetric eigenvalues"]
+    assert len(operations) + len(result.log) == 5
+
+
+def test_an_8_bit_product_is_right_where_the_gpu_has_it() -> None:
+    result = ran("matmul_float8", GPU, n=4096)
+    if torch.cuda.get_device_capability() < (8, 9):
+        assert result.status == "skipped"
+        assert "needs compute capability 8.9" in (result.reason or "")
+        return
+    assert result.status == "ok", result.reason
+    assert result.check is not None
+    assert result.check.passed
+    assert result.limit is None or not result.limit.exceeded
+    assert numbers(result, "types", "speed-up")[1] > 1.0

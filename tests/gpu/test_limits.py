@@ -7,7 +7,7 @@ import torch
 
 from tests.gpu.test_transfer import on_gpu
 from tests.unit.catalog_runs import column, numbers
-from workloads import ceiling_bench, environment, limits
+from workloads import ceiling_bench, environment, limits, pcie_link
 from workloads.ceilings import COPY, Ceilings
 from workloads.clocks import clock_for
 from workloads.held_against import Question, known
@@ -46,3 +46,13 @@ def test_the_ceiling_workload_lays_each_kind_beside_its_peak() -> None:
     shares = [share for share in column(result, "products", "share") if isinstance(share, float)]
     assert all(0 < share <= 110 for share in shares)
     assert min(numbers(result, "traffic", "highest rate")) > 0
+
+
+def test_copies_from_the_host_stay_below_the_link_as_it_is_under_load() -> None:
+    link = pcie_link.read(environment.device(GPU).pci_bus_id)
+    if link is None:
+        pytest.skip("the system does not tell of this GPU's link")
+    result = on_gpu("copy_sizes", largest_mib=256)
+    assert result.limit is None or not result.limit.exceeded
+    if link.most is not None:
+        assert link.now.byte_per_s <= link.most.byte_per_s

@@ -59,3 +59,10 @@ def test_a_gpu_and_a_cpu_agree_as_far_as_rounding_goes() -> None:
     assert result.check.passed
     assert column(result, "verdicts", "cuda:0") == ["False", "False", "True"]
     assert column(result, "verdicts", "cuda:0, one product missing")[-1] == "False"
+
+
+def test_the_naive_clock_reads_less_than_the_others_and_those_agree() -> None:
+    naive, synchronized, events, blocks = numbers(on_gpu("naive_timing", n=8192), "clocks", "time")
+    assert naive < 0.5 * min(synchronized, events, blocks)
+    assert events == pytest.approx(blocks, rel=0.2)
+    assert synchronized > 0.9 * events

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ import torch
 from workloads import malloc
 from workloads.bench import FEWEST, ROUNDS, Bench
 from workloads.clocks import HostClock
+from workloads.study import Within
 from workloads.timing import Cancelled, Control
 
 MIB = 2**20
@@ -57,6 +60,33 @@ def test_rounds_give_every_way_a_time_in_each(bench: Bench) -> None:
     rounds = bench.rounds([lambda: small + 1, lambda: large + 1], "device")
     assert FEWEST <= len(rounds) <= ROUNDS
     assert all(len(times) == 2 and min(times) > 0 for times in rounds)
+
+
+def test_a_context_is_entered_once_for_a_block_and_not_for_each_call(bench: Bench) -> None:
+    entries, calls, inside = 0, 0, False
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        nonlocal entries, inside
+        entries, inside = entries + 1, True
+        yield
+        inside = False
+
+    def call() -> None:
+        nonlocal calls
+        assert inside
+        calls += 1
+
+    way = Within(context, call)
+    rounds = bench.rounds([way, way], "wall")
+    # One for each block; the first call and the warm-up of each way share another.
+    assert entries == 2 * len(rounds) + 2
+    assert calls > 20 * entries
+    before = entries
+    assert bench.time(way, "wall") > 0
+    assert entries == before + 1
+    way()
+    assert entries == before + 2
 
 
 def test_a_cancel_is_heard_within_the_rounds() -> None:

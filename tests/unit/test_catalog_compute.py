@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
 import pytest
 import torch
+import torch._inductor.config as inductor
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads import curves, flop
-from workloads.catalog import compute_memory_bound
+from workloads import ceiling_bench, curves, environment, flop, held_against, limits
+from workloads.catalog import (
+    compute_attention,
+    compute_memory_bound,
+    compute_shapes,
+    training_profiler,
+)
 from workloads.catalog.compute_attention import CAUSAL, FULL, needed_flop
 from workloads.catalog.compute_shapes import SHAPES, Shape, _sweep, bound_by
+from workloads.catalog.training_profiler import Row
+from workloads.ceilings import COPY, Ceiling, Ceilings
+from workloads.needs import unmet
 from workloads.place import Place
+from workloads.results import Rates
 from workloads.study import Call, ClockName, Held, Study
+from workloads.workload import Case
+
+MIB = 2**20
 
 
 def test_products_of_several_shapes_come_with_the_facts_of_a_result() -> None:
@@ -68,6 +86,39 @@ def test_what_a_product_waits_for_follows_its_intensity_unless_it_is_only_a_laun
     assert bound_by(1e-6, 100.0, 10.0, 1e-6) == "launch"
 
 
+@pytest.mark.parametrize(("cache", "mib"), [(None, 64), (32 * MIB, 64), (126 * MIB, 256)])
+def test_the_memorys_rate_is_that_of_a_copy_which_no_cache_holds(
+    cache: int | None, mib: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "last_cache", lambda _device: cache)
+    monkeypatch.setattr(compute_shapes, "SHAPES", (Shape("small", 8, 8, 8),))
+    result = ok("matmul_shapes")
+    assert result.figures["memory_rate"].about == f"of a copy of {mib} MiB, read and written"
+    assert limits.cached(limits.MEMORY, 2 * mib * MIB, cache) is None
+
+
+def test_a_product_that_reads_much_for_few_operations_is_held_against_the_memory() -> None:
+    under = ceiling_bench.under(torch.device("cpu"))
+    ceilings = Ceilings()
+    ceilings.learn(
+        [Ceiling("float32", 100e9, "told", 1.0, under), Ceiling(COPY, 10e9, "told", 1.0, under)]
+    )
+    cache = environment.last_cache(torch.device("cpu")) or 0
+    vector = Shape("", 4096, max(4096, cache // 1024), 1)
+    square = Shape("", vector.k, vector.k, vector.k)
+    case = Case(lambda: None, flop=1, byte=vector.byte, precision="float32", byte_limit="memory")
+    for shape, name in ((vector, "memory bandwidth"), (square, "float32")):
+        rates = Rates(float(shape.flop), float(shape.byte), None)
+        asked = held_against.questions(case, rates, torch.device("cpu"))
+        assert not isinstance(asked, str)
+        nearest = held_against.nearest(asked, torch.device("cpu"), ceilings)
+        assert nearest is not None
+        assert nearest.name == name
+    # Without the first, the others do not tell how far the units are from their limit.
+    assert not isinstance(asked, str)
+    assert held_against.nearest(asked, torch.device("cpu"), Ceilings()) is None
+
+
 def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
     result = ok("matmul_sweep", largest=96, smallest=16)
     time = next(chart for chart in result.charts if chart.name == "time")
@@ -75,6 +126,8 @@ def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
     assert [series.name for series in time.series] == ["CPU"]
     assert result.figures["knee"].value in time.places
     assert "no GPU" in result.unavailable["figures.overtakes"]
+    bound = result.figures["launch_bound_up_to"].value
+    assert bound in time.places or "not even n=16" in result.unavailable.values()
 
 
 class _SecondPlace(Place):
@@ -108,17 +161,21 @@ class _Told:
     def held(self) -> Held:
         raise NotImplementedError
 
+    def limit(self, _kind: str, _rate: float) -> object:
+        raise NotImplementedError
+
     def ceiling(self, _kind: str) -> object:
         raise NotImplementedError
 
 
 def test_a_sweep_beside_the_cpu_says_where_the_gpu_gets_ahead() -> None:
-    # For each size: the GPU, the GPU with copies, the CPU; the last CPU time ends its curve.
-    told = _Told([2e-5, 9e-5, 1e-5, 2e-5, 9e-5, 4e-5, 2e-5, 9e-5, 8e-2, 3e-5, 2e-4])
+    # The launch; for each size the GPU, the GPU with copies, the CPU; the last CPU time ends its
+    # curve.
+    told = _Told([1.2e-5, 2e-5, 9e-5, 1e-5, 2e-5, 9e-5, 4e-5, 2e-5, 9e-5, 8e-2, 3e-5, 2e-4])
     study = Study(1.0, "device", told, lambda _study: None)  # type: ignore[arg-type]
     place = _SecondPlace("cpu")
     place.randn = place.host_randn  # type: ignore[assignment,method-assign]
-    _sweep(study, place, [2, 4, 8, 16])
+    _sweep(study, place, [2, 4, 8, 16], "float32")
     marks = next(chart for chart in study.charts if chart.name == "time").marks
     assert marks == (
         "the GPU overtakes the CPU between n=2 and n=4",
@@ -128,6 +185,12 @@ def test_a_sweep_beside_the_cpu_says_where_the_gpu_gets_ahead() -> None:
     assert study.figures["overtakes_with_copies"].value == 8.0
     rate = next(chart for chart in study.charts if chart.name == "rate")
     assert rate.series[2].values[-1] is None
+    # Half of 3e-5 is more than the launch takes, half of 2e-5 is not.
+    assert study.figures["launch_bound_up_to"].value == 8.0
+    assert "bound by the launch up to n=8" in rate.marks
+    assert [(held.what, held.rate) for held in study.held_rates] == [
+        ("n=2", 16 / 2e-5), ("n=4", 128 / 2e-5), ("n=8", 1024 / 2e-5), ("n=16", 8192 / 3e-5)
+    ]  # fmt: skip
     assert "ends before n=16" in study.log[0]
 
 
@@ -152,6 +215,57 @@ def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
     assert all("does not run here" in line for line in result.log)
 
 
+@pytest.mark.parametrize(
+    ("room", "length", "tables"),
+    [
+        (2**30, 32, ["kernels", "long_kernels"]),
+        (2**30, 64, ["kernels"]),
+        (150_000, 32, ["kernels"]),
+    ],
+)
+def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
+    room: int, length: int, tables: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compute_attention, "LONG", 64)
+    # The CPU under the name of a GPU, with the CPU's clock and kernels.
+    monkeypatch.setattr(Place, "type", property(lambda _place: "cuda"))
+    monkeypatch.setattr(Place, "free_memory", lambda _place: room)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
+    monkeypatch.setattr("workloads.prepare._start_libraries", lambda *_: None)
+    result = ok("attention", batch=1, heads=2, length=length, width=16)
+    assert [found.name for found in result.tables] == tables
+    assert any("would not fit" in line for line in result.log) is (room < 2**30)
+
+
+def test_a_chains_kernels_are_counted_where_the_profiler_sees_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def launched(call: Callable[[], object], _on: Place) -> list[Row]:
+        call()
+        return [Row("mul", 1, 1e-6, 1e-6, 0), Row("elementwise", 3, 1e-6, 1e-6, 0)]
+
+    def counted(rows: Callable[[Callable[[], object], Place], list[Row]]) -> Study:
+        monkeypatch.setattr(training_profiler, "kernels_of", rows)
+        study = Study(1.0, "device", _Told([]), lambda _study: None)  # type: ignore[arg-type]
+        compute_memory_bound._count_kernels(study, _SecondPlace("cpu"), {"eager": lambda: None})
+        return study
+
+    assert counted(launched).figures["kernels_eager"].value == 4.0
+    blind = counted(lambda _call, _on: [])
+    assert blind.figures["kernels_eager"].value is None
+    assert "CUPTI" in blind.unavailable["figures.kernels_eager"]
+
+
+@pytest.mark.parametrize(("dtype", "each"), [("float32", 4), ("bfloat16", 2), ("float16", 2)])
+def test_reductions_move_the_bytes_of_their_type(dtype: str, each: int) -> None:
+    result = ok("reductions", rows=64, columns=32, dtype=dtype)
+    assert result.time is not None
+    assert result.rates.byte_per_s is not None
+    assert result.rates.byte_per_s * result.time.median_s == pytest.approx(2 * each * 64 * 32)
+    (found,) = result.tables
+    assert f"64 x 32, {dtype}" in found.title
+
+
 def test_reductions_are_held_against_a_copy() -> None:
     result = ok("reductions", rows=64, columns=32)
     assert column(result, "operations", "operation")[0] == "copy"
@@ -169,10 +283,44 @@ def test_a_compiler_that_fails_skips_the_chain_with_one_line(
 
     monkeypatch.setattr(torch, "compile", broken)
     monkeypatch.setattr("workloads.prepare.unmet", lambda *_: None)
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     result = ran("elementwise", mib=1)
     assert result.status == "skipped"
     assert result.reason == "torch.compile fails here: no working C++ compiler found"
-    assert torch.compiler.config.force_disable_caches is False
+    assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ
+
+
+def test_the_chain_is_compiled_in_this_process_and_from_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[int | None, str]] = []
+
+    def noted(chain: Callable[[torch.Tensor], torch.Tensor]) -> object:
+        seen.append((inductor.compile_threads, os.environ["TORCHINDUCTOR_CACHE_DIR"]))
+        return chain
+
+    monkeypatch.setattr(torch, "compile", noted)
+    monkeypatch.setattr("workloads.prepare.unmet", lambda *_: None)
+    threads = inductor.compile_threads
+    ok("elementwise", mib=1)
+    ((during, folder),) = seen
+    assert during == 1
+    assert inductor.compile_threads == threads
+    assert not Path(folder).exists()
+
+
+def test_a_chain_is_really_compiled_where_there_is_a_compiler() -> None:
+    lacking = unmet(("a C++ compiler",), "cpu")
+    if lacking is not None:
+        pytest.skip(lacking)
+    before = set(psutil.Process().children(recursive=True))
+    result = ok("elementwise", mib=1)
+    assert result.time is not None
+    compiled = result.figures["compile"].value
+    assert isinstance(compiled, float)
+    # Writing and compiling a kernel takes longer than running it.
+    assert compiled > result.time.median_s
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def test_a_compiled_chain_is_compared_with_the_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,4 +330,5 @@ def test_a_compiled_chain_is_compared_with_the_eager_one(monkeypatch: pytest.Mon
     assert column(result, "ways", "variant") == ["eager", "compiled"]
     assert isinstance(result.figures["compile"].value, float)
     assert "break_even_calls" in result.figures
+    assert "no kernels" in result.unavailable["figures.kernels_compiled"]
     assert result.figures["expected_speed_up"].value == compute_memory_bound.EAGER_PASSES / 2

@@ -25,6 +25,18 @@ def test_workers_are_tried_and_gone_afterwards() -> None:
     assert multiprocessing.active_children() == []
 
 
+def test_each_worker_makes_as_many_batches_ahead_as_is_asked_for() -> None:
+    loaders = Loaders(Costly(torch.arange(10.0), torch.arange(10), 0.0), 4, 5)
+    try:
+        assert loaders.start(1, pinned=False).prefetch_factor == 5
+        # Without workers nothing is made ahead.
+        assert loaders.start(0, pinned=False).prefetch_factor is None
+    finally:
+        loaders.end()
+    result = ok("data_loading", workers=1, prefetch=3, **LOADING)
+    assert "prefetch_factor=3" in result.tables[0].title
+
+
 class CancelIn(Control):
     """Cancels at a report of a phase."""
 

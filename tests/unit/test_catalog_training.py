@@ -50,16 +50,36 @@ def test_the_flop_of_a_cnn_step_are_those_of_the_formula(batch: int, size: int, 
     assert models.cnn_flop(batch, size, width) == 3 * (sum(conv) + linear) - conv[0]
 
 
+def _block_formula(batch: int, length: int, width: int) -> tuple[int, int]:
+    """FLOP forward of a block's products, and of its attention below the diagonal."""
+    products = 2 * batch * length * width * (3 * width + width + 4 * width + 4 * width)
+    return products, 2 * (2 * batch * width * length * (length + 1) // 2)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 64), st.integers(1, 4), st.sampled_from([4, 8]))
+def test_the_flop_of_a_block_are_its_products_and_its_attention_below_the_diagonal(
+    batch: int, length: int, heads: int, each: int
+) -> None:
+    width = heads * each
+    products, attention = _block_formula(batch, length, width)
+    sizes = (batch, length, width, heads)
+    assert models.transformer_flop(*sizes, backward=False) == products + attention
+    # Backward twice that, but the first product's input is the norm's, which has weights to train.
+    assert models.transformer_flop(*sizes, backward=True) == 3 * (products + attention)
+
+
 def test_a_transformer_block_counts_its_products_and_its_attention() -> None:
     batch, length, width = 2, 16, 32
-    tokens = batch * length
-    products = 2 * tokens * width * (3 * width + width + 4 * width + 4 * width)
-    attention = 2 * (2 * batch * length * length * width)
-    result = ok("transformer_compile", batch=batch, length=length, width=width, heads=2)
+    products, attention = _block_formula(batch, length, width)
+    sizes: dict[str, Setting] = {"batch": batch, "length": length, "width": width, "heads": 2}
+    result = ok("transformer_compile", layers=2, **sizes)
     assert result.time is not None
     assert result.rates.flop_per_s is not None
     counted = result.rates.flop_per_s * result.time.median_s
-    assert counted == pytest.approx(products + attention)
+    assert counted == pytest.approx(2 * (products + attention))
+    assert result.check is not None
+    assert result.check.passed
     # Compiling takes longer than any call; whether it pays is decided, or the reason is given.
     cold = result.figures["cold_compile"].value
     assert isinstance(cold, float)

@@ -20,9 +20,10 @@ from workloads.ceilings import COPY, Ceiling, Ceilings, newest
 from workloads.clocks import Block, HostClock
 from workloads.place import Place
 from workloads.protocol import Run
-from workloads.results import Limit, Rates, RunResult
+from workloads.results import Figure, Limit, Rates, RunResult
+from workloads.study import Study
 from workloads.timing import Cancelled, Control
-from workloads.workload import Case
+from workloads.workload import Case, forget, workload
 
 assert catalog
 CPU = torch.device("cpu")
@@ -205,6 +206,64 @@ def test_what_lies_above_its_limit_and_only_that_is_marked(fraction: float, basi
         assert word in warnings[0]
 
 
+def _limit(fraction: float, name: str = "float32") -> Limit:
+    return Limit(name, 1e9, fraction, "told", "published", 0.03)
+
+
+def test_of_the_further_rates_above_a_limit_the_highest_is_named() -> None:
+    result = RunResult("r", "attention", "cuda:0", {}, {}, "ok", limit=_limit(0.9))
+    others = [
+        ("math", _limit(0.5)),
+        ("flash", _limit(2.0)),
+        ("cuDNN", _limit(1.5)),
+        ("the copy", _limit(1.02, "memory bandwidth")),
+    ]
+    (warning,) = readings.with_impossible(result, others).warnings
+    assert warning.startswith("flash: 200% of the limit is impossible")
+
+
+def test_a_rate_that_a_study_found_above_the_runs_limit_is_flagged() -> None:
+    @workload(group="compute", title="fast", about="Fast.", look_for="Too fast.")
+    def too_fast(on: Place) -> Case:
+        a = on.randn(8)
+
+        def timed() -> object:
+            return a + 1
+
+        def study(found: Study) -> None:
+            found.hold("slow way", 1e6)
+            found.hold("fast way", 1e21)
+            found.hold("of another kind", 1e21, "float64")
+
+        return Case(timed, flop=8, precision="float32", study=study)
+
+    ceilings = Ceilings()
+    ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, ceiling_bench.under(CPU))])
+    try:
+        request = Run("r", "too_fast", "cpu", {}, {}, "quick")
+        result = execute.run(request, Control(), lambda _: None, cold=True, ceilings=ceilings)
+    finally:
+        forget("too_fast")
+    assert result.status == "ok", result.reason
+    flagged = [text for text in result.warnings if "way" in text or "another" in text]
+    assert [text.partition(":")[0] for text in flagged] == ["fast way"]
+    assert "of the ceiling measured here" in flagged[0]
+
+
+def test_the_naive_rate_is_called_impossible_only_above_the_limits_own_error() -> None:
+    def warned(naive: float | None) -> tuple[str, ...]:
+        figures = {"naive_flop_per_s": Figure(naive, "FLOP/s")}
+        result = RunResult(
+            "r", "naive_timing", "cuda:0", {}, {}, "ok", limit=_limit(0.8), figures=figures
+        )
+        return readings.with_impossible(result).warnings
+
+    assert warned(2.5e9) == ("the naive rate is 2.5 times the float32 limit: impossible",)
+    assert warned(1.02e9) == ()
+    assert warned(0.7e9) == ()
+    assert warned(None) == ()
+
+
 def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result_and_not_kept(
     state: Path,
 ) -> None:
@@ -259,7 +318,7 @@ def test_half_precision_on_a_cpu_is_held_against_the_faster_of_its_own_and_float
     ],
 )
 def test_a_rate_without_a_limit_says_why(case: Case, rates: Rates, reason: str) -> None:
-    assert held_against.question(case, rates, CPU) == reason
+    assert held_against.questions(case, rates, CPU) == reason
 
 
 # ---- kept by the front end ---------------------------------------------------------------------

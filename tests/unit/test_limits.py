@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 
-from workloads import limits, peaks
+from workloads import limits, pcie_link, peaks
 from workloads.ceilings import Ceiling
 from workloads.inventory import TorchDevice
+from workloads.pcie_link import LinkState, PcieLink
+from workloads.place import Place, attention_precision
 
 GIB = 2**30
 H200 = TorchDevice(
@@ -92,6 +96,89 @@ def test_a_transfer_is_held_against_one_way_of_the_link() -> None:
     assert limit.value == 63e9
 
 
+def test_copies_between_gpus_are_held_against_one_way_of_nvlink_where_a_part_always_has_it() -> (
+    None
+):
+    limit = limits.hardware_limit(H200, limits.NVLINK, 380e9)
+    assert limit is not None
+    assert (limit.name, limit.value) == ("NVLink, one way", 450e9)
+    assert limits.ceiling_kind(limits.NVLINK) is None
+    # Bridges between these are sold apart, and a part that is not in the table has no figure.
+    for name, gib in (("NVIDIA H200 NVL", 140), ("NVIDIA A100-PCIE-40GB", 39), ("X", 40)):
+        other = replace(H200, name=name, total_memory=gib * GIB)
+        assert limits.hardware_limit(other, limits.NVLINK, 1e9) is None
+    on_board = replace(H200, name="NVIDIA A100-SXM4-40GB", total_memory=39 * GIB)
+    assert limits.hardware_limit(on_board, limits.NVLINK, 1e9) is not None
+
+
+GEN5, GEN1 = LinkState(32.0, 16), LinkState(2.5, 16)
+
+
+@pytest.mark.parametrize(
+    ("state", "giga"),
+    [
+        (LinkState(2.5, 16), 4.0),
+        (LinkState(8.0, 16), 15.75),
+        (LinkState(16.0, 8), 15.75),
+        (GEN5, 63.0),
+        (LinkState(64.0, 16), 121.0),
+    ],
+)
+def test_a_link_moves_what_its_lanes_do_less_their_encoding(state: LinkState, giga: float) -> None:
+    assert state.byte_per_s == pytest.approx(giga * 1e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("link", "rate", "value", "words"),
+    [
+        (PcieLink(GEN5, GEN5), 52e9, 63.0e9, "32 GT/s x16"),
+        (PcieLink(LinkState(32.0, 8), GEN5), 26e9, 31.5e9, "the slot has less"),
+        # The link had slowed down before it was asked.
+        (PcieLink(GEN1, GEN5), 52e9, 63.0e9, "right after the run 2.5 GT/s x16"),
+        (PcieLink(GEN1, None), 52e9, 4.0e9, "2.5 GT/s x16"),
+    ],
+)
+def test_a_transfer_is_held_against_the_link_as_it_is(
+    link: PcieLink, rate: float, value: float, words: str
+) -> None:
+    for device in (H200, replace(H200, name="of no row")):
+        limit = limits.hardware_limit(device, "pcie", rate, link)
+        assert limit is not None
+        assert limit.value == pytest.approx(value, rel=1e-3)
+        assert (limit.basis, limit.name) == ("derived", "PCIe, one way")
+        assert words in limit.source
+        assert limit.exceeded is (rate > 1.03 * value)
+
+
+@pytest.mark.parametrize("name", ["NVIDIA GH200 480GB", "NVIDIA GB200", "NVIDIA GB10"])
+def test_a_part_whose_cpu_is_on_nvlink_is_not_held_against_its_pcie_link(name: str) -> None:
+    coherent = replace(H200, name=name)
+    assert limits.hardware_limit(coherent, "pcie", 300e9, PcieLink(GEN5, GEN5)) is None
+
+
+def test_a_link_is_read_as_the_kernel_writes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pcie_link, "_DEVICES", tmp_path)
+    assert pcie_link.read(None) is None
+    assert pcie_link.read("00000000:E5:00.0") is None
+    folder = tmp_path / "0000:e5:00.0"
+    folder.mkdir()
+    for name, text in (
+        ("current_link_speed", "2.5 GT/s PCIe\n"),
+        ("current_link_width", "16\n"),
+        ("max_link_speed", "Unknown\n"),
+        ("max_link_width", "255\n"),
+    ):
+        (folder / name).write_text(text)
+    assert pcie_link.read("00000000:E5:00.0") == PcieLink(GEN1, None)
+    (folder / "max_link_speed").write_text("32.0 GT/s PCIe\n")
+    (folder / "max_link_width").write_text("16\n")
+    assert pcie_link.read("00000000:E5:00.0") == PcieLink(GEN1, GEN5)
+    (folder / "current_link_width").write_text("0\n")
+    assert pcie_link.read("00000000:E5:00.0") is None
+
+
 @pytest.mark.parametrize(
     ("name", "gib"),
     [
@@ -137,6 +224,51 @@ def test_memory_bandwidth_is_derived_from_the_bus_where_no_row_has_it() -> None:
     assert limits.hardware_limit(unknown, limits.PCIE, 1e12) is None
     slice_of_it = replace(unknown, name="X MIG 1g.10gb")
     assert limits.hardware_limit(slice_of_it, limits.MEMORY, 1e12) is None
+
+
+A100 = TorchDevice("cuda:0", "NVIDIA A100-SXM4-80GB", None, None, 79 * GIB, "8.0", 108, 1.41e9)
+
+
+@pytest.mark.parametrize(("device", "tera"), [(H200, 494.5 / 3), (A100, 156 / 3), (RTX_4090, 82.6)])
+def test_float32_on_tensor_cores_is_held_against_a_third_of_tf32_where_that_is_more(
+    device: TorchDevice, tera: float
+) -> None:
+    limit = limits.hardware_limit(device, limits.THREE_TF32, 1e12)
+    assert limit is not None
+    assert limit.value == pytest.approx(tera * 1e12)
+    assert limit.name == "float32 (or 3xTF32)"
+    derived = limits.hardware_limit(replace(device, name="X"), limits.THREE_TF32, 1e12)
+    assert derived is not None
+    assert derived.value == pytest.approx(tera * 1e12, rel=0.09)
+
+
+def test_without_a_figure_for_tf32_float32_on_tensor_cores_has_no_limit() -> None:
+    unknown = replace(H200, name="X", capability="7.0")
+    assert limits.hardware_limit(unknown, "float32", 1e12) is not None
+    assert limits.hardware_limit(unknown, limits.THREE_TF32, 1e12) is None
+    assert limits.ceiling_kind(limits.THREE_TF32) is None
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "allowed", "expected"),
+    [
+        ((9, 0), "float32", False, limits.THREE_TF32),
+        ((9, 0), "float32", True, "tf32"),
+        ((9, 0), "bfloat16", False, "bfloat16"),
+        ((7, 5), "float32", False, "float32"),
+    ],
+)
+def test_attention_in_float32_may_run_on_tensor_cores_from_ampere_on(
+    monkeypatch: pytest.MonkeyPatch,
+    capability: tuple[int, int],
+    dtype: str,
+    allowed: bool,
+    expected: str,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    assert attention_precision(Place("cuda:0"), dtype, allowed) == expected
+    assert attention_precision(Place("cpu"), dtype, allowed) == dtype
 
 
 def test_a_measured_limit_says_when_and_how_it_was_measured() -> None:

@@ -12,7 +12,7 @@ assert catalog
 README = Path(__file__).resolve().parents[2] / "README.md"
 BEYOND = {"burn", "ceiling", "device_copy", "elementwise", "peer_copies", "reductions"}
 """Workloads about things that the documents do not speak of."""
-BEYOND |= {"transformer_compile"}
+BEYOND |= {"matmul_float8", "transformer_compile"}
 
 
 def _run_column() -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workloads import bench, comparison
 from workloads import statistics as s
 
 positive = st.floats(min_value=1e-9, max_value=1e6, allow_nan=False)
@@ -130,15 +131,21 @@ def _drifting_pairs(rng: random.Random, effect: float, pairs: int) -> list[float
     return ratios
 
 
-def test_no_difference_is_found_where_there_is_none_in_94_of_100() -> None:
-    rng = random.Random(1)
-    verdicts = [s.verdict(s.paired_ratio(_drifting_pairs(rng, 1.0, 24))) for _ in range(500)]
+PAIRS = sorted({bench.FEWEST, 8, bench.ROUNDS, *comparison.BLOCK_PAIRS.values()})
+"""What is decided by: the rounds of a study, the fewest of them, and the pairs of a comparison."""
+
+
+@pytest.mark.parametrize("pairs", PAIRS)
+def test_no_difference_is_found_where_there_is_none_in_94_of_100(pairs: int) -> None:
+    rng = random.Random(pairs)
+    verdicts = [s.verdict(s.paired_ratio(_drifting_pairs(rng, 1.0, pairs))) for _ in range(500)]
     assert sum(verdict in ("faster", "slower") for verdict in verdicts) <= 30
 
 
-def test_a_true_5_percent_is_found_in_95_of_100() -> None:
-    rng = random.Random(2)
-    verdicts = [s.verdict(s.paired_ratio(_drifting_pairs(rng, 1.05, 24))) for _ in range(500)]
+@pytest.mark.parametrize("pairs", PAIRS)
+def test_a_true_5_percent_is_found_in_95_of_100(pairs: int) -> None:
+    rng = random.Random(pairs)
+    verdicts = [s.verdict(s.paired_ratio(_drifting_pairs(rng, 1.05, pairs))) for _ in range(500)]
     assert verdicts.count("faster") >= 475
 
 

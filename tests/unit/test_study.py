@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from workloads import wire
 from workloads.ceilings import Ceiling
-from workloads.results import Column
+from workloads.results import Column, Limit
 from workloads.study import Call, ClockName, Held, Study
 from workloads.timing import Cancelled
 
@@ -39,6 +39,9 @@ class Scripted:
 
     def ceiling(self, kind: str) -> Ceiling:
         return Ceiling(kind, 1e9, "told beforehand", 0.0, {})
+
+    def limit(self, _kind: str, rate: float) -> Limit | None:
+        return Limit("float32", 4 * rate, 0.25, "told beforehand")
 
     def look(self) -> None:
         if self._looks is not None:

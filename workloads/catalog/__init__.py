@@ -6,8 +6,9 @@ They are listed in the order of declaration, so the imports stand in the order o
 # ruff: noqa: I001
 
 from workloads.catalog import transfer, transfer_placement, transfer_copies, transfer_overlap
-from workloads.catalog import compute, compute_shapes, compute_precision, compute_attention
-from workloads.catalog import compute_memory_bound, ceiling
+from workloads.catalog import compute, compute_shapes, compute_precision, compute_float8
+from workloads.catalog import compute_attention
+from workloads.catalog import compute_memory_bound, compute_linalg, ceiling
 from workloads.catalog import convolution, convolution_layers, convolution_layouts
 from workloads.catalog import convolution_block, convolution_choice
 from workloads.catalog import training, training_step, training_precision, training_memory
@@ -21,6 +22,8 @@ __all__ = [
     "ceiling",
     "compute",
     "compute_attention",
+    "compute_float8",
+    "compute_linalg",
     "compute_memory_bound",
     "compute_precision",
     "compute_shapes",

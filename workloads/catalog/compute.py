@@ -10,7 +10,14 @@ from workloads.workload import Case, one_of, whole, workload
 if TYPE_CHECKING:
     from workloads.place import Place
 
-TOLERANCES = {"float64": 1e-12, "float32": 1e-4, "tf32": 5e-3, "float16": 5e-3, "bfloat16": 4e-2}
+TOLERANCES = {
+    "float64": 1e-12,
+    "float32": 1e-4,
+    "3xtf32": 1e-4,
+    "tf32": 5e-3,
+    "float16": 5e-3,
+    "bfloat16": 4e-2,
+}
 """Of the largest error over the largest entry: the unit round-off times a small multiple that
 covers the growth over sums of up to 65 536 terms with random signs."""
 CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024

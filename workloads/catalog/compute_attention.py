@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.compute import TOLERANCES
 from workloads.results import Check
-from workloads.study import Study
+from workloads.study import Study, Within
 from workloads.workload import Case, one_of, whole, workload
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from workloads.place import Place
 
+LONG = 4096
+"""Positions at which a GPU's kernels take long enough to be told apart from their launch."""
 FULL, CAUSAL = "full", "causal"
 KERNELS = {
     "math": "MATH",
@@ -53,19 +56,19 @@ def attention(
     import torch
 
     from workloads.checks import against_float64
-    from workloads.place import DTYPES, precision
+    from workloads.place import DTYPES, attention_precision
 
-    each = 4 if on.type == "cpu" else DTYPES[dtype].itemsize
-    scores = batch * heads * length**2 * each
-    needed = 4 * batch * heads * length * width * each + 2 * scores
-    on.require(needed, "queries, keys, values and the math kernel's scores")
+    room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
+    what = "queries, keys, values and the math kernel's scores"
+    on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
     q, k, v = (on.randn(batch, heads, length, width, dtype=dtype) for _ in range(3))
     causal = mask == CAUSAL
+    operations = needed_flop(batch, heads, length, width, mask)
 
     def timed() -> torch.Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
-    used = precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+    used = attention_precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
 
     def check() -> Check:
         one = [tensor[0, 0].cpu().double() for tensor in (q, k, v)]
@@ -77,29 +80,64 @@ def attention(
         return against_float64(timed()[0, 0], reference, TOLERANCES[used], what)
 
     def study(found: Study) -> None:
-        _kernels(found, timed, needed_flop(batch, heads, length, width, mask))
+        title = f"by kernel, {length} positions"
+        _kernels(found, "kernels", title, timed, operations)
+        if on.type != "cpu" and length < LONG:
+            long_kernels(found)
 
-    operations = needed_flop(batch, heads, length, width, mask)
+    def long_kernels(found: Study) -> None:
+        """By kernel where the launch is a small part of it, if there is room."""
+        room, _ = _room(batch * heads, LONG, width, DTYPES[dtype].itemsize)
+        free = on.free_memory()
+        if free is not None and room > free:
+            found.say(f"not at {LONG} positions: the math kernel's scores would not fit")
+            return
+        query, key, value = (on.randn(batch, heads, LONG, width, dtype=dtype) for _ in range(3))
+        flop = needed_flop(batch, heads, LONG, width, mask)
+
+        def attend() -> torch.Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(
+                query, key, value, is_causal=causal
+            )
+
+        _kernels(found, "long_kernels", f"by kernel, {LONG} positions", attend, flop)
+
     return Case(timed, flop=operations, precision=used, check=check, study=study)
 
 
-def _kernels(found: Study, attend: Callable[[], torch.Tensor], flop: int) -> None:
+def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
+    """Bytes that the math kernel needs, and those that the check needs on the host.
+
+    The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). The scores are
+    there before and after the softmax and once more without the rows that see nothing, of which it
+    keeps a flag for each score; the causal mask is one matrix for all heads.
+
+    Args:
+        heads: in all sequences together.
+        length: positions in a sequence.
+        width: of a head.
+        each: bytes of a stored number.
+    """
+    tokens = heads * length * width
+    # Queries, keys, values and the result as they are stored; three of them in float32, two scaled.
+    room = tokens * (4 * each + (3 + 2 + 1) * 4) + heads * length**2 * (3 * 4 + 1) + 5 * length**2
+    # In float64: a head's queries, keys, values and result; its scores, weights, and a mask.
+    check = 3 * tokens * each + 8 * (6 * length * width + 4 * length**2)
+    return room, check
+
+
+def _kernels(
+    found: Study, table: str, title: str, attend: Callable[[], torch.Tensor], flop: int
+) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    def by(kernel: SDPBackend) -> Callable[[], object]:
-        def call() -> object:
-            with sdpa_kernel(kernel):
-                return attend()
-
-        return call
 
     calls: dict[str, Callable[[], object]] = {}
     for name, backend in KERNELS.items():
-        call = by(getattr(SDPBackend, backend))
+        call = Within(partial(sdpa_kernel, getattr(SDPBackend, backend)), attend)
         try:
             call()
         except RuntimeError as error:
             found.say(f"{name}: does not run here: {str(error).splitlines()[0]}")
         else:
             calls[name] = call
-    found.variants("kernels", "by kernel", calls, per_call=(float(flop), "FLOP/s"), peaks=True)
+    found.variants(table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, held=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads import statistics
 from workloads.results import Column
 from workloads.study import Study
-from workloads.workload import Case, Skip, whole, workload
+from workloads.workload import Case, Skip, one_of, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -27,8 +27,9 @@ EAGER_PASSES = 9
     "reads and writes memory; torch.compile writes one kernel that reads and writes once (C++ on "
     "the CPU, Triton on a GPU).",
     look_for="The speed-up comes near the nine tensors that the eager chain moves over the two "
-    "that the compiled one does. Compiling takes seconds, so the calls until it has paid off are "
-    "given: a script that runs once is better off without. The rate counts the bytes of one pass.",
+    "that the compiled one does; on a GPU the profiler counts the kernels of each. Compiling takes "
+    "seconds, so the calls until it has paid off are given: a script that runs once is better off "
+    "without. The rate counts the bytes of one pass.",
     devices=("cpu", "cuda"),
     needs=("a C++ compiler", "Triton"),
 )
@@ -38,6 +39,8 @@ def elementwise(
 ) -> Case:
     import torch
 
+    from workloads.catalog.compiling import compiling_cold
+
     size = mib * 2**20
     on.require(4 * size, f"a tensor of {mib} MiB and what is made of it")
     x = on.randn(size // 4)
@@ -45,20 +48,22 @@ def elementwise(
     def chain(x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x * 2 + 1) - x
 
+    back = compiling_cold()
     compiled = torch.compile(chain)
-    compile_s = _compile(on, lambda: compiled(x))
+    compile_s = _compile(on, lambda: compiled(x), back)
 
     def timed() -> torch.Tensor:
         # compiled = torch.compile(chain)
         return compiled(x)
 
     def study(found: Study) -> None:
-        ways = {"eager": lambda: chain(x), "compiled": timed}
+        ways: dict[str, Callable[[], object]] = {"eager": lambda: chain(x), "compiled": timed}
         eager, fused = found.variants(
-            "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True
+            "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, held=True
         )
-        about = "the first call: torch's compiler loaded, the kernel written and compiled"
+        about = "the first call: the chain traced, the kernel written and compiled"
         found.figure("compile", compile_s, "s", about)
+        _count_kernels(found, on, ways)
         calls = statistics.break_even_calls(0.0, eager.median_s, compile_s, fused.median_s)
         about = "after so many calls compiling has paid for itself"
         if calls is None or fused.verdict != "faster":
@@ -68,34 +73,43 @@ def elementwise(
         about = "tensors moved by the eager chain over those moved by the compiled one"
         found.figure("expected_speed_up", EAGER_PASSES / 2, "x", about)
 
-    return Case(
-        timed, byte=2 * size, byte_limit="memory", study=study, cleanup=torch.compiler.reset
-    )
+    return Case(timed, byte=2 * size, byte_limit="memory", study=study, cleanup=back)
 
 
-def _compile(on: Place, call: Callable[[], object]) -> float:
-    """Seconds of the first call, without what an earlier process left in the compiler's cache.
+def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]]) -> None:
+    """How many kernels one call of each way launches, by the profiler."""
+    from workloads.catalog.training_profiler import NO_DEVICE_ROWS, kernels_of
+
+    for name, call in ways.items():
+        about = f"launched by one call, {name}"
+        launched = sum(row.calls for row in kernels_of(call, on)) if on.type == "cuda" else 0
+        if launched:
+            found.figure(f"kernels_{name}", float(launched), "", about)
+        else:
+            reason = NO_DEVICE_ROWS if on.type == "cuda" else "a CPU runs functions, no kernels"
+            found.absent(f"kernels_{name}", reason, "", about)
+
+
+def _compile(on: Place, call: Callable[[], object], back: Callable[[], None]) -> float:
+    """Seconds of the first call.
+
+    Args:
+        on: the device.
+        call: compiles what it calls.
+        back: sets the compiler back, should it fail.
 
     Raises:
         Skip: it cannot be compiled here, with the compiler's first line.
     """
-    import torch
-
-    torch.compiler.reset()
-    config = torch.compiler.config
-    as_found = config.force_disable_caches
     started = perf_counter()
     try:
-        config.force_disable_caches = True
         call()
         on.synchronize()
     except Exception as error:  # the compilers raise classes of their own
-        torch.compiler.reset()
+        back()
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = lines[0] if lines else type(error).__name__
         raise Skip(f"torch.compile fails here: {reason}") from error
-    finally:
-        config.force_disable_caches = as_found
     return perf_counter() - started
 
 
@@ -106,18 +120,23 @@ def _compile(on: Place, call: Callable[[], object]) -> float:
     "that is read, so the memory's rate decides.",
     look_for="Each rate beside that of a plain copy of the same matrix: a good kernel reads its "
     "input once and comes near it. Softmax made of single operations moves the matrix several "
-    "times; the fused one does not. On a CPU the exponentials of softmax take their own time.",
+    "times; the fused one does not. Half the bits are half the bytes: where memory decides, a "
+    "16-bit type takes half the time. On a CPU the exponentials of softmax take their own time.",
 )
 def reductions(
     on: Place,
     rows: Annotated[int, whole(1, 1_048_576, "rows")] = 32_768,
     columns: Annotated[int, whole(2, 131_072, "numbers in a row")] = 1024,
+    dtype: Annotated[str, one_of(("float32", "bfloat16", "float16"), "of the numbers")] = "float32",
 ) -> Case:
     import torch
 
-    size = 4 * rows * columns
+    from workloads.place import DTYPES
+
+    each = DTYPES[dtype].itemsize
+    size = each * rows * columns
     on.require(5 * size, f"a {rows} x {columns} matrix and what is made of it")
-    x = on.randn(rows, columns)
+    x = on.randn(rows, columns, dtype=dtype)
     target = torch.empty_like(x)
 
     def timed() -> torch.Tensor:
@@ -131,7 +150,7 @@ def reductions(
         calls: dict[str, tuple[float, Callable[[], object]]] = {
             "copy": (2.0 * size, lambda: target.copy_(x)),
             "sum of all": (size, x.sum),
-            "sum of rows": (size + 4.0 * rows, lambda: x.sum(dim=1)),
+            "sum of rows": (size + float(each * rows), lambda: x.sum(dim=1)),
             "softmax": (2.0 * size, timed),
             "softmax by hand": (2.0 * size, by_hand),
             "layer norm": (
@@ -140,7 +159,7 @@ def reductions(
             ),
         }
         found.table(
-            "operations", f"{rows} x {columns}, float32; bytes of one pass", Column("operation"),
+            "operations", f"{rows} x {columns}, {dtype}; bytes of one pass", Column("operation"),
             Column("time", "s"), Column("rate", "byte/s"), Column("of the copy's rate", "%"),
         )  # fmt: skip
         variants = found.compare({name: call for name, (_, call) in calls.items()})
@@ -148,5 +167,8 @@ def reductions(
         for variant in variants:
             rate = calls[variant.name][0] / variant.median_s
             found.row("operations", variant.name, variant.median_s, rate, 100 * rate / copy_rate)
+            if calls[variant.name][0] >= 2 * size:
+                # What only reads half of that may keep a part of it in the cache.
+                found.hold(variant.name, rate)
 
     return Case(timed, byte=2 * size, byte_limit="memory", study=study)

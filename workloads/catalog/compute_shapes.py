@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 LAUNCH_SHARE = 0.5
 """A call is bound by its launch where an operation on one number takes this much of its time."""
-MEMORY_PROBE = 16 * 2**20
-"""Numbers that are copied to learn the memory's rate: 64 MiB, more than most caches hold."""
+SMALLEST_PROBE = 64 * 2**20
+"""Bytes that are copied to learn the memory's rate; more where the cache would hold them."""
+_ROWS = 2**20
+"""So many random numbers are copied over and over: to make more takes longer than to time them."""
 CPU_PATIENCE_S = 0.25
 """The CPU's curve ends before the size that is expected to take longer for one product."""
 
@@ -91,11 +93,12 @@ def matmul_shapes(
 ) -> Case:
     import torch
 
-    from workloads import flop
+    from workloads import environment, flop, limits
     from workloads.place import precision
 
     own = Shape("as set", rows, inner, columns)
-    needed = max(shape.byte for shape in (own, *SHAPES)) + 8 * MEMORY_PROBE
+    probe = limits.uncached(SMALLEST_PROBE, environment.last_cache(on.device))
+    needed = own.byte + max(2 * probe, *(shape.byte for shape in (own, *SHAPES)))
     on.require(needed, "the largest of the products")
     x, y = on.randn(rows, inner), on.randn(inner, columns)
 
@@ -107,10 +110,13 @@ def matmul_shapes(
 
     def study(found: Study) -> None:
         _facts(found, timed(), timed(x.clone().requires_grad_(), y))
-        _shapes(found, on, (own, *SHAPES))
+        _shapes(found, on, (own, *SHAPES), probe, used)
 
     used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
-    return Case(timed, flop=operations, precision=used, study=study)
+    # A thin product reads each number for few multiplications: the memory bounds it sooner.
+    return Case(
+        timed, flop=operations, byte=own.byte, precision=used, byte_limit="memory", study=study
+    )
 
 
 def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
@@ -134,12 +140,16 @@ def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
     found.say(str(plain))
 
 
-def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...]) -> None:
+def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, precision: str) -> None:
+    from workloads import environment, limits
+
     one = on.randn(1)
     launch_s = found.time(lambda: one + one)
     found.figure("launch", launch_s, "s", "an addition of one number: launch and nothing else")
-    memory = 8 * MEMORY_PROBE / _copy_s(found, on)
-    found.figure("memory_rate", memory, "byte/s", "of a copy of 64 MiB, read and written")
+    memory = 2 * probe / _copy_s(found, on, probe)
+    about = f"of a copy of {probe // 2**20} MiB, read and written"
+    found.figure("memory_rate", memory, "byte/s", about)
+    found.hold("the copy", memory, limits.MEMORY)
     seconds = [_time(found, on, shape) for shape in shapes]
     best = max(shape.flop / time for shape, time in zip(shapes, seconds, strict=True))
     ridge = best / memory
@@ -150,6 +160,7 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...]) -> None:
         Column("rate", "FLOP/s"), Column("traffic", "byte/s"), Column("FLOP per byte"),
         Column("waits for"),
     )  # fmt: skip
+    cache = environment.last_cache(on.device)
     for shape, time in zip(shapes, seconds, strict=True):
         intensity = shape.flop / shape.byte
         bound = bound_by(time, intensity, ridge, launch_s)
@@ -157,12 +168,17 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...]) -> None:
             "shapes", shape.name, shape.text, time, shape.flop / time, shape.byte / time,
             intensity, bound,
         )  # fmt: skip
+        found.hold(f"{shape.name} product", shape.flop / time, precision)
+        if limits.cached(limits.MEMORY, shape.byte, cache) is None:
+            found.hold(f"{shape.name} product", shape.byte / time, limits.MEMORY)
 
 
-def _copy_s(found: Study, on: Place) -> float:
-    probe = on.randn(MEMORY_PROBE)
-    target = probe.clone()
-    return found.time(lambda: target.copy_(probe))
+def _copy_s(found: Study, on: Place, size: int) -> float:
+    import torch
+
+    source = on.randn(_ROWS).repeat(size // 4 // _ROWS)
+    target = torch.empty_like(source)
+    return found.time(lambda: target.copy_(source))
 
 
 def _time(found: Study, on: Place, shape: Shape) -> float:
@@ -180,8 +196,9 @@ def _time(found: Study, on: Place, shape: Shape) -> float:
     about="Square float32 products of growing size. On a GPU the CPU's are laid beside it, and the "
     "GPU's with the copies: both factors from the host, the product back.",
     look_for="Where the GPU overtakes the CPU, with and without the copies: below it the CPU is "
-    "the better place. The knee is where the rate comes within 20 % of its best: below it the "
-    "device waits for launches and memory. On the CPU alone, the knee of its own curve.",
+    "the better place. The knee is where the rate comes within 20 % of its best; sizes bound by "
+    "the launch are named: there the device has next to nothing to do, and no faster one would "
+    "help. On the CPU alone, the knee of its own curve.",
 )
 def matmul_sweep(
     on: Place,
@@ -192,7 +209,13 @@ def matmul_sweep(
 
     from workloads.place import precision
 
-    on.require(12 * largest**2, f"three {largest} x {largest} matrices", host=12 * largest**2)
+    # The two that are timed, and what the curves' largest size takes: on the CPU two factors and
+    # their product; on a GPU also copies of them, the factors' originals being on the host. Some
+    # of the size before is held until the next begins.
+    on_device, on_host = (5, 0) if on.type == "cpu" else (7, 4)
+    matrix = 4 * largest**2
+    what = f"matrices of {largest} x {largest}"
+    on.require(on_device * matrix, what, host=on_host * matrix)
     a, b = on.randn(largest, largest), on.randn(largest, largest)
 
     def timed() -> torch.Tensor:
@@ -200,13 +223,16 @@ def matmul_sweep(
 
     def study(found: Study) -> None:
         sizes = curves.doublings(smallest, largest)
-        _sweep(found, on, sizes)
+        _sweep(found, on, sizes, used)
 
     used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
-    return Case(timed, flop=2 * largest**3, precision=used, study=study)
+    square = Shape("", largest, largest, largest)
+    return Case(
+        timed, flop=square.flop, byte=square.byte, precision=used, byte_limit="memory", study=study
+    )
 
 
-def _sweep(found: Study, on: Place, sizes: list[int]) -> None:
+def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
     beside = on.type != "cpu"
     # With the copies the host's time counts, so the curves beside that take it too.
     clock: ClockName | None = "wall" if beside else None
@@ -215,6 +241,8 @@ def _sweep(found: Study, on: Place, sizes: list[int]) -> None:
     found.chart("rate", "rate over size", "n", *((line, "FLOP/s") for line in names))
     found.chart("time", "time over size", "n", *((line, "s") for line in names))
     times: dict[str, list[float]] = {line: [] for line in names}
+    one = on.randn(1)
+    launch_s = found.time(lambda: one + one, clock)
     for n in sizes:
         for line, call in _calls(on, n, names).items():
             before = times[line]
@@ -227,9 +255,11 @@ def _sweep(found: Study, on: Place, sizes: list[int]) -> None:
         latest = [times[line][-1] if len(times[line]) > sizes.index(n) else None for line in names]
         found.point("time", float(n), *latest)
         found.point("rate", float(n), *(None if s is None else 2 * n**3 / s for s in latest))
+        found.hold(f"n={n}", 2 * n**3 / times[name][-1], precision)
     place = curves.knee(sizes, [2 * n**3 / s for n, s in zip(sizes, times[name], strict=True)])
     found.mark("rate", f"the {name} is within 20 % of its best rate from n={place} on")
     found.figure("knee", float(place), "", "rows: from there on within 20 % of the best rate")
+    _launch_bound(found, sizes, times[name], launch_s)
     if not beside:
         found.absent("overtakes", "no GPU: only the CPU's own curve", "", "where a GPU gets ahead")
         return
@@ -239,6 +269,21 @@ def _sweep(found: Study, on: Place, sizes: list[int]) -> None:
     for line in names[:2]:
         figure = "overtakes" if line == name else "overtakes_with_copies"
         _overtakes(found, figure, line, curves.crossing(sizes, times[line], times["CPU"]))
+
+
+def _launch_bound(found: Study, sizes: list[int], times: list[float], launch_s: float) -> None:
+    """Which sizes wait for their launch and not for the device."""
+    about = "rows: up to there an addition of one number takes half as long as the product, or more"
+    # The intensity does not matter here: what is asked is whether a launch is most of it.
+    bound = [
+        n for n, s in zip(sizes, times, strict=True) if bound_by(s, 1.0, 0.0, launch_s) == "launch"
+    ]
+    if not bound:
+        reason = f"not even n={sizes[0]}"
+        found.absent("launch_bound_up_to", reason, "", about)
+        return
+    found.mark("rate", f"bound by the launch up to n={bound[-1]}")
+    found.figure("launch_bound_up_to", float(bound[-1]), "", about)
 
 
 def _overtakes(found: Study, figure: str, line: str, at: curves.Crossing | None) -> None:

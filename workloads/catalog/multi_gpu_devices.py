@@ -71,7 +71,8 @@ def device_list(on: Place) -> Case:
     "the copy goes straight over NVLink or PCIe; else it passes through host memory.",
     look_for="The matrix of rates: GPUs of one NVLink group, or under one PCIe switch, copy faster "
     "among themselves. A pair without peer access, or far below the others, slows every "
-    "all-reduce that crosses it.",
+    "all-reduce that crosses it. The limit is NVLink's, of parts that always have it: a small "
+    "share of it means that the copies go another way.",
     devices=("cuda",),
     needs=("2 GPUs",),
 )
@@ -104,7 +105,7 @@ def peer_copies(
         _matrix(found, sources, targets)
 
     pair = (f"cuda:{here}", f"cuda:{neighbour}")
-    return Case(timed, byte=size, devices=pair, check=check, study=study)
+    return Case(timed, byte=size, byte_limit="nvlink", devices=pair, check=check, study=study)
 
 
 def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> None:
@@ -125,11 +126,17 @@ def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
         call = functools.partial(copies, source, target)
         return COPIES * size / found.time(call, "wall")
 
+    def held(source: int, target: int) -> float | None:
+        found_rate = rate(source, target)
+        if found_rate is not None:
+            found.hold(f"cuda:{source} to cuda:{target}", found_rate)
+        return found_rate
+
     names = [Column(f"to cuda:{index}", "byte/s") for index in range(count)]
     found.table("matrix", "rate of copies", Column("from"), *names)
     found.unavailable["tables.matrix"] = "a GPU is not timed against itself"
     for source in range(count):
-        found.row("matrix", f"cuda:{source}", *(rate(source, each) for each in range(count)))
+        found.row("matrix", f"cuda:{source}", *(held(source, each) for each in range(count)))
     without = [
         f"cuda:{source} to cuda:{target}"
         for source, target in itertools.permutations(range(count), 2)

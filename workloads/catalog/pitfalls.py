@@ -4,25 +4,51 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
+from workloads.results import Column
 from workloads.study import Study
 from workloads.workload import Case, whole, workload
 
 if TYPE_CHECKING:
     from workloads.place import Place
 
-NAIVE_TIMINGS = 21
+TIMINGS, FEWER = 21, 5
+LONG_S = 0.02
+"""Of calls that take longer, fewer are timed."""
+NAIVE, SYNCHRONIZED = "time.time()", "time.time(), synchronized"
+EVENTS, BLOCKS = "CUDA events", "blocks of calls"
+
+
+def _clocks(
+    found: Study, seconds: dict[str, float | None], operations: int, precision: str
+) -> None:
+    """Each clock's time, the rate it implies, and that rate's share of what is possible."""
+    found.table(
+        "clocks", "one product by each clock", Column("clock"), Column("time", "s"),
+        Column("implied rate", "FLOP/s"), Column("of the limit", "%"),
+    )  # fmt: skip
+    for name, taken in seconds.items():
+        rate = operations / taken if taken else None
+        limit = found.limit(precision, rate) if rate else None
+        found.row("clocks", name, taken, rate, 100 * limit.fraction if limit else None)
+    if found.limit(precision, 1.0) is None:
+        found.unavailable["tables.clocks.of the limit"] = (
+            "no limit is known yet: a ceiling is measured once the run is done"
+        )
 
 
 @workload(
     group="pitfalls",
     title="timing a GPU without synchronizing",
-    about="The same matrix product timed twice: properly, and as many scripts do it, with "
-    "time.time() around one call. A GPU call returns when it is queued, not when it is done.",
+    about="The same matrix product by several clocks: as many scripts do it, with time.time() "
+    "around one call; the same with the device synchronized before and after; by the GPU's own "
+    "events; and in blocks, as on top. A GPU call returns when it is queued, not when it is done.",
     look_for="The naive figure is the time to launch. The rate it implies can lie above what the "
-    "hardware can do at all, which is how to tell; a warning says so. On the CPU a call that has "
-    "returned is done, so both figures agree.",
+    "hardware can do at all, which is how to tell; a warning says so. Synchronizing adds its own "
+    "time to that of a single call: blocks of calls share it. On the CPU a call that has returned "
+    "is done, so the figures agree.",
 )
 def naive_timing(
     on: Place,
@@ -31,6 +57,7 @@ def naive_timing(
     import torch
 
     from workloads import flop
+    from workloads.catalog.training_stopwatch import Stopwatch
     from workloads.place import precision
 
     on.require(3 * n * n * 4, f"three {n} x {n} matrices of float32")
@@ -42,22 +69,45 @@ def naive_timing(
     meta = torch.empty(n, n, device="meta")
     operations = flop.count(lambda: timed(meta, meta))
 
-    def synchronize() -> None:
-        if on.type == "cuda":
-            torch.cuda.synchronize(on.device)
-        elif on.type == "mps":
-            torch.mps.synchronize()
-
     def naively() -> float:
-        synchronize()
+        on.synchronize()
         start = time.time()
         timed()
         return time.time() - start
 
+    def synchronized() -> float:
+        on.synchronize()
+        start = time.time()
+        timed()
+        on.synchronize()
+        return time.time() - start
+
+    def by_events() -> float:
+        watch = Stopwatch(on)
+        start = watch.now()
+        timed()
+        end = watch.now()
+        watch.synchronize()
+        return watch.seconds(start, end)
+
     def study(found: Study) -> None:
-        naive = statistics.median(naively() for _ in range(NAIVE_TIMINGS))
-        synchronize()
-        about = f"median of {NAIVE_TIMINGS} with time.time(), not synchronized"
+        count = TIMINGS if found.median_s < LONG_S else FEWER
+
+        def median(once: Callable[[], float]) -> float:
+            return statistics.median(once() for _ in range(count))
+
+        naive = median(naively)
+        on.synchronize()
+        seconds: dict[str, float | None] = {
+            NAIVE: naive,
+            SYNCHRONIZED: median(synchronized),
+            EVENTS: median(by_events) if on.type == "cuda" else None,
+            BLOCKS: found.median_s,
+        }
+        _clocks(found, seconds, operations, used)
+        if on.type != "cuda":
+            found.unavailable[f"tables.clocks.{EVENTS}"] = f"{on.type} has no events with a time"
+        about = f"median of {count} with time.time(), not synchronized"
         if naive <= 0:
             found.absent("naive_s", "time.time() did not advance", "s", about)
             return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,42 +16,7 @@ if TYPE_CHECKING:
 
 FORWARD, TRAINING = "forward", "training step"
 DEPTH_FACTOR = 8
-"""Layers after one another add to the error of a single product."""
-CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
-
-
-def compiling_cold() -> Callable[[], None]:
-    """Have torch.compile start from nothing, and compile in this process.
-
-    It keeps what it has compiled on disk, so a second run would not show what compiling takes. And
-    it compiles in helper processes, which would outlive a run that is ended.
-
-    Returns:
-        A function that sets everything back.
-    """
-    import torch
-    import torch._inductor.config as inductor
-    from torch._inductor.utils import clear_caches
-
-    folder = tempfile.TemporaryDirectory(prefix="compiled-", ignore_cleanup_errors=True)
-    variables = {name: os.environ.get(name) for name in CACHES}
-    threads = inductor.compile_threads
-    os.environ |= dict.fromkeys(CACHES, folder.name)
-    inductor.compile_threads = 1
-    torch.compiler.reset()
-    clear_caches()
-
-    def back() -> None:
-        torch.compiler.reset()
-        inductor.compile_threads = threads
-        for name, value in variables.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        folder.cleanup()
-
-    return back
+"""The products of a block, after one another, add to the error of a single one."""
 
 
 @workload(
@@ -73,28 +36,32 @@ def transformer_compile(
     on: Place,
     mode: Annotated[str, one_of((FORWARD, TRAINING), "what is compiled and timed")] = FORWARD,
     batch: Annotated[int, whole(1, 4096, "sequences")] = 4,
+    layers: Annotated[int, whole(1, 128, "blocks after one another")] = 1,
     length: Annotated[int, whole(2, 32_768, "tokens of a sequence")] = 128,
     width: Annotated[int, whole(8, 16_384, "features of a token")] = 128,
     heads: Annotated[int, whole(1, 256, "heads of the attention; they divide the width")] = 4,
 ) -> Case:
     import torch
 
-    from workloads import flop
+    from workloads.catalog.compiling import compiling_cold
     from workloads.catalog.compute import TOLERANCES
-    from workloads.catalog.training_models import TransformerBlock
+    from workloads.catalog.training_models import TransformerBlock, transformer_flop
     from workloads.checks import against_float64
-    from workloads.place import SEED, precision
+    from workloads.place import SEED, attention_precision
 
     if width % heads:
         raise ParameterError(f"transformer_compile: heads={heads} do not divide width={width}")
     tokens_bytes = 4 * batch * length * width
-    on.require(20 * tokens_bytes + 4 * 12 * width**2 * 4, "the block and its activations")
+    each = 20 * tokens_bytes + 4 * 12 * width**2 * 4
+    on.require(layers * each, "the blocks and their activations")
 
-    def block(device: torch.device | str) -> TransformerBlock:
+    def blocks(device: torch.device | str) -> torch.nn.Sequential:
         torch.manual_seed(SEED)
-        return TransformerBlock(width, heads).to(device)
+        return torch.nn.Sequential(*(TransformerBlock(width, heads) for _ in range(layers))).to(
+            device
+        )
 
-    model = block(on.device)
+    model = blocks(on.device)
     tokens = on.randn(batch, length, width)
     back = compiling_cold()
     compiled: Callable[[torch.Tensor], torch.Tensor] = torch.compile(model)
@@ -123,35 +90,27 @@ def transformer_compile(
         about = "calls after which the compilation has paid"
         if fast.verdict != "faster":
             word = fast.verdict if fast.verdict != "unclear" else "not clearly faster"
-            reason = f"the compiled block is {word}"
+            reason = f"the compiled {'block is' if layers == 1 else 'blocks are'} {word}"
             found.absent("break_even_calls", reason, "", about)
             return
         saved = eager.median_s - fast.median_s
         found.figure("break_even_calls", (cold - eager.median_s) / saved, "", about)
 
-    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    used = attention_precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
 
     def check() -> Check:
         with torch.no_grad():
-            reference = block("cpu").double()(tokens[:1].cpu().double())
+            reference = blocks("cpu").double()(tokens[:1].cpu().double())
             # The weights of a training step have moved on, by a millionth of their gradients.
             result = compiled(tokens)[:1]
-        tolerance = DEPTH_FACTOR * TOLERANCES[used]
+        tolerance = layers * DEPTH_FACTOR * TOLERANCES[used]
         what = "the first sequence's result, uncompiled, in float64 on the CPU"
         return against_float64(result, reference, tolerance, what)
-
-    def on_meta() -> None:
-        meta = block("meta")
-        data = torch.empty(batch, length, width, device="meta")
-        if backward:
-            meta(data).sum().backward()
-        else:
-            meta(data)
 
     return Case(
         timed,
         clock="wall",
-        flop=flop.count(on_meta),
+        flop=layers * transformer_flop(batch, length, width, heads, backward=backward),
         item=batch,
         precision=used,
         check=check,

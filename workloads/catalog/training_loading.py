@@ -66,11 +66,13 @@ class Loaders:
     Args:
         dataset: to load from.
         batch: samples in a batch.
+        prefetch: batches that each worker has made ahead.
     """
 
-    def __init__(self, dataset: Costly, batch: int) -> None:
+    def __init__(self, dataset: Costly, batch: int, prefetch: int = 2) -> None:
         self._dataset = dataset
         self._batch = batch
+        self._prefetch = prefetch
         self._iterators: list[Any] = []
 
     def start(self, workers: int, *, pinned: bool) -> torch.utils.data.DataLoader[Any]:
@@ -90,6 +92,7 @@ class Loaders:
             num_workers=workers,
             pin_memory=pinned,
             persistent_workers=workers > 0,
+            prefetch_factor=self._prefetch if workers else None,
             # A fork has torch and the data at once. Python 3.14 would no longer fork by itself.
             multiprocessing_context="fork" if workers else None,
             worker_init_fn=partial(end_with, os.getpid()),
@@ -129,8 +132,9 @@ class Loaders:
     "processes make them while the step runs. On a GPU also with pinned memory. The share of "
     "waiting is between the end of a step and the start of the next, by the device's clock.",
     look_for="Enough workers hide the cost: waiting falls and samples/s rise until the step itself "
-    "is the limit. More workers than free cores take time from the step. A GPU that waits for "
-    "data is the commonest reason for a low utilisation.",
+    "is the limit. More workers than free cores take time from the step. prefetch evens out "
+    "samples that take longer than others, at the price of memory. A GPU that waits for data is "
+    "the commonest reason for a low utilisation.",
 )
 def data_loading(
     on: Place,
@@ -138,6 +142,9 @@ def data_loading(
     memory: Annotated[
         str, one_of(("pageable", "pinned"), "host memory of the time on top")
     ] = "pageable",
+    prefetch: Annotated[
+        int, whole(1, 64, "batches that each worker makes ahead, prefetch_factor")
+    ] = 2,
     cost_us: Annotated[int, whole(0, 1_000_000, "processor time of a sample, µs")] = 300,
     samples: Annotated[int, whole(1, 65_536, "samples of an epoch")] = 384,
     batch: Annotated[int, whole(1, 4096, "samples in a batch")] = 32,
@@ -157,7 +164,7 @@ def data_loading(
         cnn_bytes(batch, size, width), "the model and a batch", host=samples * 3 * size**2 * 4
     )
     images, labels = images_and_labels(on, samples, size, host=True)
-    loaders = Loaders(Costly(images, labels, cost_us * 1e-6), batch)
+    loaders = Loaders(Costly(images, labels, cost_us * 1e-6), batch, prefetch)
     model = small_cnn(width, device=on.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
     loss_function = torch.nn.CrossEntropyLoss()
@@ -179,7 +186,7 @@ def data_loading(
             step(images, labels)
 
     def study(found: Study) -> None:
-        title = f"{samples} samples of {cost_us} µs each"
+        title = f"{samples} samples of {cost_us} µs each, prefetch_factor={prefetch}"
         _try_workers(found, on, loaders, step, samples, title)
         resident = images[:batch].to(on.device), labels[:batch].to(on.device)
         fed = found.time(partial(step, *resident), "wall")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import nn
 
 from workloads import flop
+from workloads.catalog.compute_attention import CAUSAL, needed_flop
 from workloads.place import SEED, Place
 
 CLASSES = 10
@@ -113,6 +115,36 @@ class TransformerBlock(nn.Module):
         mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         tokens = tokens + self.project(mixed.transpose(1, 2).reshape(batch, length, width))
         return tokens + torch.as_tensor(self.mlp(self.before_mlp(tokens)))
+
+
+def transformer_flop(batch: int, length: int, width: int, heads: int, *, backward: bool) -> int:
+    """FLOP that a :class:`TransformerBlock` needs, by torch's counter but for its attention.
+
+    The counter takes a causal mask's scores for computed, above the diagonal too, which no fused
+    kernel does: they count as :func:`workloads.catalog.compute_attention.needed_flop` says. The
+    backward pass of a product is two products; what a kernel computes again for it counts nothing.
+
+    Args:
+        batch: sequences.
+        length: tokens of a sequence.
+        width: of a token's vector.
+        heads: of the attention.
+        backward: the gradients of the weights and of all but the first input are computed too.
+    """
+    meta = torch.device("meta")
+    block = TransformerBlock(width, heads).to(meta)
+    tokens = torch.empty(batch, length, width, device=meta)
+    each = torch.empty(batch, heads, length, width // heads, device=meta, requires_grad=True)
+
+    def counted(forward: Callable[[], torch.Tensor]) -> int:
+        return flop.count(lambda: forward().sum().backward() if backward else forward())
+
+    whole = counted(lambda: block(tokens))
+    attention = counted(
+        lambda: nn.functional.scaled_dot_product_attention(each, each, each, is_causal=True)
+    )
+    needed = needed_flop(batch, heads, length, width // heads, CAUSAL)
+    return whole - attention + (3 if backward else 1) * needed
 
 
 def gradients(model: nn.Module) -> list[torch.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workloads.fact import fact
@@ -71,6 +71,19 @@ def kernels(averages: Any) -> list[Row]:
         for event in averages
         if event.device_type.name != "CPU" and not event.is_user_annotation
     )
+
+
+def kernels_of(call: Callable[[], object], on: Place) -> list[Row]:
+    """The kernels and copies that one call launches; none where the profiler cannot see them."""
+    from torch.profiler import ProfilerActivity, profile, supported_activities
+
+    if ProfilerActivity.CUDA not in supported_activities():
+        return []
+    on.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+        call()
+        on.synchronize()
+    return kernels(recorded.key_averages())
 
 
 def _longest_first(rows: Iterable[Row]) -> list[Row]:
