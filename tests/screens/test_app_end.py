@@ -21,6 +21,15 @@ async def test_a_key_ends_it_and_the_session(key: str, code: int) -> None:
     assert on.session.stopped
 
 
+async def test_a_key_ends_it_also_before_the_last_panes_are_there() -> None:
+    async with running((80, 24)) as on:
+        assert on.app.workbench is not None
+        on.app.exit()
+        # As the frame would that is drawn between the key and the end.
+        on.app.workbench._add_panes()
+    assert on.app.return_code == 0
+
+
 async def test_ctrl_c_ends_it_from_a_dialog_too() -> None:
     async with running() as on:
         await on.press("question_mark", "ctrl+c")

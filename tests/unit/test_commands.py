@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from tui.app.actions import AppActions, command_bindings
+from tui.app.actions import command_bindings
 from tui.app.replay import ReplayApp
+from tui.app.workbench import WorkbenchApp
 from tui.commands.command import Command, Situation
 from tui.commands.registry import (
     COMMANDS,
@@ -60,7 +61,7 @@ def test_no_command_is_declared_twice_and_no_two_share_a_place_in_the_footer() -
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
 def test_a_command_has_an_action_and_a_help_of_one_sentence(command: Command) -> None:
-    assert hasattr(ReplayApp if command.replays else AppActions, f"action_{command.action}")
+    assert hasattr(ReplayApp if command.replays else WorkbenchApp, f"action_{command.action}")
     help_text = command.help
     assert help_text[0].isupper()
     assert help_text.endswith(".")

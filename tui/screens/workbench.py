@@ -95,6 +95,8 @@ class WorkbenchScreen(Screen[None]):
 
     def _add_panes(self) -> None:
         """Add those that the first frame had no place for, and so did not wait for."""
+        if not self.is_attached:
+            return  # a key has ended the program meanwhile
         for name, panes in self.rows.items():
             row = self.query_one(f"#{name}", Container)
             for place, pane in enumerate(panes):
