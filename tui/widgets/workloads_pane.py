@@ -43,14 +43,13 @@ class WorkloadsPane(Pane):
     def __init__(self, store: Store, *, id: str | None = "workloads") -> None:  # noqa: A002 (Textual's name)
         super().__init__(store, id=id)
         self.table = WorkloadList(store)
-        self.notes = LinesView(self._notes, id="notes")
-        self.notes.can_focus = False
+        self._noted: LinesView | None = None
+        """Made when there is first something to be said."""
         self._filter: FieldInput | None = None
         """Made when it is first typed into."""
 
     def compose(self) -> ComposeResult:
-        """Notes, heading, table."""
-        yield self.notes
+        """Heading and table."""
         yield LineBar(self.table.heading, id="heading")
         yield self.table
 
@@ -75,9 +74,15 @@ class WorkloadsPane(Pane):
     def _place_notes(self) -> None:
         # Asked here and not of the view, which has no width while it is not displayed.
         rows = len(self._notes(max(1, self.size.width - 1)))
-        self.notes.display = rows > 0
-        self.notes.styles.height = min(rows, NOTE_ROWS)
-        self.notes.rebuild()
+        if self._noted is None:
+            if not rows or not self.is_attached:
+                return
+            self._noted = LinesView(self._notes, id="notes")
+            self._noted.can_focus = False
+            self.mount(self._noted, before=0)
+        self._noted.display = rows > 0
+        self._noted.styles.height = min(rows, NOTE_ROWS)
+        self._noted.rebuild()
 
     def _retitle(self) -> None:
         words = ["Workloads"]
