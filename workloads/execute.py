@@ -17,7 +17,7 @@ from workloads.ranks import launch, lockstep
 from workloads.results import Limit, RunResult, Span
 from workloads.study import Study
 from workloads.timing import Cancelled, Control
-from workloads.workload import Case, ParameterError, Skip
+from workloads.workload import ParameterError, Skip
 
 TELL_S = 0.3
 """Between two looks at a study that goes on."""
@@ -83,6 +83,7 @@ def _run(
         measured = replace(measured, first_call_cold=cold)
         peak, unavailable = memory.peaks(ready.place.device)
         rates = readings.rates(case, measured.median_s)
+        working = case.devices or (request.device,)
         asked = held_against.questions(case, rates, ready.place.device)
         result = replace(
             result,
@@ -92,7 +93,7 @@ def _run(
             rates=rates,
             memory=peak,
             chosen=dict(case.chosen),
-            spans=(Span(measured.measured_from, measured.measured_to, _devices(case, request)),),
+            spans=(Span(measured.measured_from, measured.measured_to, working),),
             warnings=readings.warnings(measured, ready.place.type),
             unavailable={**unavailable, **readings.absences(measured, rates)},
         )
@@ -120,10 +121,6 @@ def _others_held(
         if limit is not None:
             found.append((held.what, replace(limit, fraction=held.rate / limit.value)))
     return found
-
-
-def _devices(case: Case, request: Run) -> tuple[str, ...]:
-    return case.devices or (request.device,)
 
 
 def _held_against(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import pickle
 from dataclasses import field
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 from tui.snapshots import columns
@@ -44,7 +43,7 @@ class Turned:
 
 
 class Ahead:
-    """Begins by itself while a file is read; ends with the block, finished or not."""
+    """Begins by itself while a file is read; to be closed, finished or not."""
 
     def __init__(self) -> None:
         self._unpickler: pickle.Unpickler | None = None
@@ -88,15 +87,8 @@ class Ahead:
                 found.interner.recognise(number, lists[key][place].get("frames"))
         return found
 
-    def __enter__(self) -> Ahead:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End what is not finished and what nobody waits for."""
         if self._beside is not None:
             self._beside.drop()
 

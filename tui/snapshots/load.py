@@ -12,7 +12,7 @@ import gc
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -114,7 +114,7 @@ def _load(
             progress(done, whole, phase)
         ahead.tell(done, whole)
 
-    with Ahead() as ahead:
+    with closing(Ahead()) as ahead:
         with (
             _failures(),
             Source(where, progress=tell, most_unpacked=limits.most_unpacked) as source,

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
+from workloads.catalog.convolution_layouts import BATCH, CHANNELS, SIZE, Batch, Channels, Size
 from workloads.results import Check, Column
 from workloads.study import Study
-from workloads.workload import Case, by_device, whole, workload
+from workloads.workload import Case, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 REPEATS = 5
 """Later calls of a shape, of which the median counts."""
-BATCH, CHANNELS, SIZE = (4, 64), (32, 128), (28, 56)
-"""On the CPU and on a GPU, where the small ones would time the launch."""
 PASSES = 8
 """Backward passes that are held against the first, bit by bit."""
 
@@ -172,9 +171,9 @@ def determinism(device_type: str) -> dict[str, tuple[bool, bool]]:
 )
 def deterministic(
     on: Place,
-    batch: Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")] = 0,
-    channels: Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")] = 0,
-    size: Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")] = 0,
+    batch: Batch = 0,
+    channels: Channels = 0,
+    size: Size = 0,
 ) -> Case:
     import torch
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 BATCH, CHANNELS, SIZE = (4, 64), (32, 128), (28, 56)
 """On the CPU and on a GPU, where the small ones would time the launch."""
+Batch = Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")]
+Channels = Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")]
+Size = Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")]
 
 
 def types(on: Place) -> dict[str, tuple[str, bool | None]]:
@@ -68,9 +71,9 @@ def tf32_set(allowed: bool | None) -> Iterator[None]:
 )
 def conv_layouts(
     on: Place,
-    batch: Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")] = 0,
-    channels: Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")] = 0,
-    size: Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")] = 0,
+    batch: Batch = 0,
+    channels: Channels = 0,
+    size: Size = 0,
 ) -> Case:
     import torch
 

@@ -69,17 +69,11 @@ def naive_timing(
     meta = torch.empty(n, n, device="meta")
     operations = flop.count(lambda: timed(meta, meta))
 
-    def naively() -> float:
+    def by_time(wait: Callable[[], None]) -> float:
         on.synchronize()
         start = time.time()
         timed()
-        return time.time() - start
-
-    def synchronized() -> float:
-        on.synchronize()
-        start = time.time()
-        timed()
-        on.synchronize()
+        wait()
         return time.time() - start
 
     def by_events() -> float:
@@ -96,11 +90,11 @@ def naive_timing(
         def median(once: Callable[[], float]) -> float:
             return statistics.median(once() for _ in range(count))
 
-        naive = median(naively)
+        naive = median(lambda: by_time(lambda: None))
         on.synchronize()
         seconds: dict[str, float | None] = {
             NAIVE: naive,
-            SYNCHRONIZED: median(synchronized),
+            SYNCHRONIZED: median(lambda: by_time(on.synchronize)),
             EVENTS: median(by_events) if on.type == "cuda" else None,
             BLOCKS: found.median_s,
         }
