@@ -28,6 +28,10 @@ SECONDS_WIDTH = 7
 """Cells that a time below a thousand seconds needs: ``2.71 ms``."""
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_BINARY_FACTORS = tuple(Decimal(1024**power) for power in range(len(_BINARY)))
+_ONE, _TENTH = Decimal(1), Decimal("0.1")
+_WHOLE_FROM = Decimal("99.95")
+"""From here on a size in KiB or MiB is written without decimals."""
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 _WHOLE_PERCENT = 9.95
 """From here on a percentage is written without decimals where small ones have them."""
@@ -53,9 +57,9 @@ def _binary(value: int) -> tuple[str, str]:
     if rest < 1000:
         return f"{sign}{rest}", "B"
     for power, unit in enumerate(_BINARY[1:], start=1):
-        scaled = Decimal(rest) / Decimal(1024**power)
-        decimals = 1 if scaled < Decimal("99.95") or power >= 3 else 0
-        shown = scaled.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_EVEN)
+        scaled = Decimal(rest) / _BINARY_FACTORS[power]
+        step = _TENTH if scaled < _WHOLE_FROM or power >= 3 else _ONE
+        shown = scaled.quantize(step, rounding=ROUND_HALF_EVEN)
         if shown < 1000 or unit == _BINARY[-1]:
             return f"{sign}{shown}", unit
     raise AssertionError("no unit")
@@ -83,9 +87,8 @@ def size_pair(used: int | None, total: int | None, between: str = "/") -> str:
     if total is None:
         return size(used)
     digits, unit = _binary(total)
-    decimals = len(digits.partition(".")[2])
-    scaled = Decimal(used) / Decimal(1024 ** _BINARY.index(unit))
-    step = Decimal(1).scaleb(-decimals)
+    scaled = Decimal(used) / _BINARY_FACTORS[_BINARY.index(unit)]
+    step = _TENTH if "." in digits else _ONE
     shown = scaled.quantize(step, rounding=ROUND_HALF_EVEN)
     part = f"<{step}" if used > 0 and shown == 0 else str(shown)
     return f"{part}{between}{digits} {unit}"

@@ -7,6 +7,7 @@ its path. A float that is not finite travels as ``null``: JSON has no NaN.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -24,16 +25,29 @@ class WireError(ValueError):
     """A line that is not a message we know; the text says which part and why."""
 
 
+_AS_IT_IS = frozenset({str, int, bool, type(None)})
+
+
+@functools.cache
+def _names(cls: type) -> tuple[str, ...]:
+    """Of a dataclass's fields; asked for each value, they would cost as much as all else."""
+    return tuple(field.name for field in dataclasses.fields(cls))
+
+
 def to_plain(value: object) -> Any:
     """Turn dataclasses, tuples and mappings into what ``json.dumps`` takes."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    # The most frequent first: what is written each second must cost the box little.
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, (tuple, list)):
+        return [to_plain(item) for item in value]
+    if dataclasses.is_dataclass(kind):
+        return {name: to_plain(getattr(value, name)) for name in _names(kind)}
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
     return value
 
 
@@ -128,18 +142,15 @@ def _dataclass_reader(cls: type) -> Reader:
 
 def _union_reader(kinds: tuple[Any, ...]) -> Reader:
     optional = type(None) in kinds
-    readers = [_reader(kind) for kind in kinds if kind is not type(None)]
+    *first, last = [_reader(kind) for kind in kinds if kind is not type(None)]
 
     def read(data: Any) -> Any:
         if data is None and optional:
             return None
-        misfit = _MisfitError("no type at all")
-        for reader in readers:
-            try:
+        for reader in first:
+            with contextlib.suppress(_MisfitError):
                 return reader(data)
-            except _MisfitError as error:
-                misfit = error
-        raise misfit
+        return last(data)
 
     return read
 
@@ -193,6 +204,8 @@ def _dict_reader(kind: Any) -> Reader:
 
 def _scalar_reader(kind: type) -> Reader:
     def read(data: Any) -> Any:
+        if type(data) is kind:
+            return data
         if kind is float and isinstance(data, int) and not isinstance(data, bool):
             try:
                 return float(data)

@@ -70,9 +70,10 @@ async def running(
     kind: Kind = "one gpu",
     *events: AnyEvent,
     readonly: bool = False,
+    now: Callable[[], float] = clock,
 ) -> AsyncIterator[Running]:
     session = FakeSession(make_store(kind, *events))
-    app = WorkbenchApp(session, readonly=readonly, clock=clock)
+    app = WorkbenchApp(session, readonly=readonly, clock=now)
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         found = Running(app, session, pilot)

@@ -119,7 +119,7 @@ async def test_a_monitor_that_ended_gives_its_reason_and_the_rows_grow_old() -> 
         app.tell(store, MonitorStatus("ended", "exit code 1"))
         times[0] = NOW + 75
         assert isinstance(app.pane, DevicesPane)
-        app.pane.grow_old()
+        app.pane.store_changed()
         await settle(pilot)
         lines = screen_text(app)
         assert lines[1] == "! the monitor has ended: exit code 1"

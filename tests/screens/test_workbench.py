@@ -6,6 +6,7 @@ import pytest
 from textual import events
 
 from tests.screens.app_helpers import running
+from tests.screens.helpers import NOW
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
 from tui.store.events import RunnerStatus
 from workloads import protocol
@@ -58,6 +59,19 @@ async def test_the_screen_follows_the_session_without_a_key() -> None:
     async with running() as on:
         on.session.tell(queued())
         await on.until(lambda: "queued" in on.row("matmul"))
+
+
+async def test_figures_are_seen_to_grow_old_where_nothing_new_comes() -> None:
+    late = [0.0]
+    async with running(now=lambda: NOW + late[0]) as on:
+        assert " old" not in on.text
+        late[0] = 75.0
+        await on.until(lambda: "the monitor has sent nothing for 1 min" in on.text)
+        late[0] = 135.0
+        await on.until(lambda: "the monitor has sent nothing for 2 min" in on.text)
+        await on.press("4")
+        late[0] = 195.0
+        await on.until(lambda: "old figures, read 3 min ago" in on.text)
 
 
 # ---- keys --------------------------------------------------------------------------------------

@@ -4,50 +4,77 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.session.coalesce import PERIOD_S, TICK_S, Coalescer
+from tui.session.coalesce import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
 from tui.store.store import Part
 
 WORKLOADS = frozenset({Part.WORKLOADS})
 
 
-def test_a_first_change_is_drawn_at_the_next_tick_and_only_once() -> None:
+def test_a_first_change_is_drawn_in_a_moment_and_only_once() -> None:
     coalescer = Coalescer()
+    assert coalescer.due_in(0.0) is None
     coalescer.add(WORKLOADS)
-    assert coalescer.due(0.0) == WORKLOADS
+    assert coalescer.due_in(0.0) == GATHER_S
+    assert coalescer.due(GATHER_S) == WORKLOADS
     assert coalescer.due(10.0) == frozenset()
+    assert coalescer.due_in(10.0) is None
 
 
 def test_a_table_that_changes_all_the_time_is_drawn_twice_a_second() -> None:
-    coalescer, drawn = Coalescer(), 0
-    for tick in range(40):
+    coalescer, now, drawn = Coalescer(), 0.0, 0
+    while now < 10.0:
         coalescer.add(WORKLOADS)
-        drawn += bool(coalescer.due(tick * TICK_S))
-    assert drawn == 20
+        now += coalescer.due_in(now) or 0.0
+        drawn += bool(coalescer.due(now))
+    assert 20 <= drawn <= 22
 
 
-def test_what_a_key_asked_for_is_drawn_at_once() -> None:
+def test_what_comes_soon_after_a_drawing_waits_for_the_next() -> None:
+    coalescer = Coalescer()
+    coalescer.add(WORKLOADS)
+    coalescer.due(0.0)
+    coalescer.add(frozenset({Part.RUNNER}))
+    assert coalescer.due_in(0.05) == pytest.approx(PAUSE_S - 0.05)
+    assert coalescer.due(0.05) == frozenset()
+    assert coalescer.due(PAUSE_S) == {Part.RUNNER}
+
+
+def test_what_a_key_asked_for_is_drawn_at_once_and_delays_nothing_else() -> None:
     coalescer = Coalescer()
     coalescer.add(WORKLOADS)
     coalescer.due(0.0)
     coalescer.add(WORKLOADS | {Part.BACKEND})
-    assert coalescer.all(0.01) == WORKLOADS | {Part.BACKEND}
+    assert coalescer.all(1.0) == WORKLOADS | {Part.BACKEND}
+    coalescer.add(frozenset({Part.RUNNER}))
+    assert coalescer.due_in(1.0) == GATHER_S
 
 
 @given(st.lists(st.tuples(st.sampled_from(list(Part)), st.floats(0, 0.4)), max_size=60))
 def test_nothing_is_lost_and_nothing_is_drawn_too_often(changes: list[tuple[Part, float]]) -> None:
     coalescer, now = Coalescer(), 0.0
     drawn: dict[Part, list[float]] = {part: [] for part in Part}
+    frames: list[float] = []
     for part, wait in changes:
         now += wait
         coalescer.add(frozenset({part}))
-        for found in coalescer.due(now):
+        parts = coalescer.due(now)
+        frames += [now] if parts else []
+        for found in parts:
             drawn[found].append(now)
-    for found in coalescer.due(now + 1.0):
-        drawn[found].append(now + 1.0)
+    while (wait_for := coalescer.due_in(now)) is not None:
+        now += wait_for
+        parts = coalescer.due(now)
+        assert parts, "it was said to be due now"
+        frames.append(now)
+        for found in parts:
+            drawn[found].append(now)
     assert {part for part, times in drawn.items() if times} == {part for part, _ in changes}
+    close = GATHER_S + 1e-9
+    assert all(later - earlier >= PAUSE_S - close for earlier, later in pairwise(frames))
     for part, times in drawn.items():
-        least = PERIOD_S.get(part, 0.0) - TICK_S / 5
-        assert all(later - earlier >= least - 1e-9 for earlier, later in pairwise(times))
+        least = PERIOD_S.get(part, 0.0) - close
+        assert all(later - earlier >= least for earlier, later in pairwise(times))

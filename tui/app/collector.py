@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 
-LOOK_S = 1.0
-"""Between two looks at whether one is due."""
 DUE = 10
 """Collections of the middle generation since the last full one; Python's own figure."""
 NEVER = 1 << 30
@@ -38,7 +36,7 @@ class Collector:
         gc.set_threshold(*self._before)
 
     def look(self) -> None:
-        """Collect soon, if it is due and nothing happens; called every ``LOOK_S``."""
+        """Collect soon, if it is due and nothing happens; called about once a second."""
         if gc.get_count()[2] >= DUE:
             loop = asyncio.get_running_loop()
             loop.call_later(QUIET_S, self._collect, loop.time() + QUIET_S)

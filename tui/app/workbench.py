@@ -21,15 +21,17 @@ from textual.filter import Monochrome, NoColor
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
+from textual.timer import Timer
 from textual.worker import Worker
 
 from tui.app.actions import AppActions, command_bindings
-from tui.app.collector import LOOK_S, Collector
+from tui.app.collector import Collector
 from tui.screens.workbench import WorkbenchScreen
 from tui.session.actions import Actions
-from tui.session.coalesce import TICK_S, Coalescer
-from tui.store.store import Parts, Store
+from tui.session.coalesce import Coalescer
+from tui.store.reading import STALE_AFTER_S
+from tui.store.store import Part, Parts, Store
 from tui.terminal import framework_caches, glyphs, last_resort, looks
 from tui.terminal.frame_bytes import FrugalUpdate
 from tui.terminal.lifeline import Lifeline
@@ -53,6 +55,11 @@ STOP_S = 4.0
 HERE = Path(__file__).parents[1]
 FRAMEWORK = HERE / "widgets" / "framework.tcss"
 """Styles of what is on no screen before the first paint."""
+DEFAULT_THEME = replace(BUILTIN_THEMES[THEME], primary="ansi_cyan")
+"""The framework's, but for rules and bars: blue is hardly to be seen on black."""
+LOOK_S = 1.0
+"""How often it is looked at whether figures have grown old and garbage is due."""
+GROWS_OLD = frozenset({Part.DEVICES, Part.MEMORY})
 
 
 class SessionLike(Actions, Protocol):
@@ -124,6 +131,7 @@ class WorkbenchApp(AppActions, App[None]):
         self._first_demo = demo
         self._clock = clock
         self._coalescer = Coalescer()
+        self._drawing: Timer | None = None
         self._collector = Collector()
         self._lifeline: Lifeline | None = None
         # Now, while the terminal is as it was found.
@@ -146,9 +154,8 @@ class WorkbenchApp(AppActions, App[None]):
             ScrollBar.renderer = AsciiScrollBar
 
     def get_theme(self, theme_name: str) -> Theme | None:
-        """Rules and bars of the default one are cyan: blue is hardly to be seen on black."""
-        theme = super().get_theme(theme_name)
-        return replace(theme, primary="ansi_cyan") if theme and theme_name == THEME else theme
+        """As the framework has it, but for the default one."""
+        return DEFAULT_THEME if theme_name == THEME else super().get_theme(theme_name)
 
     def watch_theme(self, _name: str) -> None:
         """Draw with the tones that can be read in it."""
@@ -193,9 +200,8 @@ class WorkbenchApp(AppActions, App[None]):
                 lambda code: self.exit(return_code=code), terminal, self._last_resort
             )
             self._lifeline.install()
-        self._session.subscribe(self._coalescer.add)
+        self._session.subscribe(self._changed)
         self._session.on_error(self._session_failed)
-        self.set_interval(TICK_S, self._tick)
         self.set_interval(framework_caches.FORGET_S, framework_caches.forget)
         self.call_after_refresh(self._start_session)
 
@@ -205,7 +211,7 @@ class WorkbenchApp(AppActions, App[None]):
         gc.enable()
         self.stylesheet.read(FRAMEWORK)
         self._collector.install()
-        self.set_interval(LOOK_S, self._collector.look)
+        self.set_interval(LOOK_S, self._look)
         # The framework's default mode cannot be gone back to unless it is among the named ones.
         self._modes.setdefault(self.DEFAULT_MODE, self.get_default_screen)
         # The function and not its coroutine: where the end comes first, nothing is left unawaited.
@@ -230,8 +236,28 @@ class WorkbenchApp(AppActions, App[None]):
 
     # ---- drawing ----
 
-    def _tick(self) -> None:
+    def _changed(self, parts: Parts) -> None:
+        """Draw parts of the store when their time has come: a timer that looks costs the box."""
+        self._coalescer.add(parts)
+        self._draw_in_time()
+
+    def _draw_in_time(self) -> None:
+        if self._drawing is None:
+            seconds = self._coalescer.due_in(time.monotonic())
+            if seconds is not None:
+                self._drawing = self.set_timer(seconds, self._draw_due)
+
+    def _draw_due(self) -> None:
+        self._drawing = None
         self._draw(self._coalescer.due(time.monotonic()))
+        self._draw_in_time()
+
+    def _look(self) -> None:
+        """Figures grow old where nothing new comes, and only then are drawn for it."""
+        sample = self.store.sample
+        if sample and self._clock() - sample.at > STALE_AFTER_S:
+            self._changed(GROWS_OLD)
+        self._collector.look()
 
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
@@ -244,12 +270,15 @@ class WorkbenchApp(AppActions, App[None]):
         if self.workbench:
             self.workbench.fit_devices()
         with self.batch_update():
-            for pane in screen.query(Pane):
+            # By their types: a query of the framework's matches selectors, which takes longer than
+            # what is drawn.
+            for pane in screen.walk_children(Pane):
                 if parts & pane.SHOWS and pane.display:
                     pane.store_changed()
             # Those of the panes are drawn with them.
-            for bar in screen.query_children(LineBar):
-                bar.rebuild()
+            for bar in screen.children:
+                if isinstance(bar, LineBar):
+                    bar.rebuild()
 
     @on(BackendSwitches.Chosen)
     def _switch_chosen(self) -> None:

@@ -90,8 +90,10 @@ def _limits(groups: list[Path], limit: str, usage: str, cache: str) -> list[Memo
     found = []
     for group in groups:
         total = _number(_text(group / limit))
+        if total is None or total >= _UNLIMITED:
+            continue
         used = _number(_text(group / usage))
-        if total is not None and used is not None and total < _UNLIMITED:
+        if used is not None:
             found.append(MemoryLimit(total, max(0, used - _statistic(group, cache))))
     return found
 

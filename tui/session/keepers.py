@@ -254,9 +254,14 @@ class RunnerKeeper:
             self.child.kill()
 
     async def watch_silence(self) -> None:
-        """Say so when it has been silent, for it beats every second; never returns."""
+        """Say so within a second when it has been silent for long; never returns.
+
+        It beats every second.
+        """
+        silent = 0.0
         while True:
-            await asyncio.sleep(1.0)
+            # Not before it can have been silent for long enough.
+            await asyncio.sleep(max(1.0, SILENT_S - silent))
             silent = time.monotonic() - self._heard
             runner = self._store.runner
             if runner.status == "ready" and self._heard:

@@ -20,7 +20,7 @@ from types import FrameType
 from tui.terminal.last_resort import LastResort
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP) if sys.platform != "win32" else ()
-LOOK_S = 0.5
+LOOK_S = 1.0
 """How often the terminal is looked at."""
 LAST_RESORT_S = 1.4
 """After this an end that could not be had in an orderly way is forced."""

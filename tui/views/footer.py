@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
-from tui.commands.command import Command
-from tui.commands.registry import key_text
+from tui.commands.command import Command, Situation
+from tui.commands.registry import in_footer, key_text
 from tui.views.lines import Line, Span, Tone
 
 KEPT = ("show_help", "quit", "demo_leave")
@@ -37,6 +38,12 @@ TYPING: Line = (
     Span("escape", Tone.KEY),
     Span(" drops it"),
 )
+
+
+@functools.lru_cache(maxsize=16)
+def footer(now: Situation, cells: int) -> Line:
+    """The line for a situation: few follow each other, and it is asked for at every drawing."""
+    return TYPING if now.typing else footer_line(in_footer(now), cells)
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:

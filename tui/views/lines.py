@@ -40,7 +40,8 @@ _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\
 
 def clean(text: str) -> str:
     """The text on one line, without characters that move the cursor or turn the writing."""
-    if text.isascii() and text.isprintable():
+    # No character of which `_harmless` makes another is printable to Python.
+    if text.isprintable():
         return text
     return "".join(_harmless(character) for character in text)
 

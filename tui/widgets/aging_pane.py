@@ -1,20 +1,18 @@
-"""A pane whose figures grow old when nothing new comes."""
+"""A pane whose figures have an age."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tui.store.reading import STALE_AFTER_S
 from tui.store.store import Store
 from tui.widgets.pane import Pane
 
-LOOK_EVERY_S = 1.0
 ROOM = 6
 """Cells of the top border that a title cannot have: corners, rules and blanks."""
 
 
 class AgingPane(Pane):
-    """Looks once a second whether the newest sample is old, and only then draws by itself."""
+    """Tells old figures by a clock; it is told to draw where they grow old."""
 
     def __init__(
         self,
@@ -34,12 +32,5 @@ class AgingPane(Pane):
         self.clock = clock
 
     def on_mount(self) -> None:
-        """The first lines, and from now on their age."""
+        """The first lines."""
         self.store_changed()
-        self.set_interval(LOOK_EVERY_S, self.grow_old)
-
-    def grow_old(self) -> None:
-        """Draw the age of figures that are no longer current."""
-        sample = self.store.sample
-        if self.is_attached and sample and self.clock() - sample.at > STALE_AFTER_S:
-            self.store_changed()

@@ -8,7 +8,7 @@ from textual import events
 
 from tui.commands.command import Situation
 from tui.commands.registry import in_footer
-from tui.views.footer import TYPING, command_at, footer_line
+from tui.views.footer import command_at, footer
 from tui.views.lines import Line
 from tui.widgets.line_bar import LineBar
 
@@ -21,8 +21,7 @@ class FooterBar(LineBar):
         self._situation = situation
 
     def _footer(self, cells: int) -> Line:
-        now = self._situation()
-        return TYPING if now.typing else footer_line(in_footer(now), cells)
+        return footer(self._situation(), cells)
 
     async def on_click(self, event: events.Click) -> None:
         """Run the command under the mouse."""

@@ -81,14 +81,14 @@ class LinesView(ScrollView, can_focus=True):
         """Draw the rows of a part of the viewport."""
         # Worked out once for all of them: it is the most costly part of a row.
         self._base = self.rich_style
-        return super().render_lines(crop)
-
-    def render_line(self, y: int) -> Strip:
-        """Draw one row of the viewport."""
         if self._cells != self.cells:
             # The frame that follows a new width is drawn before the event that tells of it.
             self._cells = self.cells
             self._lines = self._build(self.cells)
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the viewport."""
         index = y + self.scroll_offset.y
         spans = self._lines[index] if index < len(self._lines) else ()
         return strip_of(spans, self.size.width, self._base, self.line_style(index))

@@ -58,12 +58,14 @@ class WorkloadList(CursorView):
     @property
     def entry(self) -> Entry | None:
         """The entry under the cursor."""
-        return None if self.cursor is None else self.found[self.cursor]
+        at = self.cursor
+        return None if at is None else self.found[at]
 
     @property
     def workload(self) -> str | None:
         """The workload under the cursor; ``None`` on the heading of a group."""
-        return self.entry.workload if isinstance(self.entry, Row) else None
+        entry = self.entry
+        return entry.workload if isinstance(entry, Row) else None
 
     def under_cursor(self) -> list[str]:
         """The workload under the cursor, or those of the group whose heading it is."""
