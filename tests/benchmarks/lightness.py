@@ -29,7 +29,7 @@ GPUS = 8
 SIZE = (120, 40)
 SETTLE_S = 15.0
 """Until what a start leaves behind is done: the runner has imported torch, caches are filled."""
-STARTS = 7
+STARTS = 15
 KEYS = 60
 KEY_PAUSE_S = 0.25
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 DUMB = ("dumb", "unknown")
 """What TERM is where text cannot be placed; the screen would come as a stream of escape codes."""
+SWITCH_S = 0.001
+"""A frame is written by a thread, which waits for so long where the loop goes on working. Python's
+own 5 ms can be felt: they are a fifth of what a key takes to be answered."""
 WITHOUT_SCREEN = "devices, list, run, compare, snapshot or doctor"
 
 
@@ -78,6 +81,7 @@ def prepare_screen(chosen: Settings) -> None:
     theme.prepare()
     # What is imported stays; the app collects again once it has painted.
     gc.disable()
+    sys.setswitchinterval(SWITCH_S)
     load_asyncio()
 
 

@@ -7,6 +7,8 @@ from typing import ClassVar
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.strip import Strip
 
 from tui.widgets.lines_view import LinesView
 
@@ -22,6 +24,9 @@ class CursorView(LinesView):
         Binding("home,g", "move(-10000000)", show=False),
         Binding("end,G", "move(10000000)", show=False),
     ]
+
+    _drawn_at: int | None = None
+    """Where the cursor was when the rows began to be drawn: each of them asks."""
 
     @property
     def count(self) -> int:
@@ -44,9 +49,14 @@ class CursorView(LinesView):
         """The line from which on there is to be a view if the cursor comes to a line from below."""
         return index
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw the rows of a part of the viewport."""
+        self._drawn_at = self.cursor
+        return super().render_lines(crop)
+
     def line_style(self, index: int) -> Style | None:
         """The cursor's line is reversed where keys arrive, bold elsewhere."""
-        if index != self.cursor:
+        if index != self._drawn_at:
             return None
         return Style(reverse=True) if self.has_focus else Style(bold=True)
 
