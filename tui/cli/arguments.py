@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from workloads.inventory import Setting
-from workloads.protocol import Budget
+if TYPE_CHECKING:
+    from workloads.inventory import Setting
+    from workloads.protocol import Budget
 
 
 class UsageError(Exception):

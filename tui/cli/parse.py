@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tui.cli import entries, values
 from tui.cli.arguments import Arguments, UsageError
-from workloads.inventory import Setting
+
+if TYPE_CHECKING:
+    from workloads.inventory import Setting
 
 
 def parse(argv: Sequence[str]) -> Arguments:

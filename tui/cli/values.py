@@ -7,9 +7,12 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tui.cli.arguments import UsageError
-from workloads.inventory import Setting
+
+if TYPE_CHECKING:
+    from workloads.inventory import Setting
 
 
 def event_range(text: str) -> tuple[int, int | None]:

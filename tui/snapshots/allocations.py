@@ -72,6 +72,8 @@ class Allocations:
 
     def live_at(self, event: int) -> list[int]:
         """Rows that are live right after an event, ascending; -1 is before the first."""
+        if event >= self.events - 1:
+            return _rows_of(self.completed, self.events, before=len(self))
         return [
             row
             for row, (start, end) in enumerate(zip(self.start, self.completed, strict=True))
@@ -267,13 +269,13 @@ def _picked(code: str, column: array[int], places: array[int]) -> array[int]:
     return array(code, map(column.__getitem__, places))
 
 
-def _rows_of(column: array[int], address: int, before: int) -> list[int]:
-    """Rows of an address, below a row; ``array.index`` searches faster than a loop."""
+def _rows_of(column: array[int], value: int, before: int) -> list[int]:
+    """Rows of a value, below a row; ``array.index`` searches faster than a loop."""
     found: list[int] = []
     row = -1
     while True:
         try:
-            row = column.index(address, row + 1, before)
+            row = column.index(value, row + 1, before)
         except ValueError:
             return found
         found.append(row)

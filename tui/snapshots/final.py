@@ -20,6 +20,7 @@ _STATES = {
 }
 _STATED = ("allocated_size", "active_size", "requested_size")
 _MOST = 1 << 63
+_NOTHING: dict[object, object] = {}
 
 Raw = Any
 """An object of the file: anything at all."""
@@ -86,7 +87,7 @@ class FinalState:
         size = self._whole(raw, "size", "blocks")
         # torch 2.0 wrote no addresses: a block begins where the one before it ends.
         address = self._whole(raw, "address", "blocks") if "address" in raw else next_address
-        newest = self._newest(raw)
+        newest = self._newest(raw) if "history" in raw else _NOTHING
         state = raw.get("state")
         known = _STATES.get(state) if isinstance(state, str) else None
         if known is None:
@@ -102,14 +103,16 @@ class FinalState:
         return Block(address, size, int(requested), known, self._interner.stack(frames))
 
     def _newest(self, raw: dict[Raw, Raw]) -> dict[Raw, Raw]:
-        history = raw.get("history")
+        history = raw["history"]
         if not isinstance(history, list):
-            return {}
+            return _NOTHING
         self.with_history = True
-        return history[0] if history and isinstance(history[0], dict) else {}
+        return history[0] if history and isinstance(history[0], dict) else _NOTHING
 
     def _whole(self, raw: dict[Raw, Raw], key: str, what: str) -> int:
         value = raw.get(key)
+        if type(value) is int and 0 <= value < _MOST:
+            return value
         if isinstance(value, int) and 0 <= value < (_MOST << 1 if key == "address" else _MOST):
             return int(value)
         self._odd(f"{what} without a proper {key}")
