@@ -8,7 +8,21 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui.terminal import glyphs
-from tui.views.lines import Span, clean, fit, fit_line, flow, left, line, plain, right, width, wrap
+from tui.views.lines import (
+    Line,
+    LinesOnDemand,
+    Span,
+    clean,
+    fit,
+    fit_line,
+    flow,
+    left,
+    line,
+    plain,
+    right,
+    width,
+    wrap,
+)
 
 TEXTS = st.text(max_size=60)
 WIDTHS = st.integers(min_value=1, max_value=80)
@@ -75,3 +89,22 @@ def test_parts_that_fit_share_a_line_and_others_start_a_new_one() -> None:
 )
 def test_characters_that_move_the_cursor_are_replaced(text: str, harmless: str) -> None:
     assert Span(text).text == harmless
+
+
+@given(st.integers(0, 20), st.integers(-25, 25), st.integers(-25, 25))
+def test_lines_on_demand_are_those_of_a_list_and_made_once(
+    count: int, first: int, last: int
+) -> None:
+    made: list[int] = []
+
+    def make(place: int) -> Line:
+        made.append(place)
+        return line(str(place))
+
+    lines = LinesOnDemand(count, make)
+    whole = [line(str(place)) for place in range(count)]
+    assert made == []
+    assert list(lines[first:last]) == whole[first:last]
+    assert made == list(range(count))[first:last]
+    assert list(lines) == whole
+    assert sorted(made) == list(range(count))

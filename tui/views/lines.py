@@ -7,8 +7,10 @@ that is data can hold anything, so every span is made harmless where it is built
 from __future__ import annotations
 
 import enum
+import functools
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import overload
 
 from rich.cells import set_cell_size
 
@@ -71,6 +73,32 @@ class Span:
 
 
 Line = tuple[Span, ...]
+
+
+class LinesOnDemand(Sequence[Line]):
+    """Lines that are made when they are looked at: of a long table few are in view.
+
+    Args:
+        count: how many there are.
+        make: makes one, from its place.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], Line]) -> None:
+        self._places = range(count)
+        self._made = functools.cache(make)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        places = self._places[index]
+        return self._made(places) if isinstance(places, int) else list(map(self._made, places))
 
 
 def line(*parts: str | Span) -> Line:

@@ -5,7 +5,7 @@ Only the cells that changed are drawn anew: a redraw costs the link what it says
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.style import Style
@@ -32,7 +32,7 @@ class LinesView(ScrollView, can_focus=True):
 
     def __init__(
         self,
-        build: Callable[[int], list[Line]],
+        build: Callable[[int], Sequence[Line]],
         *,
         id: str | None = None,  # noqa: A002 (Textual's name)
         stick_to_end: bool = False,
@@ -40,7 +40,7 @@ class LinesView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._build = build
         self._stick_to_end = stick_to_end
-        self._lines: list[Line] = []
+        self._lines: Sequence[Line] = []
         self._cells = 0
         self._base = Style()
 
@@ -64,11 +64,11 @@ class LinesView(ScrollView, can_focus=True):
         if old_cells != cells:
             self.refresh()
             return
-        top, height = self.scroll_offset.y, self.size.height
+        top = self.scroll_offset.y
+        view = slice(top, top + self.size.height)
         regions = [
-            Region(change.start, change.row - top, change.end - change.start, 1)
-            for change in changes(old, self._lines, cells)
-            if top <= change.row < top + height
+            Region(change.start, change.row, change.end - change.start, 1)
+            for change in changes(old[view], self._lines[view], cells)
         ]
         if regions:
             self.refresh(*regions)

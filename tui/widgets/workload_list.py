@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.store.store import Store
-from tui.views.lines import Line
+from tui.views.lines import Line, LinesOnDemand
 from tui.views.table_layout import columns_for, entry_line, heading
 from tui.views.workload_order import ORDERS, Order, ordered
 from tui.views.workload_table import Entry, Group, Row, entries, entry_key
@@ -85,18 +86,17 @@ class WorkloadList(CursorView):
         found = entries(self._store, self.pattern, self.folded)
         return ordered(self._store, found, self.order)
 
-    def _table(self, cells: int) -> list[Line]:
-        self.found = self._entries()
-        chosen = columns_for(self._store, self.found, cells)
+    def _table(self, cells: int) -> Sequence[Line]:
+        found = self.found = self._entries()
+        chosen = columns_for(self._store, found, cells)
         at = self.cursor
-        key = None if at is None else entry_key(self.found[at])
+        key = None if at is None else entry_key(found[at])
         if key != self._told:
             self._told = key
             self.post_message(self.Moved())
-        return [
-            entry_line(entry, chosen, under_cursor=place == at)
-            for place, entry in enumerate(self.found)
-        ]
+        return LinesOnDemand(
+            len(found), lambda place: entry_line(found[place], chosen, under_cursor=place == at)
+        )
 
     def heading(self, _cells: int) -> Line:
         """The line above the table, as wide as the table's lines."""
