@@ -1,8 +1,8 @@
 """The program with an error of its own, at a chosen moment: ``broken.py WHERE``.
 
-WHERE: ``tick N``, the N-th tick of the drawing; ``key``, in the action of ``i``; ``event N``, in
-what takes the N-th event of a child; ``paint``, in a pane that is drawn; ``start``, where the
-children are kept.
+WHERE: ``drawing N``, the N-th that a change asks for; ``look N``, the N-th for what grows old;
+``key``, in the action of ``i``; ``event N``, in what takes the N-th event of a child; ``paint``, in
+a pane that is drawn; ``start``, where the children are kept.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def break_it(where: str) -> None:
         _break_event(int(count))
         return
     owner, name = {
-        "tick": (app.WorkbenchApp, "_tick"),
+        "drawing": (app.WorkbenchApp, "_draw_due"),
+        "look": (app.WorkbenchApp, "_look"),
         "key": (app.WorkbenchApp, "action_show_detail"),
         "paint": (DevicesPane, "store_changed"),
         "start": (session.Session, "_spawn"),
