@@ -1,12 +1,23 @@
-"""How long a program takes from its start to a screen that can be used."""
+"""How long a program takes from its start to a screen that can be used.
+
+``python -m tests.benchmarks.startup`` holds the workbench against an empty Textual app, in turns.
+"""
 
 from __future__ import annotations
 
+import argparse
+import statistics
+import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from tests.terminal.terminal import PATIENCE_S, Terminal
+from tests.terminal.terminal import PATIENCE_S, PROGRAM, Terminal
+from workloads.fact import fact
 
+EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
+SIZES = ((80, 24), (120, 40))
 QUIET_S = 0.1
 """After so long without a byte, what has arrived is drawn and looked at."""
 
@@ -50,3 +61,60 @@ def usable_after(
         terminal.keys(quit_key)
         terminal.exit_code()
     return seconds
+
+
+@fact
+class Starts:
+    """Seconds until the screen could be used, of starts in turns."""
+
+    ours: tuple[float, ...]
+    empty: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """The median of the pairs' ratios."""
+        return statistics.median(self._ratios)
+
+    @property
+    def _ratios(self) -> list[float]:
+        return [a / b for a, b in zip(self.ours, self.empty, strict=True)]
+
+    def __str__(self) -> str:
+        low, _, high = statistics.quantiles(self._ratios, n=4)
+        return (
+            f"{statistics.median(self.ours):.3f} s, empty Textual app "
+            f"{statistics.median(self.empty):.3f} s, ratio {self.ratio:.2f}, "
+            f"quartiles {low:.2f} to {high:.2f} ({len(self.ours)} pairs)"
+        )
+
+
+def starts(pairs: int, size: tuple[int, int], state: str) -> Starts:
+    """Start both in turns, so that a slow moment of the machine hits each.
+
+    Args:
+        pairs: how often.
+        size: columns and rows.
+        state: folder of what the workbench keeps.
+    """
+    variables = {"GPU_WORKBENCH_STATE": state}
+    ours, empty = [], []
+    for _ in range(pairs):
+        empty.append(usable_after(EMPTY, ("usable",), size=size))
+        # Panes, keys and a workload to choose: from here on one can work.
+        words = ("Devices", "transfer mib", "q quit")
+        ours.append(usable_after(PROGRAM, words, size=size, variables=variables))
+    return Starts(tuple(ours), tuple(empty))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.startup")
+    parser.add_argument("--pairs", type=int, default=30)
+    pairs = parser.parse_args().pairs
+    with tempfile.TemporaryDirectory() as state:
+        for columns, rows in SIZES:
+            print(f"{columns}x{rows}: {starts(pairs, (columns, rows), state)}")
+
+
+if __name__ == "__main__":
+    main()
