@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.benchmarks import startup
 from tests.benchmarks.startup import usable_after
 from tests.nvml.fixtures import ScriptedNvml, build_library
 from tests.nvml.scenario import busy_box
@@ -44,14 +45,9 @@ class Program:
     quit: str
 
 
-OURS = Program("gpu-workbench", PROGRAM, ("Devices", "transfer mib", "q quit"), "q")
+OURS = Program("gpu-workbench", PROGRAM, startup.USABLE, "q")
 NVITOP = Program("nvitop", (sys.executable, "-m", "nvitop"), ("NVITOP", "Processes:"), "q")
-EMPTY = Program(
-    "empty Textual app",
-    (sys.executable, str(Path(__file__).with_name("empty_app.py"))),
-    ("usable",),
-    "\x11",
-)
+EMPTY = Program("empty Textual app", startup.EMPTY, startup.EMPTY_USABLE, "\x11")
 
 
 @fact

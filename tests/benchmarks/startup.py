@@ -17,6 +17,9 @@ from tests.terminal.terminal import PATIENCE_S, PROGRAM, Terminal
 from workloads.fact import fact
 
 EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
+USABLE = ("Devices", "transfer mib", "q quit")
+"""Panes, a workload to choose and keys: from here on one can work."""
+EMPTY_USABLE = ("usable",)
 SIZES = ((80, 24), (120, 40))
 QUIET_S = 0.1
 """After so long without a byte, what has arrived is drawn and looked at."""
@@ -88,21 +91,22 @@ class Starts:
         )
 
 
-def starts(pairs: int, size: tuple[int, int], state: str) -> Starts:
+def starts(pairs: int, size: tuple[int, int], folder: Path) -> Starts:
     """Start both in turns, so that a slow moment of the machine hits each.
 
     Args:
         pairs: how often.
         size: columns and rows.
-        state: folder of what the workbench keeps.
+        folder: of what the workbench keeps and remembers.
     """
-    variables = {"GPU_WORKBENCH_STATE": state}
+    variables = {
+        "GPU_WORKBENCH_STATE": str(folder),
+        "GPU_WORKBENCH_CONFIG": str(folder / "config.toml"),
+    }
     ours, empty = [], []
     for _ in range(pairs):
-        empty.append(usable_after(EMPTY, ("usable",), size=size))
-        # Panes, keys and a workload to choose: from here on one can work.
-        words = ("Devices", "transfer mib", "q quit")
-        ours.append(usable_after(PROGRAM, words, size=size, variables=variables))
+        empty.append(usable_after(EMPTY, EMPTY_USABLE, size=size))
+        ours.append(usable_after(PROGRAM, USABLE, size=size, variables=variables))
     return Starts(tuple(ours), tuple(empty))
 
 
@@ -111,9 +115,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.startup")
     parser.add_argument("--pairs", type=int, default=30)
     pairs = parser.parse_args().pairs
-    with tempfile.TemporaryDirectory() as state:
+    with tempfile.TemporaryDirectory() as folder:
         for columns, rows in SIZES:
-            print(f"{columns}x{rows}: {starts(pairs, (columns, rows), state)}")
+            print(f"{columns}x{rows}: {starts(pairs, (columns, rows), Path(folder))}")
 
 
 if __name__ == "__main__":

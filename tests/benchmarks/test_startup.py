@@ -24,7 +24,7 @@ def test_the_screen_is_usable_within_1_6_times_an_empty_app(
     # pip compiles what it installs; an editable installation is compiled when it is first run.
     for package in (tui, workloads):
         assert compileall.compile_dir(str(Path(package.__path__[0])), quiet=1)
-    found = starts(PAIRS, size, str(tmp_path))
+    found = starts(PAIRS, size, tmp_path)
     with capsys.disabled():
         print(f"\nusable screen: {found}")
     assert found.ratio <= MOST

@@ -30,7 +30,7 @@ def test_a_table_that_changes_all_the_time_is_drawn_twice_a_second() -> None:
         coalescer.add(WORKLOADS)
         now += coalescer.due_in(now) or 0.0
         drawn += bool(coalescer.due(now))
-    assert 20 <= drawn <= 22
+    assert drawn == 21
 
 
 def test_what_comes_soon_after_a_drawing_waits_for_the_next() -> None:

@@ -62,12 +62,12 @@ def _kept() -> Kept | None:
 
 def _stamp() -> str:
     """Changes when a file changes that the catalogue can come from."""
-    package = workloads.__path__[0]
-    parts = [*_states(Path(package, "catalog")), *_states(package)]
+    package = Path(workloads.__path__[0])
+    parts = [*_states(package / "catalog"), *_states(package)]
     return f"{package}: {', '.join(parts)}"
 
 
-def _states(folder: str | Path) -> list[str]:
+def _states(folder: Path) -> list[str]:
     """Name, size and time of each module; ``pathlib`` takes three times as long, at every start."""
     with os.scandir(folder) as entries:
         files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".py")]

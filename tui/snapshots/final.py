@@ -111,8 +111,6 @@ class FinalState:
 
     def _whole(self, raw: dict[Raw, Raw], key: str, what: str) -> int:
         value = raw.get(key)
-        if type(value) is int and 0 <= value < _MOST:
-            return value
         if isinstance(value, int) and 0 <= value < (_MOST << 1 if key == "address" else _MOST):
             return int(value)
         self._odd(f"{what} without a proper {key}")
