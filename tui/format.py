@@ -7,17 +7,12 @@ never lost, and where a confidence interval is known no digit is printed that it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import TypeVar
 
 from tui.digits import NA as NA
 from tui.digits import grouped as grouped
 from tui.digits import plain, scaled, significant
-from tui.store.reading import Absent, Reading, Stale
 from tui.terminal import glyphs
-
-T = TypeVar("T")
 
 SIZE_WIDTH = 9
 """Cells that any non-negative size below an exbibyte needs: ``999.9 GiB``."""
@@ -246,17 +241,7 @@ def megahertz(value: float | None) -> str:
     return NA if value is None else f"{round(value)} MHz"
 
 
-# ---- readings and room -------------------------------------------------------------------------
-
-
-def of(read: Reading[T], text: Callable[[T], str]) -> str:
-    """A reading: its value, its value with its age, or the short word for its absence."""
-    if isinstance(read, Absent):
-        return read.short
-    if isinstance(read, Stale):
-        age_text = "old" if read.age_s is None else f"{old(read.age_s)} old"
-        return f"{text(read.value)} ({age_text})"
-    return text(read.value)
+# ---- room --------------------------------------------------------------------------------------
 
 
 def fit(text: str, width: int) -> str:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui import format as text
-from tui.store.reading import Absent, Reading, Stale, Value
+from tui.store.reading import Absent, Reading, Stale, Value, reading_text
 from tui.terminal import glyphs
 
 BINARY = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5, "EiB": 6}
@@ -305,7 +305,7 @@ def test_nothing_reads_not_available(formatter: Callable[[None], str]) -> None:
     ],
 )
 def test_a_reading_shows_its_value_its_age_or_its_absence(read: Reading[int], shown: str) -> None:
-    assert text.of(read, text.size) == shown
+    assert reading_text(read, text.size) == shown
 
 
 @given(st.text(max_size=30), st.integers(0, 30))
