@@ -1,4 +1,4 @@
-"""The README names workloads that there are, and every workload is somewhere in its table."""
+"""The teaching table names workloads that there are, and names each of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from workloads import catalog
 from workloads.workload import infos
 
 assert catalog
-README = Path(__file__).resolve().parents[2] / "README.md"
+TEACHING = Path(__file__).resolve().parents[2] / "docs" / "teaching.md"
 BEYOND = {"burn", "ceiling", "device_copy", "elementwise", "peer_copies", "reductions"}
 """Workloads about things that the documents do not speak of."""
 BEYOND |= {"matmul_float8", "transformer_compile"}
 
 
 def _run_column() -> list[str]:
-    text = README.read_text(encoding="utf-8")
-    table = text.split("## What it teaches, and where")[1].split("\n## ")[0]
+    table = TEACHING.read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("|")]
     return [row[2] for row in rows[2:]]
 
