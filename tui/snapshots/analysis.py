@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 
 from tui.snapshots import moment
 from tui.snapshots import timeline as timelines
 from tui.snapshots.allocations import Allocations, allocations
 from tui.snapshots.annotations import Cover, Span, spans
-from tui.snapshots.beside import Beside
-from tui.snapshots.checks import check_state, check_trace
+from tui.snapshots.checks import check
 from tui.snapshots.diff import Side, diff
 from tui.snapshots.facts import (
     Cell,
@@ -49,26 +48,16 @@ class DeviceAnalysis:
         self.stacks = stacks
         self._layout: tuple[int | None, Layout] | None = None
         self._tree: tuple[Query, SiteTree] | None = None
-        self._beside: Beside[tuple[Replay, tuple[str, ...]]] | None = None
-
-    def begin(self) -> None:
-        """Have what needs no table of allocations worked out on another core meanwhile."""
-        self._beside = Beside(partial(_without_table, self.device))
 
     @cached_property
-    def _found(self) -> tuple[Replay, tuple[str, ...]]:
-        return _without_table(self.device) if self._beside is None else self._beside.get()
-
-    @property
     def replay(self) -> Replay:
         """Live and reserved bytes over the trace."""
-        return self._found[0]
+        return replay(self.device)
 
     @cached_property
     def faults(self) -> tuple[str, ...]:
         """What the file says of it that does not agree, one line for each kind."""
-        of_trace = check_trace(self.device, self.allocations)
-        return (*self._found[1], *of_trace)
+        return check(self.device, self.allocations)
 
     @cached_property
     def allocations(self) -> Allocations:
@@ -233,10 +222,6 @@ class DeviceAnalysis:
                 f"device {self.device.index} has no event {event}: its trace has"
                 f" {self.replay.events} entries"
             )
-
-
-def _without_table(device: DeviceSnapshot) -> tuple[Replay, tuple[str, ...]]:
-    return replay(device), check_state(device)
 
 
 class Analysis:

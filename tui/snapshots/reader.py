@@ -27,9 +27,6 @@ KNOWN_AFTER_S = 0.5
 """Before that a phase has no pace to tell the time left from."""
 LONGEST_ANSWER = 3 << 20
 """Bytes of a line; the other side takes one more."""
-
-BESIDE_FROM = 200_000
-"""Entries of a trace whose replay takes longer than a process to do it in."""
 PART = 1 << 18
 """Characters of a report in one line; each may take six bytes there."""
 
@@ -164,10 +161,6 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     if request.redact:
         read, text = _redacted(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
-    for file in files:
-        for device in file.devices.values():
-            if len(device.device.trace) >= BESIDE_FROM:
-                device.begin()
     pace.tell(0, len(read), "checking")
     answers = Answers(files, tuple(file.faults for file in files), text)
     devices = answers.files[0].devices
