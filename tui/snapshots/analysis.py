@@ -118,13 +118,13 @@ class DeviceAnalysis:
         """
         if self._tree is None or self._tree[0] != query:
             made = site_tree(
-                self.snapshot,
-                self.stacks,
-                self.allocations,
-                self.device.trace,
-                lambda: self.cover,
-                query,
-                self._pools(query),
+                snapshot=self.snapshot,
+                stacks=self.stacks,
+                table=self.allocations,
+                trace=self.device.trace,
+                cover=lambda: self.cover,
+                query=query,
+                pools=self._pools(query),
             )
             self._tree = (query, made)
         return self._tree[1]
@@ -158,14 +158,14 @@ class DeviceAnalysis:
             raise ValueError(f"event {event} of device {self.device.index} is no OOM event")
         entry = self.entry(event)
         return verdict(
-            self.snapshot,
-            self.device,
-            self.replay,
-            self.layout(event),
-            self.state(event),
-            entry,
-            self.top(event, top),
-            matching_text(texts, self.device.index, entry.size),
+            snapshot=self.snapshot,
+            device=self.device,
+            replayed=self.replay,
+            layout=self.layout(event),
+            state=self.state(event),
+            entry=entry,
+            top=self.top(event, top),
+            message=matching_text(texts, self.device.index, entry.size),
         )
 
     def summary(self, *, top: int = TOP) -> Summary:

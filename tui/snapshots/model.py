@@ -129,16 +129,16 @@ class Trace:
 def empty_trace() -> Trace:
     """A trace without entries."""
     return Trace(
-        bytearray(),
-        array("Q"),
-        array("q"),
-        array("H"),
-        array("I"),
-        array("q"),
-        array("h"),
-        array("I"),
-        {},
-        {},
+        action=bytearray(),
+        address=array("Q"),
+        size=array("q"),
+        stream=array("H"),
+        stack=array("I"),
+        time_us=array("q"),
+        pool=array("h"),
+        context=array("I"),
+        device_free={},
+        unknown={},
     )
 
 

@@ -113,5 +113,10 @@ def pinning(
             row = table.at_address(block.address, event)
         shown.append(piece_of(block, stacks, None if row is None else table.name(row)))
     return Pinning(
-        window.address, window.span, largest_free, tuple(shown), len(blocks), window.cost
+        address=window.address,
+        span=window.span,
+        largest_free=largest_free,
+        blocks=tuple(shown),
+        count=len(blocks),
+        cost=window.cost,
     )

@@ -62,7 +62,16 @@ class Pace:
         spent = now - self._phase_began
         known = spent >= KNOWN_AFTER_S and 0 < done <= total
         left = spent * (total - done) / done if known else None
-        self._say(messages.Progress(self._number, phase, done, total, now - self._began, left))
+        self._say(
+            messages.Progress(
+                id=self._number,
+                phase=phase,
+                done=done,
+                total=total,
+                elapsed_s=now - self._began,
+                left_s=left,
+            )
+        )
 
 
 def serve(protocol: int, source: int | None) -> None:
@@ -171,12 +180,12 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     common = set(devices).intersection(*(other.devices for other in answers.files))
     say(
         messages.Loaded(
-            request.id,
-            tuple(map(_info, read, answers.warnings)),
-            tuple(summaries),
-            tuple(sorted(common)),
-            len(answers.texts),
-            time.monotonic() - began,
+            id=request.id,
+            files=tuple(map(_info, read, answers.warnings)),
+            devices=tuple(summaries),
+            common=tuple(sorted(common)),
+            texts=len(answers.texts),
+            took_s=time.monotonic() - began,
         )
     )
     return answers
@@ -232,11 +241,11 @@ def _offset(snapshot: Snapshot) -> list[str]:
 
 def _info(snapshot: Snapshot, warnings: tuple[str, ...]) -> messages.FileInfo:
     return messages.FileInfo(
-        snapshot.file,
-        snapshot.container,
-        snapshot.form,
-        snapshot.byte,
-        snapshot.settings,
-        (*snapshot.notes, *_offset(snapshot), *warnings),
-        snapshot.host_segments,
+        file=snapshot.file,
+        container=snapshot.container,
+        form=snapshot.form,
+        byte=snapshot.byte,
+        settings=snapshot.settings,
+        warnings=(*snapshot.notes, *_offset(snapshot), *warnings),
+        host_segments=snapshot.host_segments,
     )

@@ -92,16 +92,16 @@ def replay(device: DeviceSnapshot) -> Replay:
     peak, reserved_peak = max(live), max(steps)
     reserved_first = steps.index(reserved_peak)
     return Replay(
-        device.index,
-        array("q", live),
-        _spread(steps, events, len(trace)),
-        peak,
-        live.index(peak) - 1 if live[0] != peak else None,
-        reserved_peak,
-        events[reserved_first - 1] if reserved_first else None,
-        tuple(found.start() for found in _OOMS.finditer(trace.action)),
-        events,
-        _doubts(device, min(live), min(steps)),
+        device=device.index,
+        live=array("q", live),
+        reserved=_spread(steps, events, len(trace)),
+        peak=peak,
+        peak_event=live.index(peak) - 1 if live[0] != peak else None,
+        reserved_peak=reserved_peak,
+        reserved_peak_event=events[reserved_first - 1] if reserved_first else None,
+        ooms=tuple(found.start() for found in _OOMS.finditer(trace.action)),
+        segment_events=events,
+        doubts=_doubts(device, min(live), min(steps)),
     )
 
 
