@@ -246,7 +246,7 @@ def megahertz(value: float | None) -> str:
     return NA if value is None else f"{round(value)} MHz"
 
 
-# ---- readings and room -------------------------------------------------------------------------
+# ---- readings ----------------------------------------------------------------------------------
 
 
 def of(read: Reading[T], text: Callable[[T], str]) -> str:
@@ -257,13 +257,3 @@ def of(read: Reading[T], text: Callable[[T], str]) -> str:
         age_text = "old" if read.age_s is None else f"{old(read.age_s)} old"
         return f"{text(read.value)} ({age_text})"
     return text(read.value)
-
-
-def fit(text: str, width: int) -> str:
-    """Cut to ``width`` characters, and say so with an ellipsis; for plain narrow text."""
-    if len(text) <= width:
-        return text
-    mark = glyphs.GLYPHS.ellipsis
-    if width <= len(mark):
-        return mark[: max(0, width)]
-    return text[: width - len(mark)].rstrip() + mark
