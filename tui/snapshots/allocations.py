@@ -52,7 +52,7 @@ class Allocations:
     """``i``: its free_completed event; ``events`` where there is none."""
     address: array[int]
     size: array[int]
-    """``q``: requested bytes."""
+    """``q``: the bytes that were requested."""
     block: array[int]
     """``q``: size of its block where it is still there at the end, else 0: not known."""
     stack: array[int]

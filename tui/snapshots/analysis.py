@@ -61,12 +61,12 @@ class DeviceAnalysis:
 
     @cached_property
     def allocations(self) -> Allocations:
-        """The table of allocations."""
+        """The table of the device's allocations."""
         return allocations(self.snapshot, self.device)
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """What annotations cover."""
+        """The annotations of the device, as spans of time."""
         return spans(self.snapshot.annotations, self.device.index)
 
     @cached_property
@@ -76,7 +76,7 @@ class DeviceAnalysis:
 
     @cached_property
     def final(self) -> Layout:
-        """Where everything lay at the end."""
+        """The layout of the device at the end of its trace."""
         return final_layout(self.device)
 
     def layout(self, event: int | None) -> Layout:
@@ -169,7 +169,7 @@ class DeviceAnalysis:
         )
 
     def summary(self, *, top: int = TOP) -> Summary:
-        """The device in figures."""
+        """The figures that sum up the device."""
         peak = self.replay.peak_event if self.replay.events else None
         if peak is None and self.replay.events:
             peak = -1
@@ -225,7 +225,7 @@ class DeviceAnalysis:
 
 
 class Analysis:
-    """A whole file."""
+    """One snapshot file, with an analysis of each of its devices."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot

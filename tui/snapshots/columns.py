@@ -52,7 +52,7 @@ Raw = Any
 
 
 class Columns:
-    """Fills one :class:`Trace`."""
+    """Fills the columns of one :class:`Trace` with the entries of a file."""
 
     def __init__(self, interner: Interner) -> None:
         self.trace = empty_trace()

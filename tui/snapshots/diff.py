@@ -9,7 +9,7 @@ from workloads.fact import fact
 
 @fact
 class Side:
-    """One of two states."""
+    """One of the two states that are compared."""
 
     name: str
     """The file and the moment."""

@@ -36,11 +36,11 @@ class Filled:
     range: Range
     held: list[Held] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Address and size."""
+    """The address and the size of each gap."""
 
     @property
     def free(self) -> int:
-        """Bytes of all gaps."""
+        """The bytes of all gaps together."""
         return sum(size for _, size in self.gaps)
 
     @property
@@ -67,13 +67,13 @@ class Need:
     """What a request could be served from: pieces of one pool, stream and size class."""
 
     size: int
-    """Rounded."""
+    """The size of the block for the request: its bytes, rounded up."""
     stream: int
     pool: Pool
 
     @property
     def kind(self) -> str:
-        """``small`` or ``large``."""
+        """The size class of the pieces, ``small`` or ``large``."""
         return "small" if self.size <= SMALL_REQUEST else "large"
 
 

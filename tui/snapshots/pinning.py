@@ -17,11 +17,11 @@ class Window:
     """Neighbouring blocks whose release would leave one free span."""
 
     address: int
-    """Of the span: with the gaps on both sides."""
+    """Where the span begins, the gap before the blocks included."""
     span: int
     blocks: tuple[Held, ...]
     cost: int
-    """Bytes of the blocks."""
+    """What the blocks hold together, in bytes."""
 
 
 def cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:

@@ -46,7 +46,7 @@ class Replay:
     """``q``, n + 1 items: before the first event, then after each; requested bytes, pending ones
     included."""
     reserved: array[int]
-    """``q``, n + 1 items, likewise."""
+    """``q``, n + 1 items, as :attr:`live`."""
     peak: int
     """The most that was live."""
     peak_event: int | None
@@ -66,12 +66,12 @@ class Replay:
 
     @property
     def live_at_start(self) -> int:
-        """Before the first event."""
+        """Bytes that were live before the first event."""
         return self.live[0]
 
     @property
     def live_at_end(self) -> int:
-        """After the last event: the sum over the blocks."""
+        """Bytes that were live after the last event: the sum over the blocks."""
         return self.live[-1]
 
     def live_at(self, event: int) -> int:

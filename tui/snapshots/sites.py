@@ -114,7 +114,7 @@ class SiteTree:
 
 
 class _Gathered:
-    """Sums of one node."""
+    """What is summed up of one node of the tree while it is gathered."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

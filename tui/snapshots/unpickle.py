@@ -60,7 +60,7 @@ def looks_like(head: bytes) -> bool:
 
 
 def protocol(head: bytes) -> str:
-    """``pickle protocol 4``."""
+    """The protocol that a pickle states: ``pickle protocol 4``."""
     stated = head[:1] == b"\x80" and len(head) > 1
     return f"pickle protocol {head[1] if stated else '0 or 1'}"
 
