@@ -239,16 +239,3 @@ def power(value: float | None, limit: float | None) -> str:
 def megahertz(value: float | None) -> str:
     """``1980 MHz``: clocks are compared digit by digit, so no prefix is chosen."""
     return NA if value is None else f"{round(value)} MHz"
-
-
-# ---- room --------------------------------------------------------------------------------------
-
-
-def fit(text: str, width: int) -> str:
-    """Cut to ``width`` characters, and say so with an ellipsis; for plain narrow text."""
-    if len(text) <= width:
-        return text
-    mark = glyphs.GLYPHS.ellipsis
-    if width <= len(mark):
-        return mark[: max(0, width)]
-    return text[: width - len(mark)].rstrip() + mark

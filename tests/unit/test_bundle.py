@@ -20,7 +20,7 @@ from tui import reports
 from tui.cli.arguments import Arguments
 from tui.devices.messages import HostProcesses
 from tui.headless import doctor
-from tui.headless.bundle import PATH, Redactor, contents, write
+from tui.headless.bundle import PATH, Anonymizer, contents, write
 from tui.headless.doctor import Finding, within
 
 __all__ = ["scripted_library", "scripted_nvml"]
@@ -87,7 +87,7 @@ WORDS = st.text("abcdefghij-_.", min_size=1, max_size=12).filter(lambda word: wo
 def test_no_folder_of_any_path_is_left(root: str, folders: list[str], before: str) -> None:
     marked = [f"{folder}zq" for folder in folders]
     separator = "\\" if "\\" in root else "/"
-    said = Redactor()(f"{before}{root}{separator.join(marked)}: it went wrong")
+    said = Anonymizer()(f"{before}{root}{separator.join(marked)}: it went wrong")
     assert "zq" not in said
     assert PATH in said
     assert said.endswith(": it went wrong")

@@ -23,6 +23,7 @@ import tui
 from tui import reports
 from tui.devices.messages import Device, GpuProcess, Sample
 from tui.headless.output import SCHEMA
+from tui.text.redact import whole_words, with_texts
 from workloads import wire
 from workloads.inventory import Environment
 
@@ -39,7 +40,7 @@ _WINDOWS = re.compile(rf"(?<!\w)(?:[A-Za-z]:|\\)\\{_END}+")
 _INSIDE = re.compile(r".*/((?:site|dist)-packages/.*)", re.DOTALL)
 
 
-class Redactor:
+class Anonymizer:
     """Takes names of users, of the host and of folders out of text.
 
     Args:
@@ -56,8 +57,8 @@ class Redactor:
         people = {*users, *mine, _me(), *(Path(each).name for each in folders)}
         names = {*hosts, socket.gethostname(), os.environ.get("HOSTNAME", "")}
         names |= {name.partition(".")[0] for name in names}
-        self._users = _any_of(people - {"root", "home", "user"})
-        self._hosts = _any_of(names - {"localhost"})
+        self._users = whole_words(people - {"root", "home", "user"})
+        self._hosts = whole_words(names - {"localhost"})
         ours = {str(Path(tui.__file__).parents[1]): ""}
         python = (sysconfig.get_paths()["stdlib"], sys.base_prefix, sys.prefix)
         self._known = {**{folder: "python" for folder in python if len(folder) > 1}, **ours}
@@ -84,28 +85,12 @@ class Redactor:
                 return "/".join(filter(None, (PATH, name, text[len(folder) + 1 :])))
         return PATH if len(text) > 1 else text
 
-    def all_of(self, value: Any) -> Any:
-        """Every text within plain data but the keys of dicts, which are names of fields."""
-        if isinstance(value, str):
-            return self(value)
-        if isinstance(value, dict):
-            return {key: self.all_of(item) for key, item in value.items()}
-        return [self.all_of(item) for item in value] if isinstance(value, list) else value
-
 
 def _me() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""  # a user without an entry, as in containers
-
-
-def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:
-    """Any of the names as a whole word; ``None`` where there is none."""
-    wanted = sorted({name for name in names if len(name) > 1}, key=len, reverse=True)
-    if not wanted:
-        return None
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, wanted))})(?!\w)", re.IGNORECASE)
 
 
 def contents(
@@ -142,9 +127,7 @@ def contents(
         users = {row.user for row in rows if row.user}
         hosts = {sample.host.name}
     homes = [environment.executable] if isinstance(environment, Environment) else []
-    redact = Redactor(users, hosts, _homes(homes))
-    redacted: dict[str, Any] = redact.all_of(plain)
-    return redacted
+    return with_texts(plain, Anonymizer(users, hosts, _homes(homes)), keys=False)
 
 
 def _homes(paths: Iterable[str]) -> list[str]:

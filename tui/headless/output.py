@@ -9,7 +9,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-from tui.format import fit
+from tui.views.lines import fit
 from workloads import wire
 
 SCHEMA = 1

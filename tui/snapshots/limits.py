@@ -39,7 +39,7 @@ _UNPACKED_TIMES = 256
 """Real snapshots pack 10 to 40 times; a bomb 1 000 times."""
 
 _SPARE = 64 * MIB
-"""Of what is available, left to others."""
+"""Bytes of what is available that are left to others."""
 
 
 @fact
