@@ -1,23 +1,19 @@
-"""Under which conditions something was measured: the device's samples, threads, versions, flags."""
+"""Makes the conditions of a measurement from the device's samples, threads, versions and flags."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from sys import intern
 from typing import NamedTuple
 
 from tui.devices.messages import Sample
 from tui.devices.throttle import HARMFUL
+from tui.store.conditions import NOT_GIVEN, TOO_SHORT, Conditions
 from workloads.fact import fact
 from workloads.inventory import Environment
 from workloads.statistics import median
 
-TOO_SHORT = "it was measured for less than the time between two samples"
-NOT_GIVEN = "NVML did not give it"
-NOT_SAMPLED = "only NVIDIA GPUs are sampled"
-NO_MONITOR = "the monitor did not see this device"
-SEVERAL = "not followed over the processes of a comparison"
 _SAMPLED = (
     "sm_clock_mhz_min",
     "sm_clock_mhz_median",
@@ -77,34 +73,6 @@ class Followed:
 
     def worked_at(self, moment: float) -> bool:
         return any(start <= moment <= end for start, end in self.spans)
-
-
-@fact
-class Conditions:
-    """What NVML said of the devices during a run or a comparison, and what else it depends on.
-
-    Of several devices, the lowest and highest values are over all of them.
-    """
-
-    samples: int
-    sm_clock_mhz_min: int | None
-    sm_clock_mhz_median: float | None
-    power_w_max: float | None
-    temperature_c_max: float | None
-    throttle: tuple[str, ...]
-    process_peak: int | None
-    """Highest sampled memory of one of its processes on one device, bytes: the true peak is no
-    lower."""
-    warnings: tuple[str, ...] = ()
-    unavailable: dict[str, str] = field(default_factory=dict)
-    threads: int | None = None
-    """Of torch on the CPU."""
-    versions: dict[str, str] = field(default_factory=dict)
-    """Of the software, by name; what is not there is left out."""
-    flags: dict[str, bool] = field(default_factory=dict)
-    """Backend flags it ran under; of a comparison those that both settings share."""
-    devices: tuple[str, ...] = ()
-    """That were sampled while they worked, in torch's words."""
 
 
 def unsampled(reason: str) -> Conditions:
