@@ -29,7 +29,6 @@ from tui.store.parameters import defaults
 from tui.store.store import Parts, Store
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
-from workloads.fact import fact
 from workloads.inventory import Setting
 from workloads.protocol import Budget
 
@@ -42,15 +41,6 @@ CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
 
 Listener = Callable[[Parts], None]
-
-
-@fact
-class _Wish:
-    """Runs of a workload, on devices to be chosen."""
-
-    workload: str
-    budget: Budget
-    demo: bool = False
 
 
 def _tell_loop(error: BaseException) -> None:
@@ -81,8 +71,9 @@ class Session:
         self._on_error: Callable[[BaseException], None] = _tell_loop
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
-        self._early: list[_Wish] = []
-        """Asked for before the GPUs were known: their CPU half is queued, the rest follows."""
+        self._early: list[tuple[str, bool, Budget]] = []
+        """Workload, whether the demo asked, and budget of runs that were asked for before the GPUs
+        were known: those on the CPU are queued, those on a GPU follow."""
         self._python = python
         self._files = tuple(files)
         self._interval = interval
@@ -150,17 +141,17 @@ class Session:
         ):
             self._add_conditions(event, worker_pid)
         elif isinstance(event, protocol.Ready):
-            self._run_early()
+            self._queue_early_on_gpu()
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
         for listener in self._listeners if parts else ():
             listener(parts)
 
-    def _run_early(self) -> None:
+    def _queue_early_on_gpu(self) -> None:
         early, self._early = self._early, []
         gpus = [device for device in self.default_devices() if device != CPU]
-        for wish in early if gpus else ():
-            self._run(wish, gpus)
+        for workload, demo, budget in early if gpus else ():
+            self._queue_runs(workload, gpus, budget, demo)
 
     def _add_conditions(
         self, event: protocol.Finished | protocol.Compared, worker_pid: int | None
@@ -208,39 +199,37 @@ class Session:
     ) -> None:
         """See ``Actions``."""
         for name in workloads:
-            self._run(_Wish(name, budget), devices)
+            self._queue_runs(name, devices, budget)
 
     def run_for_demo(self, workload: str) -> None:
         """See ``Actions``."""
-        self._run(_Wish(workload, "quick", demo=True), None)
+        self._queue_runs(workload, None, "quick", demo=True)
 
-    def _run(self, wish: _Wish, devices: Sequence[str] | None) -> None:
+    def _queue_runs(
+        self, workload: str, devices: Sequence[str] | None, budget: Budget, demo: bool = False
+    ) -> None:
         if self._runner is not None:
             self._runner.want()
         if devices is None and self.store.environment is None:
-            self._early.append(wish)
+            self._early.append((workload, demo, budget))
         wanted = devices if devices is not None else self.default_devices()
-        for parameters in self._points(wish):
+        for parameters in self._points(workload, demo):
             for device in wanted:
-                self._queue_run(wish, device, parameters)
+                request = protocol.Run(
+                    id=f"run-{next(self._numbers)}",
+                    workload=workload,
+                    device=device,
+                    parameters=dict(parameters),
+                    flags=self.flags_for(device),
+                    budget=budget,
+                )
+                self.apply(RunQueued(request, demo))
+                self._send(request)
 
-    def _points(self, wish: _Wish) -> tuple[dict[str, Setting], ...]:
-        if not wish.demo:
-            return self.store.points(wish.workload)
-        infos = (info for info in self.store.catalogue if info.name == wish.workload)
-        return tuple(defaults(info) for info in infos)
-
-    def _queue_run(self, wish: _Wish, device: str, parameters: dict[str, Setting]) -> None:
-        request = protocol.Run(
-            id=f"run-{next(self._numbers)}",
-            workload=wish.workload,
-            device=device,
-            parameters=dict(parameters),
-            flags=self.flags_for(device),
-            budget=wish.budget,
-        )
-        self.apply(RunQueued(request, wish.demo))
-        self._send(request)
+    def _points(self, workload: str, demo: bool) -> tuple[dict[str, Setting], ...]:
+        if not demo:
+            return self.store.points(workload)
+        return tuple(defaults(info) for info in self.store.catalogue if info.name == workload)
 
     def default_devices(self) -> tuple[str, ...]:
         """The CPU, and the GPU of the timing column where torch has one."""
@@ -263,15 +252,19 @@ class Session:
         heard = self._send(protocol.Cancel(run_id))
         if not heard or self.store.runner.status != "ready":
             # A runner that imports torch hears it later, and finds the same order of things.
-            self._early = [wish for wish in self._early if run_id and not self._of(wish, wanted)]
+            self._forget_early(run_id)
             self._give_up(wanted, "before it began")
         elif wanted:
             self._spawn(self._see_to_cancel(wanted))
 
-    def _of(self, wish: _Wish, run_ids: Sequence[str]) -> bool:
-        """Whether one of the runs came of that wish."""
-        runs = [self.store.runs[run_id] for run_id in run_ids if run_id in self.store.runs]
-        return any((run.request.workload, run.demo) == (wish.workload, wish.demo) for run in runs)
+    def _forget_early(self, run_id: str) -> None:
+        """Queue nothing on a GPU for the workload of a cancelled run; ``""`` means all runs."""
+        run = self.store.runs.get(run_id)
+        if not run_id:
+            self._early.clear()
+        elif run is not None and not run.ended:
+            cancelled = (run.request.workload, run.demo)
+            self._early = [early for early in self._early if early[:2] != cancelled]
 
     def _give_up(self, run_ids: Sequence[str], reason: str) -> None:
         for run_id in run_ids:
