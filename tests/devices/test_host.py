@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.child.cgroup import Cgroup
 from tui.devices import host
-from tui.devices.cgroup import Cgroup
 
 GIB = 1024**3
 

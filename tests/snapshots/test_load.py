@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 import pytest
 
 from tests.snapshots import raw
-from tui.devices.cgroup import Cgroup
+from tui.child.cgroup import Cgroup
 from tui.snapshots import limits
 from tui.snapshots.load import estimate, load
 from tui.snapshots.model import Snapshot, SnapshotError

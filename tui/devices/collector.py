@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
-from tui.devices import channel
+from tui.child.channel import complain
 from tui.devices.look import NOT_YET, Looker, NvmlState
 
 SILENT_AFTER = 3.0
@@ -79,7 +79,7 @@ class Collector:
         try:
             self._looker.look(before, self._publish)
         except Exception as error:  # noqa: BLE001  # shown in the sample, with old figures marked
-            channel.complain(traceback.format_exc())
+            complain(traceback.format_exc())
             self._looker.drop(shut_down=False)
             text = f"reading NVML failed and starts anew: {type(error).__name__}: {error}"
             self.newest = replace(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from tui.devices.cgroup import Cgroup
+from tui.child.cgroup import Cgroup
 from tui.devices.messages import Cpu, Host, HostMemory, WatchedProcess
 
 SHORTEST_LOAD = 0.05

@@ -207,7 +207,8 @@ class Pace:
 
 MonitorEvent = Union[MonitorHello, Sample]
 MONITOR_EVENTS = (MonitorHello, Sample)
-MONITOR_REQUESTS = (Watch, WatchHost, Pace)
+MonitorRequest = Union[Watch, WatchHost, Pace]
+MONITOR_REQUESTS: tuple[type[MonitorRequest], ...] = (Watch, WatchHost, Pace)
 
 
 def process_of(device: Device, pid: int | None) -> GpuProcess | None:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import threading
 import time
 
-from tui.devices import channel, host, sampler
+from tui.child.channel import ParentChannel, complain
+from tui.devices import host, sampler
 from tui.devices.collector import Collector
 from tui.devices.host_processes import HostProcessReader
 from tui.devices.look import Looker
-from tui.devices.messages import MONITOR_REQUESTS, Pace, Sample, Watch, WatchHost
-from workloads.wire import WireError, decode, encode
+from tui.devices.messages import (
+    MONITOR_REQUESTS,
+    MonitorRequest,
+    Pace,
+    Sample,
+    Watch,
+    WatchHost,
+)
 
 MOST_WATCHED = 64
 """Processes that are looked at with each sample, at most."""
@@ -46,15 +53,8 @@ class Monitor:
         self._host_processes: HostProcessReader | None = None
         """Only while they are asked for: reading them all takes some milliseconds."""
 
-    def take_request(self, line: bytes) -> None:
-        """Obey one line from the front end; one that is no request is reported and dropped."""
-        if not line.strip():
-            return
-        try:
-            request = decode(line, MONITOR_REQUESTS)
-        except WireError as error:
-            channel.complain(f"not a request: {error}")
-            return
+    def take_request(self, request: MonitorRequest) -> None:
+        """Obey one request of the front end."""
         if isinstance(request, WatchHost):
             self._host_processes = HostProcessReader() if request.wanted else None
         elif isinstance(request, Pace):
@@ -64,7 +64,7 @@ class Monitor:
 
     def _set_pace(self, seconds: float) -> None:
         if not seconds >= LEAST_INTERVAL_S:
-            channel.complain(f"not a request: an interval of {seconds} s")
+            complain(f"not a request: an interval of {seconds} s")
             return
         self.interval = seconds
         # The wait that goes on may be a long one.
@@ -94,31 +94,31 @@ class Monitor:
         )
 
 
-def serve(protocol: int, interval: float) -> None:
+def serve(parent: ParentChannel, interval: float) -> None:
     """Write a sample at each tick until the front end goes away.
 
     Args:
-        protocol: Descriptor to write to.
+        parent: The front end.
         interval: Seconds between samples.
     """
     monitor = Monitor(interval)
-    channel.listen(monitor.take_request)
+    parent.listen(MONITOR_REQUESTS, monitor.take_request)
     patience = _FIRST_LOOK
     while True:
         began = time.monotonic()
-        channel.send(protocol, encode(monitor.sample(patience)))
+        parent.send(monitor.sample(patience))
         patience = min(monitor.interval, 1.0) / 2
         monitor.hurry.wait(max(0.0, began + monitor.interval - time.monotonic()))
         monitor.hurry.clear()
 
 
-def once(protocol: int) -> None:
+def once(parent: ParentChannel) -> None:
     """Write one sample.
 
     Args:
-        protocol: Descriptor to write to.
+        parent: Takes it.
     """
     monitor = Monitor(interval=1.0)
     monitor.begin()
     time.sleep(_LOAD_TAKES)
-    channel.send(protocol, encode(monitor.sample(_ONE_LOOK)))
+    parent.send(monitor.sample(_ONE_LOOK))

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tui import reports
+from tui.child.process import ChildProcess, Garbage
 from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import ceilings
-from tui.session.children import Child, Garbage
 from tui.session.conditions import SampledDevice, sampled
 from tui.store.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.store.store import Store
@@ -69,7 +69,7 @@ class MonitorKeeper:
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
         """What conditions are made of, of the newest samples."""
         self._newest: Sample | None = None
-        self.child: Child[MonitorEvent] | None = None
+        self.child: ChildProcess[MonitorEvent] | None = None
         self._store = store
         self._apply = apply
         self._interval = interval
@@ -90,7 +90,9 @@ class MonitorKeeper:
     async def _live(self) -> str:
         command = (sys.executable, "-m", "tui.devices", "serve", "--interval", str(self._interval))
         # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
-        child: Child[MonitorEvent] = Child(command, MONITOR_EVENTS, folder="/", sent=self._sent)
+        child: ChildProcess[MonitorEvent] = ChildProcess(
+            command, MONITOR_EVENTS, folder="/", sent=self._sent
+        )
         self.child = child
         try:
             await child.start()
@@ -154,7 +156,7 @@ class RunnerKeeper:
         files: Sequence[str] = (),
         sent: Sent | None = None,
     ) -> None:
-        self.child: Child[Event] | None = None
+        self.child: ChildProcess[Event] | None = None
         self._store = store
         self._apply = apply
         self._python = python
@@ -184,7 +186,9 @@ class RunnerKeeper:
 
     async def _live(self) -> str:
         command = runner_command(self._python, self._files)
-        child: Child[Event] = Child(command, protocol.EVENTS, VARIABLES, sent=self._sent)
+        child: ChildProcess[Event] = ChildProcess(
+            command, protocol.EVENTS, VARIABLES, sent=self._sent
+        )
         self.child = child
         try:
             await child.start()

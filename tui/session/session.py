@@ -33,8 +33,8 @@ from workloads.inventory import Setting
 from workloads.protocol import Budget
 
 if TYPE_CHECKING:
+    from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
-    from tui.session.children import Child
     from tui.session.keepers import MonitorKeeper, RunnerKeeper
 
 CANCEL_S = 1.5
@@ -126,7 +126,7 @@ class Session:
             if child.running:
                 child.kill()
 
-    def _children(self) -> list[Child[Any]]:
+    def _children(self) -> list[ChildProcess[Any]]:
         keepers = (self._monitor, self._runner)
         return [keeper.child for keeper in keepers if keeper and keeper.child]
 

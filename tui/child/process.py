@@ -70,7 +70,7 @@ class Ring:
         return lines if count is None else lines[-count:]
 
 
-class Child(Generic[E]):
+class ChildProcess(Generic[E]):
     """One child process.
 
     Args:
