@@ -11,7 +11,7 @@ from tui import format as fmt
 from tui.child.process import ChildProcess, Garbage
 from tui.devices.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.headless.output import Failure, print_json, run_to_exit
-from tui.session.keepers import VARIABLES, runner_command
+from tui.session.supervisors import VARIABLES, runner_command
 from tui.store.pairing import DeviceView, pair
 from workloads import protocol, wire
 from workloads.inventory import TorchDevice

@@ -20,7 +20,7 @@ from tui.devices.messages import Sample
 from tui.format import count
 from tui.headless.devices import TORCH_S, look
 from tui.headless.output import Failure, print_json, run_to_exit
-from tui.session.keepers import VARIABLES, runner_command
+from tui.session.supervisors import VARIABLES, runner_command
 from tui.store.pairing import pair
 from workloads import protocol
 from workloads.fact import fact

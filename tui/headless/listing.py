@@ -43,7 +43,7 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> protocol.Hello:
     Raises:
         Failure: it does not start, or says something else.
     """
-    from tui.session.keepers import runner_command
+    from tui.session.supervisors import runner_command
 
     child: ChildProcess[Event] = ChildProcess(runner_command(python, files), protocol.EVENTS)
     try:

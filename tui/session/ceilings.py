@@ -47,9 +47,14 @@ def load() -> tuple[Ceiling, ...]:
 def keep(ceiling: Ceiling) -> None:
     """Add one to those that are kept; what another program kept meanwhile stays.
 
+    One that was measured while others kept the CPU busy is left out: it can be far too low, and
+    the next runner measures its own.
+
     Raises:
         OSError: the file cannot be written.
     """
+    if ceiling.disturbed:
+        return
     try:
         earlier = load()
     except ValueError:

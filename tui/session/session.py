@@ -35,7 +35,7 @@ from workloads.protocol import Budget
 if TYPE_CHECKING:
     from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
-    from tui.session.keepers import MonitorKeeper, RunnerKeeper
+    from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
 
 CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
@@ -77,8 +77,8 @@ class Session:
         self._python = python
         self._files = tuple(files)
         self._interval = interval
-        self._runner: RunnerKeeper | None = None
-        self._monitor: MonitorKeeper | None = None
+        self._runner: RunnerSupervisor | None = None
+        self._monitor: MonitorSupervisor | None = None
         self._recorder = recorder
         if recorder is not None:
             recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
@@ -100,16 +100,16 @@ class Session:
         What was asked for before is done once the runner is there.
         """
         # Imported after the first paint, like the children's start itself.
-        from tui.session.keepers import MonitorKeeper, RunnerKeeper
+        from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
 
         written = self._recorder
         if self._interval is not None:
             sent = written.to_monitor if written else None
-            self._monitor = MonitorKeeper(self.store, self.apply, self._interval, sent)
-            self._spawn(self._monitor.keep())
+            self._monitor = MonitorSupervisor(self.store, self.apply, self._interval, sent)
+            self._spawn(self._monitor.supervise())
         sent = written.to_runner if written else None
-        self._runner = RunnerKeeper(self.store, self.apply, self._python, self._files, sent)
-        self._spawn(self._runner.keep())
+        self._runner = RunnerSupervisor(self.store, self.apply, self._python, self._files, sent)
+        self._spawn(self._runner.supervise())
         self._spawn(self._runner.watch_silence())
 
     async def stop(self) -> None:
@@ -127,8 +127,8 @@ class Session:
                 child.kill()
 
     def _children(self) -> list[ChildProcess[Any]]:
-        keepers = (self._monitor, self._runner)
-        return [keeper.child for keeper in keepers if keeper and keeper.child]
+        supervisors = (self._monitor, self._runner)
+        return [one.child for one in supervisors if one and one.child]
 
     def apply(self, event: AnyEvent) -> None:
         """Take an event into the store and tell the listeners."""
@@ -169,9 +169,9 @@ class Session:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._take_end)
+        task.add_done_callback(self._on_task_end)
 
-    def _take_end(self, task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -209,7 +209,7 @@ class Session:
         self, workload: str, devices: Sequence[str] | None, budget: Budget, demo: bool = False
     ) -> None:
         if self._runner is not None:
-            self._runner.want()
+            self._runner.retry()
         if devices is None and self.store.environment is None:
             self._early.append((workload, demo, budget))
         wanted = devices if devices is not None else self.default_devices()
@@ -255,7 +255,7 @@ class Session:
             self._forget_early(run_id)
             self._give_up(wanted, "before it began")
         elif wanted:
-            self._spawn(self._see_to_cancel(wanted))
+            self._spawn(self._replace_unless_cancelled(wanted))
 
     def _forget_early(self, run_id: str) -> None:
         """Queue nothing on a GPU for the workload of a cancelled run; ``""`` means all runs."""
@@ -270,7 +270,7 @@ class Session:
         for run_id in run_ids:
             self.apply(protocol.Rejected(run_id, reason, "cancelled"))
 
-    async def _see_to_cancel(self, wanted: Sequence[str]) -> None:
+    async def _replace_unless_cancelled(self, wanted: Sequence[str]) -> None:
         await asyncio.sleep(CANCEL_S)
         left = [item for item in wanted if item in self.store.pending()]
         if left:
@@ -318,7 +318,7 @@ class Session:
     ) -> str:
         """Queue a comparison; returns its id."""
         if self._runner is not None:
-            self._runner.want()
+            self._runner.retry()
         others = {name: value for name, value in self.flags_for(device).items() if name != flag}
         request = protocol.Compare(
             id=f"compare-{next(self._numbers)}",

@@ -1,4 +1,4 @@
-"""Keep the two children alive, and turn what they say and how they end into events."""
+"""Keep the monitor and the runner running; what they say, and how they end, becomes events."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def _back_off(attempt: int) -> float:
     return BACK_OFF_S[min(attempt, len(BACK_OFF_S) - 1)]
 
 
-class MonitorKeeper:
-    """Keeps a monitor running, and its newest samples.
+class MonitorSupervisor:
+    """Keeps a monitor running, and what conditions need of its newest samples.
 
     Args:
         store: to see which worker is to be watched.
@@ -76,18 +76,19 @@ class MonitorKeeper:
         self._sent = sent
         self._host_wanted = False
 
-    async def keep(self) -> None:
+    async def supervise(self) -> None:
         """Start it, and start it again whenever it has ended; never returns."""
         failures = 0
         while True:
             before = self._newest
-            reason = await self._live()
+            reason = await self._run_once()
             failures = 0 if self._newest is not before else failures + 1
             self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
             self._apply(LogLine("monitor", f"ended: {reason}", "error"))
             await asyncio.sleep(_back_off(failures))
 
-    async def _live(self) -> str:
+    async def _run_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
         command = (sys.executable, "-m", "tui.devices", "serve", "--interval", str(self._interval))
         # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
         child: ChildProcess[MonitorEvent] = ChildProcess(
@@ -108,7 +109,7 @@ class MonitorKeeper:
                 self.sampled.append(sampled(event))
             self._apply(event)
             self.watch_worker()
-            self._see_to_host()
+            self._ask_for_host()
         return await child.ended()
 
     def watch_worker(self) -> None:
@@ -128,16 +129,16 @@ class MonitorKeeper:
     def watch_host(self, wanted: bool) -> None:
         """Have it list the host's processes, or no longer."""
         self._host_wanted = wanted
-        self._see_to_host()
+        self._ask_for_host()
 
-    def _see_to_host(self) -> None:
+    def _ask_for_host(self) -> None:
         newest = self._newest
         listed = newest is not None and newest.host_processes is not None
         if self.child is not None and self._host_wanted != listed:
             self.child.send(WatchHost(self._host_wanted))
 
 
-class RunnerKeeper:
+class RunnerSupervisor:
     """Keeps a runner running, as long as its Python can use torch.
 
     Args:
@@ -162,20 +163,20 @@ class RunnerKeeper:
         self._python = python
         self._files = tuple(files)
         self._sent = sent
-        self._wanted = asyncio.Event()
+        self._retry_asked = asyncio.Event()
         self._heard = 0.0
         self._got_ready = False
 
-    async def keep(self) -> None:
+    async def supervise(self) -> None:
         """Start it, and start it again whenever it has ended; never returns."""
         failures = 0
         while True:
             self._heard, self._got_ready = 0.0, False
-            reason = await self._live()
+            reason = await self._run_once()
             if self._store.runner.status == "unusable":
                 self._fail_pending(self._store.runner.reason)
-                self._wanted.clear()
-                await self._wanted.wait()
+                self._retry_asked.clear()
+                await self._retry_asked.wait()
                 self._apply(RunnerStatus("starting"))
             else:
                 failures = 0 if self._got_ready else failures + 1
@@ -184,7 +185,8 @@ class RunnerKeeper:
                 # The reason stays on the screen until the new runner is ready.
                 self._apply(replace(self._store.runner, status="starting"))
 
-    async def _live(self) -> str:
+    async def _run_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
         command = runner_command(self._python, self._files)
         child: ChildProcess[Event] = ChildProcess(
             command, protocol.EVENTS, VARIABLES, sent=self._sent
@@ -196,7 +198,7 @@ class RunnerKeeper:
             advice = "give --python the path of a Python that has torch"
             self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
             return str(error)
-        child.send(protocol.KnownCeilings(self._ceilings()))
+        child.send(protocol.KnownCeilings(self._known_ceilings()))
         for request in self._store.pending_requests():
             child.send(request)
         async for event in child.events():
@@ -222,21 +224,18 @@ class RunnerKeeper:
             self._got_ready = True
         self._apply(event)
         if isinstance(event, protocol.CeilingMeasured):
-            self._keep(event.ceiling)
+            self._keep_ceiling(event.ceiling)
         if isinstance(event, protocol.WorkerEnded) and not event.expected:
             self._save_report(event.reason)
 
-    def _ceilings(self) -> tuple[Ceiling, ...]:
+    def _known_ceilings(self) -> tuple[Ceiling, ...]:
         try:
             return ceilings.load()
         except (OSError, ValueError) as error:
             self._apply(LogLine("workbench", f"no ceilings are known: {error}", "warning"))
             return ()
 
-    def _keep(self, ceiling: Ceiling) -> None:
-        if ceiling.disturbed:
-            # It can be far too low; the next runner measures its own.
-            return
+    def _keep_ceiling(self, ceiling: Ceiling) -> None:
         try:
             ceilings.keep(ceiling)
         except OSError as error:
@@ -247,13 +246,13 @@ class RunnerKeeper:
         """Send a request; ``False`` if no runner is there."""
         return self.child is not None and self.child.send(message)
 
-    def want(self) -> None:
+    def retry(self) -> None:
         """Try again a Python whose torch could not be used."""
-        self._wanted.set()
+        self._retry_asked.set()
 
     def replace(self) -> None:
         """End the runner, whatever it does; it starts anew."""
-        self._wanted.set()
+        self._retry_asked.set()
         if self.child is not None and self.child.running:
             self.child.kill()
 
