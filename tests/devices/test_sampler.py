@@ -1,4 +1,4 @@
-"""Pace, assembly and the way over the wire."""
+"""Pace, lost devices, silence, and the way of a sample over the wire."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ from tui.devices.identity import Identity, absent_paths, identity_of, lost_devic
 from tui.devices.look import NOT_YET, Cadence, NvmlState
 from tui.devices.messages import MONITOR_EVENTS, Cpu, Driver, Host, HostMemory, Sample
 from tui.devices.nvml import Due
-from tui.devices.sampler import assemble
 from workloads.wire import decode, encode
 
-HOST = Host("box", Cpu("X", 2, 2, 1.0, 2.0), HostMemory(4, 1, 3))
 LOST = lost_device(Identity("GPU-1", 0, "H200", "0:1"), "gone", read_at=2.0, lost_at=1.0)
 STATE = NvmlState(Driver("580", "13.0", None), (LOST,), took_s=0.5, looks=3)
 
 
-def sample(nvml: NvmlState = STATE, silent_s: float | None = None) -> Sample:
-    return assemble(at=9.0, host=HOST, nvml=nvml, silent_s=silent_s)
-
-
 def test_a_sample_survives_the_wire() -> None:
-    assert decode(encode(sample()), MONITOR_EVENTS) == sample()
+    host = Host("box", Cpu("X", 2, 2, 1.0, 2.0), HostMemory(4, 1, 3))
+    sample = Sample(9.0, 0.5, host, STATE.driver, (LOST,))
+
+    assert decode(encode(sample), MONITOR_EVENTS) == sample
 
 
 def test_a_lost_device_has_no_figure_and_one_reason() -> None:
@@ -34,17 +31,16 @@ def test_a_device_that_never_told_its_name_is_known_by_its_index() -> None:
 
 
 def test_silence_is_said_in_the_drivers_line() -> None:
-    quiet = sample(silent_s=4.2)
+    quiet = STATE.driver_while_silent(4.2)
 
-    assert quiet.nvml_silent_s == 4.2
-    assert quiet.driver.error is not None
-    assert quiet.driver.error.startswith("NVML has not answered for 4 s")
-    assert quiet.driver.version == "580"
-    assert quiet.devices == (LOST,)
+    assert quiet.error is not None
+    assert quiet.error.startswith("NVML has not answered for 4 s")
+    assert quiet.version == "580"
+    assert STATE.driver_while_silent(None) == STATE.driver
 
 
 def test_before_the_first_look_it_is_starting_and_not_without_devices() -> None:
-    error = sample(NOT_YET, silent_s=1.0).driver.error
+    error = NOT_YET.driver_while_silent(1.0).error
 
     assert error is not None
     assert error.startswith("NVML is still starting")

@@ -31,6 +31,18 @@ class NvmlState:
     problem: str | None = None
     """What went wrong in the monitor itself at the last look, in one line."""
 
+    def driver_while_silent(self, silent_s: float | None) -> Driver:
+        """The driver, with NVML's silence as its error.
+
+        Args:
+            silent_s: Seconds for which NVML has owed an answer; ``None`` while it is prompt.
+        """
+        if silent_s is None:
+            return self.driver
+        state = "is still starting: no answer" if self.looks == 0 else "has not answered"
+        advice = "wait, or look in `dmesg` for lines with NVRM"
+        return replace(self.driver, error=f"NVML {state} for {silent_s:.0f} s; {advice}")
+
 
 NOT_YET = NvmlState(Driver(version=None, cuda=None, error="NVML is still starting"))
 

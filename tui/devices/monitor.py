@@ -6,7 +6,7 @@ import threading
 import time
 
 from tui.child.channel import ParentChannel, complain
-from tui.devices import host, sampler
+from tui.devices import host
 from tui.devices.collector import Collector
 from tui.devices.host_processes import HostProcessReader
 from tui.devices.look import Looker
@@ -83,13 +83,17 @@ class Monitor:
         self.begin()
         self._collector.wait(patience)
         silent_s = self._collector.silent_s()
-        processes = self._host_processes
-        return sampler.assemble(
-            at=time.time(),
-            host=self._host.read(),
-            nvml=self._collector.newest,
-            silent_s=silent_s,
+        at, seen = time.time(), self._host.read()
+        nvml, processes = self._collector.newest, self._host_processes
+        return Sample(
+            at=at,
+            took_s=nvml.took_s,
+            host=seen,
+            driver=nvml.driver_while_silent(silent_s),
+            devices=nvml.devices,
             watched=tuple(host.watch(pid) for pid in self._watched),
+            nvml_silent_s=silent_s,
+            problems=(nvml.problem,) if nvml.problem else (),
             host_processes=processes.read() if processes is not None else None,
         )
 
