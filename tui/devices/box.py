@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tui.devices.driver import Session
+from tui.devices.field_reader import FieldReader
 from tui.devices.identity import Identity, identity_of, lost_device, unknown
 from tui.devices.messages import Device
 from tui.devices.nvml import DeviceReader, Due
 from tui.devices.people import People
-from tui.devices.query import Absent, Asker, DeviceGoneError, call
+from tui.devices.query import Absent, DeviceGoneError, call
 from workloads.fact import fact
 
 
@@ -119,8 +120,9 @@ class Box:
         return reader
 
     def _reader(self, handle: Any, index: int, parent: str | None = None) -> DeviceReader:
-        asker = Asker(self._session.nvml, handle, self._beat)
-        return DeviceReader(asker, index, self._people, self._host_total, parent)
+        instance = parent is not None
+        fields = FieldReader(self._session.nvml, handle, self._beat, instance)
+        return DeviceReader(fields, index, self._people, self._host_total, parent)
 
     def _read_instances(self, index: int, gpu: Device, at: float, due: Due) -> Iterator[Device]:
         if not gpu.mig:

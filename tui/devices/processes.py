@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tui.devices.field_reader import FieldReader
 from tui.devices.messages import GpuProcess
 from tui.devices.people import People, on_windows_driver
-from tui.devices.query import Absent, Asker
+from tui.devices.query import Absent
 from workloads.fact import fact
 
 _LISTS = {
@@ -28,7 +29,7 @@ class Listed:
     """Bytes, as NVML gives them; ``None`` or all ones where it does not."""
 
 
-def ask_lists(asker: Asker) -> tuple[list[Listed] | None, dict[str, str]]:
+def ask_lists(fields: FieldReader) -> tuple[list[Listed] | None, dict[str, str]]:
     """Ask for all lists; ``None`` only where neither compute nor graphics is to be had.
 
     Returns:
@@ -41,7 +42,7 @@ def ask_lists(asker: Asker) -> tuple[list[Listed] | None, dict[str, str]]:
     missing: dict[str, str] = {}
     for kind, name in _LISTS.items():
         # The name without a version is the newest that the binding knows; v2 is for old drivers.
-        answer = asker.ask(f"processes.{kind}", (name,), (f"{name}_v2",))
+        answer = fields.ask(f"processes.{kind}", (name,), (f"{name}_v2",))
         if isinstance(answer, Absent):
             missing[f"processes.{kind}"] = answer.reason
             continue

@@ -1,8 +1,7 @@
-"""One place where NVML is asked: an answer, or an absence with its reason in plain words."""
+"""One place where NVML is called: an answer, or an absence with its reason in plain words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -89,9 +88,6 @@ TRY_THE_NEXT_WAY = frozenset(
     }
 )
 
-Way = tuple[Any, ...]
-"""The name of a pynvml function and the arguments that follow the handle."""
-
 
 @fact
 class Absent:
@@ -139,69 +135,3 @@ def call(nvml: Any, name: str, *args: Any) -> Any:
         return absent(code, str(error))
     except UnicodeDecodeError:
         return Absent("the driver returned text that cannot be read")
-
-
-class Asker:
-    """Asks about one device, and remembers what it will never answer."""
-
-    def __init__(self, nvml: Any, handle: Any, beat: Callable[[], None]) -> None:
-        """Bind to a handle.
-
-        Args:
-            nvml: The pynvml module.
-            handle: A device handle, not null: NVML would crash the process.
-            beat: Called after each call that came back.
-
-        Raises:
-            DeviceGoneError: the handle is null.
-        """
-        if not handle:
-            raise DeviceGoneError("GPU is lost: the driver gave no handle for it")
-        self.nvml = nvml
-        self.handle = handle
-        self.uninitialized = False
-        """NVML said so to at least one question since this was last cleared."""
-        self._beat = beat
-        self._never: dict[str, Absent] = {}
-        self._first_way: dict[str, int] = {}
-
-    def forget(self) -> None:
-        """Ask everything anew, as after a change of the device's mode."""
-        self._never.clear()
-        self._first_way.clear()
-
-    def ask(self, what: str, *ways: Way) -> Any:
-        """Ask for a figure in the first way that works.
-
-        Args:
-            what: The figure's name, under which a permanent refusal is remembered.
-            ways: Function name and arguments, the preferred first.
-
-        Returns:
-            pynvml's answer, or an :class:`Absent`.
-
-        Raises:
-            DeviceGoneError: the whole device is lost.
-        """
-        if what in self._never:
-            return self._never[what]
-        refusal: Absent | None = None
-        for number in range(self._first_way.get(what, 0), len(ways)):
-            name, *args = ways[number]
-            answer = call(self.nvml, name, self.handle, *args)
-            self._beat()
-            if not isinstance(answer, Absent):
-                self._first_way[what] = number
-                return answer
-            self.uninitialized |= answer.code == Code.UNINITIALIZED
-            # That the function is missing says less than what another way says of the device.
-            if refusal is None or refusal.code == Code.FUNCTION_NOT_FOUND:
-                refusal = answer
-            if answer.code not in TRY_THE_NEXT_WAY:
-                refusal = answer
-                break
-        if refusal is None:
-            raise ValueError(f"no way to ask for {what}")
-        if refusal.permanent:
-            self._never[what] = refusal
-        return refusal
