@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tui.devices.field_reader import FieldReader
-from tui.devices.query import GONE, PERMANENT, REASONS, Absent, Code, DeviceGoneError
+from tui.devices.nvml_call import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
 
 
 class NVMLError(Exception):
@@ -49,7 +49,7 @@ def test_a_permanent_refusal_is_asked_for_once(code: Code) -> None:
     binding = Binding(get=[code])
     fields = reader(binding)
 
-    assert [fields.ask("it", ("get",)) for _ in range(3)] == [Absent(REASONS[code], code)] * 3
+    assert [fields.ask("it", ("get",)) for _ in range(3)] == [NoAnswer(REASONS[code], code)] * 3
     assert binding.asked == ["get"]
 
     fields.forget_refusals()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tui.devices.query import TRY_THE_NEXT_WAY, Absent, Code, DeviceGoneError, call
+from tui.devices.nvml_call import TRY_THE_NEXT_WAY, Code, DeviceGoneError, NoAnswer, call
 
 Way = tuple[Any, ...]
 """The name of a pynvml function and the arguments that follow the handle."""
@@ -56,7 +56,7 @@ class FieldReader:
         self._instance = instance
         self._slow_due = True
         self._known: dict[str, Any] = {}
-        self._refused: dict[str, Absent] = {}
+        self._refused: dict[str, NoAnswer] = {}
         self._first_way: dict[str, int] = {}
 
     def begin(self, slow_due: bool) -> None:
@@ -84,19 +84,19 @@ class FieldReader:
             ways: Function name and arguments, the preferred first.
 
         Returns:
-            pynvml's answer, or an :class:`Absent`.
+            pynvml's answer, or an :class:`NoAnswer`.
 
         Raises:
             DeviceGoneError: the whole device is lost.
         """
         if what in self._refused:
             return self._with_mig(what, self._refused[what])
-        refusal: Absent | None = None
+        refusal: NoAnswer | None = None
         for number in range(self._first_way.get(what, 0), len(ways)):
             name, *args = ways[number]
             answer = call(self._nvml, name, self.handle, *args)
             self._on_answer()
-            if not isinstance(answer, Absent):
+            if not isinstance(answer, NoAnswer):
                 self._first_way[what] = number
                 return answer
             self.uninitialized |= answer.code == Code.UNINITIALIZED
@@ -124,11 +124,11 @@ class FieldReader:
             return self._known[what]
         answer = self.ask(what, *ways)
         # A refusal that may pass is not kept: it is asked again at the next reading.
-        if not isinstance(answer, Absent):
+        if not isinstance(answer, NoAnswer):
             self._known[what] = answer
         return answer
 
-    def _with_mig(self, what: str, refusal: Absent) -> Absent:
+    def _with_mig(self, what: str, refusal: NoAnswer) -> NoAnswer:
         """A refusal, with MIG as its reason where it is that."""
         if not self.mig or what in _ALSO_OF_INSTANCES:
             return refusal
@@ -142,7 +142,7 @@ class FieldReader:
 
     def missing(self, path: str, answer: Any) -> bool:
         """Whether there is no answer; the reason is noted."""
-        if isinstance(answer, Absent):
+        if isinstance(answer, NoAnswer):
             self.unavailable[path] = answer.reason
             return True
         return False

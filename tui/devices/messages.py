@@ -160,12 +160,12 @@ class HostProcesses:
 
 @fact
 class Sample:
-    """One look at everything."""
+    """All devices and the host at one moment."""
 
     at: float
     """Unix time."""
     took_s: float
-    """How long the newest complete look at NVML took; above the interval, it sets the pace."""
+    """How long the newest complete reading of NVML took; above the interval, it sets the pace."""
     host: Host
     driver: Driver
     devices: tuple[Device, ...]

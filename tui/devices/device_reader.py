@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tui.devices import memory, processes, throttle
+from tui.devices import processes, throttle
+from tui.devices.device_memory import device_memory
 from tui.devices.field_reader import FieldReader
 from tui.devices.identity import Identity
 from tui.devices.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
-from tui.devices.people import People
-from tui.devices.query import Absent
+from tui.devices.nvml_call import NoAnswer
+from tui.devices.process_owners import ProcessOwners
 from workloads.fact import fact
 
 # nvml.h; an ABI, so no pynvml is needed to know them.
@@ -23,7 +24,7 @@ _PSTATE_UNKNOWN = 32
 
 @fact
 class Due:
-    """Which of the figures that are kept between looks are to be asked anew."""
+    """Which of the figures that are kept between readings are to be asked for anew."""
 
     processes: bool = True
     slow: bool = True
@@ -36,7 +37,7 @@ class DeviceReader:
         self,
         fields: FieldReader,
         index: int,
-        people: People,
+        owners: ProcessOwners,
         host_total: int,
         parent: str | None = None,
     ) -> None:
@@ -45,13 +46,13 @@ class DeviceReader:
         Args:
             fields: Asks the device.
             index: NVML's index; of the GPU, for a MIG instance.
-            people: Looks up who the processes are.
+            owners: Looks up whose the processes are.
             host_total: The machine's memory in bytes, to tell unified memory.
             parent: For a MIG instance the id of its GPU.
         """
         self._fields = fields
         self._index = index
-        self._people = people
+        self._owners = owners
         self._host_total = host_total
         self._parent = parent
         self._rows: tuple[GpuProcess, ...] | None = None
@@ -68,11 +69,11 @@ class DeviceReader:
         return self._fields.uninitialized
 
     def read(self, at: float, due: Due) -> Device:
-        """One look at the device.
+        """Read the device.
 
         Args:
             at: Unix time.
-            due: What of the slow figures is to be asked anew.
+            due: Which of the slow figures are to be asked for anew.
 
         Raises:
             DeviceGoneError: the device is lost.
@@ -126,7 +127,9 @@ class DeviceReader:
             id=uuid or f"nvml:{self._index}",
             index=self._index,
             name=name or f"GPU {self._index}",
-            pci_bus_id=fields.text("pci_bus_id", bus if isinstance(bus, Absent) else _bus_id(bus)),
+            pci_bus_id=fields.text(
+                "pci_bus_id", bus if isinstance(bus, NoAnswer) else _bus_id(bus)
+            ),
             parent=self._parent,
         )
 
@@ -147,7 +150,7 @@ class DeviceReader:
         answer = self._fields.ask(
             "memory", ("nvmlDeviceGetMemoryInfo", _MEMORY_V2), ("nvmlDeviceGetMemoryInfo",)
         )
-        figures, missing = memory.device_memory(
+        figures, missing = device_memory(
             answer, name=name, mig=bool(self._fields.mig), host_total=self._host_total
         )
         self._fields.unavailable.update(missing)
@@ -161,7 +164,7 @@ class DeviceReader:
             if listed is not None:
                 self._rows = processes.rows(
                     listed,
-                    self._people,
+                    self._owners,
                     listed_at=listed_at,
                     total=total,
                     mig=bool(self._fields.mig),
@@ -172,7 +175,7 @@ class DeviceReader:
     def _read_utilization(self) -> Utilization:
         fields = self._fields
         rates = fields.ask("utilization", ("nvmlDeviceGetUtilizationRates",))
-        if isinstance(rates, Absent):
+        if isinstance(rates, NoAnswer):
             fields.missing("utilization.gpu", rates)
             fields.missing("utilization.memory", rates)
             return Utilization(None, None)
@@ -232,9 +235,9 @@ class DeviceReader:
         )
 
 
-def _bus_id(info: Any) -> str | Absent:
+def _bus_id(info: Any) -> str | NoAnswer:
     """The bus id as nvidia-smi prints it, ``00000000:18:00.0``."""
     try:
         return str(info.busId)
     except UnicodeDecodeError:
-        return Absent("the driver returned text that cannot be read")
+        return NoAnswer("the driver returned text that cannot be read")

@@ -1,4 +1,4 @@
-"""One place where NVML is called: an answer, or an absence with its reason in plain words."""
+"""The one place where NVML is called: an answer, or the reason for which there is none."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PERMANENT = frozenset(
         Code.DEPRECATED,
     }
 )
-"""Will be the same at the next tick, so asked once."""
+"""Will be the same at the next reading, so asked once."""
 
 TRY_THE_NEXT_WAY = frozenset(
     {
@@ -90,8 +90,8 @@ TRY_THE_NEXT_WAY = frozenset(
 
 
 @fact
-class Absent:
-    """There is no value, and this is why."""
+class NoAnswer:
+    """There is no answer, and this is why."""
 
     reason: str
     code: int = 0
@@ -99,6 +99,7 @@ class Absent:
 
     @property
     def permanent(self) -> bool:
+        """Whether it will be the same at the next reading."""
         return self.code in PERMANENT
 
 
@@ -106,25 +107,25 @@ class DeviceGoneError(Exception):
     """The device as a whole no longer answers; the text says why."""
 
 
-def absent(code: int, text: str = "") -> Absent:
-    """The absence that an NVML return code stands for.
+def no_answer(code: int, text: str = "") -> NoAnswer:
+    """What an NVML return code other than success stands for.
 
     Args:
         code: NVML's return code.
         text: NVML's own words, used where we have none.
     """
-    return Absent(REASONS.get(code) or f"NVML: {text or 'error'} (code {code})", code)
+    return NoAnswer(REASONS.get(code) or f"NVML: {text or 'error'} (code {code})", code)
 
 
 def call(nvml: Any, name: str, *args: Any) -> Any:
-    """Call one pynvml function; an :class:`Absent` where NVML refuses.
+    """Call one pynvml function; an :class:`NoAnswer` where NVML refuses.
 
     Raises:
         DeviceGoneError: the whole device is lost.
     """
     function = getattr(nvml, name, None)
     if function is None:
-        return Absent("the installed nvidia-ml-py is too old for this figure", 13)
+        return NoAnswer("the installed nvidia-ml-py is too old for this figure", 13)
     try:
         # Names and UUIDs: the undecorated function returns bytes, so that junk can be decoded.
         return getattr(function, "__wrapped__", function)(*args)
@@ -132,6 +133,6 @@ def call(nvml: Any, name: str, *args: Any) -> Any:
         code = int(error.value)
         if code in GONE:
             raise DeviceGoneError(GONE[code]) from error
-        return absent(code, str(error))
+        return no_answer(code, str(error))
     except UnicodeDecodeError:
-        return Absent("the driver returned text that cannot be read")
+        return NoAnswer("the driver returned text that cannot be read")
