@@ -99,7 +99,6 @@ class HostReader:
         return int(psutil.virtual_memory().total)
 
     def read(self) -> Host:
-        """Read the host."""
         return Host(name=self._name, cpu=self._read_cpu(), memory=self._read_memory())
 
     def _read_cpu(self) -> Cpu:

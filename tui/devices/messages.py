@@ -135,7 +135,7 @@ class Driver:
 
 @fact
 class WatchedProcess:
-    """Host memory of one of our own processes."""
+    """Host memory of a process that this program started."""
 
     pid: int
     unique: int | None
@@ -153,7 +153,7 @@ class HostProcesses:
     others: int
     """Processes with resident memory that are not among the rows."""
     others_memory: int
-    """Their resident memory together."""
+    """Resident memory of those others together, in bytes."""
     hidden: int
     """Processes whose memory this user may not see."""
 
@@ -212,7 +212,7 @@ MONITOR_REQUESTS: tuple[type[MonitorRequest], ...] = (Watch, WatchHost, Pace)
 
 
 def process_of(device: Device, pid: int | None) -> GpuProcess | None:
-    """The row of one of our own processes.
+    """The row of a process that this program started.
 
     In a container the list may hold the host's pids, and the same number may be somebody else's;
     a row is believed only where the monitor could tell it for the local process.

@@ -34,7 +34,7 @@ _LOAD_SPAN = 0.2
 
 
 class Monitor:
-    """Holds what is read between samples."""
+    """Takes the samples, and holds what is kept between them."""
 
     def __init__(self, interval: float) -> None:
         """Read the host, as the first load needs; NVML is not touched before :meth:`begin`.

@@ -112,7 +112,7 @@ class NvmlLoop:
         self._owners = ProcessOwners()
         self._schedule = Schedule(interval)
         self._devices: DeviceSet | None = None
-        """Of the NVML session under way."""
+        """The devices of the NVML session under way."""
         self._ran_before = False
         self._failures = 0
         self._start_at = 0.0

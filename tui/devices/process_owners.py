@@ -60,7 +60,7 @@ class ProcessOwners:
     """Looks PIDs up, and remembers them for as long as they are the same process."""
 
     def __init__(self, own_pids: bool | None = None) -> None:
-        """Prepare to look PIDs up.
+        """Start without any process.
 
         Args:
             own_pids: Whether PIDs here may differ from those that NVML gives; found out if None.

@@ -177,18 +177,15 @@ class Session:
         if error is not None:
             self._on_error(error)
 
-    # ---- what a front end asks for ----
+    # ---- what a front end asks for, as ``Actions`` describes it ----
 
     def select_device(self, key: str) -> None:
-        """See ``Actions``."""
         self.apply(DeviceSelected(key))
 
     def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
-        """See ``Actions``."""
         self.apply(ParametersSet(workload, parameters))
 
     def set_sweep(self, workload: str, sweep: Sweep) -> None:
-        """See ``Actions``."""
         self.apply(SweepSet(workload, sweep))
 
     def run(
@@ -197,12 +194,10 @@ class Session:
         devices: Sequence[str] | None = None,
         budget: Budget = "normal",
     ) -> None:
-        """See ``Actions``."""
         for name in workloads:
             self._queue_runs(name, devices, budget)
 
     def run_for_demo(self, workload: str) -> None:
-        """See ``Actions``."""
         self._queue_runs(workload, None, "quick", demo=True)
 
     def _queue_runs(
@@ -247,7 +242,6 @@ class Session:
         }
 
     def cancel(self, run_id: str = "") -> None:
-        """See ``Actions``."""
         wanted = [item for item in self.store.pending() if run_id in ("", item)]
         heard = self._send(protocol.Cancel(run_id))
         if not heard or self.store.runner.status != "ready":
@@ -278,7 +272,6 @@ class Session:
             self.restart_runner()
 
     def set_flag(self, name: str, value: bool) -> None:
-        """See ``Actions``."""
         before = self.store.flags.get(name)
         self.apply(FlagSet(name, value))
         for info in self.store.catalogue:
@@ -288,7 +281,6 @@ class Session:
                 )
 
     def compare(self, workload: str, flag: str) -> None:
-        """See ``Actions``."""
         value = self.store.flags.get(flag, False)
         earlier = [
             item.comparison.pairs_wanted
@@ -316,7 +308,7 @@ class Session:
         pairs: int | None = None,
         budget: Budget = "normal",
     ) -> str:
-        """Queue a comparison; returns its id."""
+        """Queue a comparison; returns the id of its request."""
         if self._runner is not None:
             self._runner.retry()
         others = {name: value for name, value in self.flags_for(device).items() if name != flag}
@@ -346,29 +338,24 @@ class Session:
         return next((name for name in devices if name.partition(":")[0] in kinds), None)
 
     def empty_cache(self, key: str) -> None:
-        """See ``Actions``."""
         if name := self._torch_name(key):
             self._ask(protocol.EmptyCache(name))
 
     def reset_peaks(self, key: str) -> None:
-        """See ``Actions``."""
         self.apply(PeaksReset(key))
         if name := self._torch_name(key):
             self._ask(protocol.ResetPeaks(name))
 
     def set_refresh(self, seconds: float) -> None:
-        """See ``Actions``."""
         self._interval = seconds
         if self._monitor is not None:
             self._monitor.set_interval(seconds)
 
     def watch_host(self, wanted: bool) -> None:
-        """See ``Actions``."""
         if self._monitor is not None:
             self._monitor.watch_host(wanted)
 
     def restart_runner(self) -> None:
-        """See ``Actions``."""
         if self._runner is not None:
             self._runner.replace()
 

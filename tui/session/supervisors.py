@@ -32,14 +32,15 @@ VARIABLES = {
     "TERM": "dumb",
     "NO_COLOR": "1",
 }
-"""Of the runner: stacks of crashes on stderr, NVML's order of devices, no colours."""
+"""Environment variables of the runner: stacks of crashes on stderr, NVML's order of devices, no
+colours."""
 
 Apply = Callable[[AnyEvent], None]
 Sent = Callable[[object], None]
 
 
 def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
-    """What starts the runner in a Python that has torch and need not have this package.
+    """The command that starts the runner in a Python that has torch and need not have this package.
 
     Args:
         python: path of the Python.
@@ -67,7 +68,7 @@ class MonitorSupervisor:
         self, store: Store, apply: Apply, interval: float, sent: Sent | None = None
     ) -> None:
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
-        """What conditions are made of, of the newest samples."""
+        """The devices of the newest samples, as far as conditions are made of them."""
         self._newest: Sample | None = None
         self.child: ChildProcess[MonitorEvent] | None = None
         self._store = store
@@ -113,7 +114,7 @@ class MonitorSupervisor:
         return await child.ended()
 
     def watch_worker(self) -> None:
-        """Have it look at the memory of the worker that lives now."""
+        """Have the monitor read the memory of the worker that lives now."""
         pid = self._store.worker_pid
         wanted = () if pid is None else (pid,)
         seen = tuple(item.pid for item in self._newest.watched) if self._newest else ()
@@ -121,13 +122,13 @@ class MonitorSupervisor:
             self.child.send(Watch(wanted))
 
     def set_interval(self, seconds: float) -> None:
-        """Have it sample that often from now on, and after it had to be started anew."""
+        """Have the monitor sample that often from now on, and after it had to be started anew."""
         self._interval = seconds
         if self.child is not None:
             self.child.send(Pace(seconds))
 
     def watch_host(self, wanted: bool) -> None:
-        """Have it list the host's processes, or no longer."""
+        """Have the monitor list the host's processes, or no longer."""
         self._host_wanted = wanted
         self._ask_for_host()
 

@@ -33,10 +33,10 @@ class Conditions:
     warnings: tuple[str, ...] = ()
     unavailable: dict[str, str] = field(default_factory=dict)
     threads: int | None = None
-    """Of torch on the CPU."""
+    """torch's threads on the CPU."""
     versions: dict[str, str] = field(default_factory=dict)
-    """Of the software, by name; what is not there is left out."""
+    """Versions of the software by name; what is not there is left out."""
     flags: dict[str, bool] = field(default_factory=dict)
     """Backend flags it ran under; of a comparison those that both settings share."""
     devices: tuple[str, ...] = ()
-    """That were sampled while they worked, in torch's words."""
+    """torch's names of the devices that were sampled while they worked."""
