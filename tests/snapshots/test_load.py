@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from tests.snapshots import raw
 from tests.snapshots.generator import Options, generate
 from tests.snapshots.helpers import OPTIONS, SEEDS
-from tui.devices.cgroup import Cgroup
+from tui.child.cgroup import Cgroup
 from tui.snapshots import columns, limits, source
 from tui.snapshots.load import estimate, load
 from tui.snapshots.model import Snapshot, SnapshotError

@@ -11,7 +11,7 @@ from tests.screens.results import compared, comparison, ran, result
 from tui.headless import compare as headless_compare
 from tui.headless import run as headless_run
 from tui.headless.run_text import as_text
-from tui.session.conditions import Conditions
+from tui.store.conditions import Conditions
 from tui.store.events import ConditionsSeen
 from tui.store.store import Store
 from tui.views.backend import view

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
+from tui.child.process import ChildProcess, Garbage
 from tui.devices.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.headless.output import Failure, print_json, run_to_exit
-from tui.session.children import Child, Garbage
-from tui.session.keepers import VARIABLES, runner_command
+from tui.session.supervisors import VARIABLES, runner_command
 from tui.store.pairing import DeviceView, pair
 from workloads import protocol, wire
 from workloads.inventory import TorchDevice
@@ -48,7 +48,7 @@ async def look() -> Sample:
     Raises:
         Failure: it gave none.
     """
-    child: Child[MonitorEvent] = Child(
+    child: ChildProcess[MonitorEvent] = ChildProcess(
         (sys.executable, "-m", "tui.devices", "once"), MONITOR_EVENTS, folder="/"
     )
     try:
@@ -65,7 +65,7 @@ async def look() -> Sample:
 
 async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
     """The devices as a Python's torch sees them, or none and the reason."""
-    child: Child[Event] = Child(runner_command(python), protocol.EVENTS, VARIABLES)
+    child: ChildProcess[Event] = ChildProcess(runner_command(python), protocol.EVENTS, VARIABLES)
 
     async def ask() -> tuple[tuple[TorchDevice, ...], str]:
         await child.start()

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from tui import reports
+from tui.child.process import ChildProcess
 from tui.devices.messages import Sample
 from tui.format import count
 from tui.headless.devices import TORCH_S, look
 from tui.headless.output import Failure, print_json, run_to_exit
-from tui.session.children import Child
-from tui.session.keepers import VARIABLES, runner_command
+from tui.session.supervisors import VARIABLES, runner_command
 from tui.store.pairing import pair
 from workloads import protocol
 from workloads.fact import fact
@@ -180,7 +180,7 @@ async def _sample() -> Sample | str:
 
 
 async def _environment(python: str) -> Environment | protocol.Unusable:
-    child: Child[Event] = Child(runner_command(python), protocol.EVENTS, VARIABLES)
+    child: ChildProcess[Event] = ChildProcess(runner_command(python), protocol.EVENTS, VARIABLES)
     advice = "give --python the path of a Python that has torch"
 
     async def ask() -> Environment | protocol.Unusable:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tui.child.process import ChildProcess, Garbage
 from tui.headless.output import Failure, print_json, run_to_exit
 from tui.headless.watch import say_problems
-from tui.session.children import Child, Garbage
 from tui.store.parameters import allowed, text_of
 from workloads import protocol
 from workloads.inventory import WorkloadInfo
@@ -43,9 +43,9 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> protocol.Hello:
     Raises:
         Failure: it does not start, or says something else.
     """
-    from tui.session.keepers import runner_command
+    from tui.session.supervisors import runner_command
 
-    child: Child[Event] = Child(runner_command(python, files), protocol.EVENTS)
+    child: ChildProcess[Event] = ChildProcess(runner_command(python, files), protocol.EVENTS)
     try:
         await child.start()
         async for event in child.events():

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from tui.child.process import ChildProcess, Garbage
 from tui.cli.arguments import UsageError
 from tui.headless.output import Failure, ProgressLine, run_to_exit
-from tui.session.children import Child, Garbage
 from tui.snapshot_desk.child import STANDARD_INPUT, death_in_words, names, reader
 from tui.snapshot_desk.session import LONGEST_TEXT
 from tui.snapshots.messages import (
@@ -42,7 +42,7 @@ NARROWEST, WIDEST = 60, 120
 class Reader:
     """A reader child that is asked one thing after the other."""
 
-    def __init__(self, child: Child[ReaderEvent], paths: tuple[str, ...]) -> None:
+    def __init__(self, child: ChildProcess[ReaderEvent], paths: tuple[str, ...]) -> None:
         self._child = child
         self._paths = paths
         self._events = child.events()

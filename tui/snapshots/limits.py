@@ -24,7 +24,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tui import format as fmt
-from tui.devices.cgroup import Cgroup
+from tui.child.cgroup import Cgroup
 from workloads.fact import fact
 
 MIB = 1 << 20

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tui.devices import channel
+from tui.child.channel import ParentChannel
 from tui.snapshots import limits, messages
 from tui.snapshots.analysis import Analysis
 from tui.snapshots.answers import Answers
@@ -18,7 +18,7 @@ from tui.snapshots.load import Where, collector_off, estimate, load
 from tui.snapshots.model import Snapshot, SnapshotError
 from tui.snapshots.redact import redacted
 from tui.snapshots.waiting import Waiting
-from workloads.wire import WireError, decode, encode
+from workloads.wire import encode
 
 STANDARD_INPUT = "-"
 TELL_S = 0.2
@@ -74,15 +74,15 @@ class Pace:
         )
 
 
-def serve(protocol: int, source: int | None) -> None:
+def serve(parent: ParentChannel, source: int | None) -> None:
     """Answer requests until the front end goes away; never returns.
 
     Args:
-        protocol: descriptor to write to.
+        parent: the front end.
         source: descriptor that stands for ``-``; ``None`` where there is none.
     """
     waiting = Waiting()
-    channel.listen(lambda line: _take(line, waiting))
+    parent.listen(messages.REQUESTS, waiting.put)
 
     def say(event: messages.ReaderEvent) -> None:
         line = encode(event)
@@ -90,7 +90,7 @@ def serve(protocol: int, source: int | None) -> None:
             number = 0 if isinstance(event, messages.ReaderHello) else event.id
             reason = "the answer is too long: the names in this file are"
             line = encode(messages.Refused(number, reason))
-        channel.send(protocol, line)
+        parent.write(line)
 
     answers: Answers | None = None
     spent: list[object] = []
@@ -127,17 +127,6 @@ def _parts(answer: messages.Answer) -> Iterator[messages.Answer]:
     text = answer.text
     for start in range(0, max(1, len(text)), PART):
         yield replace(answer, text=text[start : start + PART], more=start + PART < len(text))
-
-
-def _take(line: bytes, waiting: Waiting) -> None:
-    if not line.strip():
-        return
-    try:
-        request: messages.Request = decode(line, messages.REQUESTS)
-    except WireError as error:
-        channel.complain(f"not a request: {error}")
-        return
-    waiting.put(request)
 
 
 def _load(request: messages.Load, source: int | None, say: Say, spent: list[object]) -> Answers:

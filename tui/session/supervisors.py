@@ -1,4 +1,4 @@
-"""Keep the two children alive, and turn what they say and how they end into events."""
+"""Keep the monitor and the runner running; what they say, and how they end, becomes events."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tui import reports
+from tui.child.process import ChildProcess, Garbage
 from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import ceilings
-from tui.session.children import Child, Garbage
 from tui.session.conditions import SampledDevice, sampled
 from tui.store.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.store.store import Store
@@ -32,14 +32,15 @@ VARIABLES = {
     "TERM": "dumb",
     "NO_COLOR": "1",
 }
-"""Of the runner: stacks of crashes on stderr, NVML's order of devices, no colours."""
+"""Environment variables of the runner: stacks of crashes on stderr, NVML's order of devices, no
+colours."""
 
 Apply = Callable[[AnyEvent], None]
 Sent = Callable[[object], None]
 
 
 def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
-    """What starts the runner in a Python that has torch and need not have this package.
+    """The command that starts the runner in a Python that has torch and need not have this package.
 
     Args:
         python: path of the Python.
@@ -53,8 +54,8 @@ def _back_off(attempt: int) -> float:
     return BACK_OFF_S[min(attempt, len(BACK_OFF_S) - 1)]
 
 
-class MonitorKeeper:
-    """Keeps a monitor running, and its newest samples.
+class MonitorSupervisor:
+    """Keeps a monitor running, and what conditions need of its newest samples.
 
     Args:
         store: to see which worker is to be watched.
@@ -67,30 +68,33 @@ class MonitorKeeper:
         self, store: Store, apply: Apply, interval: float, sent: Sent | None = None
     ) -> None:
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
-        """What conditions are made of, of the newest samples."""
+        """The devices of the newest samples, as far as conditions are made of them."""
         self._newest: Sample | None = None
-        self.child: Child[MonitorEvent] | None = None
+        self.child: ChildProcess[MonitorEvent] | None = None
         self._store = store
         self._apply = apply
         self._interval = interval
         self._sent = sent
         self._host_wanted = False
 
-    async def keep(self) -> None:
+    async def supervise(self) -> None:
         """Start it, and start it again whenever it has ended; never returns."""
         failures = 0
         while True:
             before = self._newest
-            reason = await self._live()
+            reason = await self._run_once()
             failures = 0 if self._newest is not before else failures + 1
             self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
             self._apply(LogLine("monitor", f"ended: {reason}", "error"))
             await asyncio.sleep(_back_off(failures))
 
-    async def _live(self) -> str:
+    async def _run_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
         command = (sys.executable, "-m", "tui.devices", "serve", "--interval", str(self._interval))
         # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
-        child: Child[MonitorEvent] = Child(command, MONITOR_EVENTS, folder="/", sent=self._sent)
+        child: ChildProcess[MonitorEvent] = ChildProcess(
+            command, MONITOR_EVENTS, folder="/", sent=self._sent
+        )
         self.child = child
         try:
             await child.start()
@@ -106,11 +110,11 @@ class MonitorKeeper:
                 self.sampled.append(sampled(event))
             self._apply(event)
             self.watch_worker()
-            self._see_to_host()
+            self._ask_for_host()
         return await child.ended()
 
     def watch_worker(self) -> None:
-        """Have it look at the memory of the worker that lives now."""
+        """Have the monitor read the memory of the worker that lives now."""
         pid = self._store.worker_pid
         wanted = () if pid is None else (pid,)
         seen = tuple(item.pid for item in self._newest.watched) if self._newest else ()
@@ -118,24 +122,24 @@ class MonitorKeeper:
             self.child.send(Watch(wanted))
 
     def set_interval(self, seconds: float) -> None:
-        """Have it sample that often from now on, and after it had to be started anew."""
+        """Have the monitor sample that often from now on, and after it had to be started anew."""
         self._interval = seconds
         if self.child is not None:
             self.child.send(Pace(seconds))
 
     def watch_host(self, wanted: bool) -> None:
-        """Have it list the host's processes, or no longer."""
+        """Have the monitor list the host's processes, or no longer."""
         self._host_wanted = wanted
-        self._see_to_host()
+        self._ask_for_host()
 
-    def _see_to_host(self) -> None:
+    def _ask_for_host(self) -> None:
         newest = self._newest
         listed = newest is not None and newest.host_processes is not None
         if self.child is not None and self._host_wanted != listed:
             self.child.send(WatchHost(self._host_wanted))
 
 
-class RunnerKeeper:
+class RunnerSupervisor:
     """Keeps a runner running, as long as its Python can use torch.
 
     Args:
@@ -154,26 +158,26 @@ class RunnerKeeper:
         files: Sequence[str] = (),
         sent: Sent | None = None,
     ) -> None:
-        self.child: Child[Event] | None = None
+        self.child: ChildProcess[Event] | None = None
         self._store = store
         self._apply = apply
         self._python = python
         self._files = tuple(files)
         self._sent = sent
-        self._wanted = asyncio.Event()
+        self._retry_asked = asyncio.Event()
         self._heard = 0.0
         self._got_ready = False
 
-    async def keep(self) -> None:
+    async def supervise(self) -> None:
         """Start it, and start it again whenever it has ended; never returns."""
         failures = 0
         while True:
             self._heard, self._got_ready = 0.0, False
-            reason = await self._live()
+            reason = await self._run_once()
             if self._store.runner.status == "unusable":
                 self._fail_pending(self._store.runner.reason)
-                self._wanted.clear()
-                await self._wanted.wait()
+                self._retry_asked.clear()
+                await self._retry_asked.wait()
                 self._apply(RunnerStatus("starting"))
             else:
                 failures = 0 if self._got_ready else failures + 1
@@ -182,9 +186,12 @@ class RunnerKeeper:
                 # The reason stays on the screen until the new runner is ready.
                 self._apply(replace(self._store.runner, status="starting"))
 
-    async def _live(self) -> str:
+    async def _run_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
         command = runner_command(self._python, self._files)
-        child: Child[Event] = Child(command, protocol.EVENTS, VARIABLES, sent=self._sent)
+        child: ChildProcess[Event] = ChildProcess(
+            command, protocol.EVENTS, VARIABLES, sent=self._sent
+        )
         self.child = child
         try:
             await child.start()
@@ -192,7 +199,7 @@ class RunnerKeeper:
             advice = "give --python the path of a Python that has torch"
             self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
             return str(error)
-        child.send(protocol.KnownCeilings(self._ceilings()))
+        child.send(protocol.KnownCeilings(self._known_ceilings()))
         for request in self._store.pending_requests():
             child.send(request)
         async for event in child.events():
@@ -218,21 +225,18 @@ class RunnerKeeper:
             self._got_ready = True
         self._apply(event)
         if isinstance(event, protocol.CeilingMeasured):
-            self._keep(event.ceiling)
+            self._keep_ceiling(event.ceiling)
         if isinstance(event, protocol.WorkerEnded) and not event.expected:
             self._save_report(event.reason)
 
-    def _ceilings(self) -> tuple[Ceiling, ...]:
+    def _known_ceilings(self) -> tuple[Ceiling, ...]:
         try:
             return ceilings.load()
         except (OSError, ValueError) as error:
             self._apply(LogLine("workbench", f"no ceilings are known: {error}", "warning"))
             return ()
 
-    def _keep(self, ceiling: Ceiling) -> None:
-        if ceiling.disturbed:
-            # It can be far too low; the next runner measures its own.
-            return
+    def _keep_ceiling(self, ceiling: Ceiling) -> None:
         try:
             ceilings.keep(ceiling)
         except OSError as error:
@@ -243,13 +247,13 @@ class RunnerKeeper:
         """Send a request; ``False`` if no runner is there."""
         return self.child is not None and self.child.send(message)
 
-    def want(self) -> None:
+    def retry(self) -> None:
         """Try again a Python whose torch could not be used."""
-        self._wanted.set()
+        self._retry_asked.set()
 
     def replace(self) -> None:
         """End the runner, whatever it does; it starts anew."""
-        self._wanted.set()
+        self._retry_asked.set()
         if self.child is not None and self.child.running:
             self.child.kill()
 

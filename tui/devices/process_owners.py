@@ -1,4 +1,4 @@
-"""Who is behind a PID that NVML names: user and command from this machine's process table."""
+"""Who owns a process that NVML names: user and command from this machine's process table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _USES_A_GPU = ("/dev/nvidia", "libcuda", "libnvidia-")
 
 
 @fact
-class Person:
+class ProcessOwner:
     """What this machine knows of one PID; ``unavailable`` says why it does not know the rest."""
 
     user: str | None = None
@@ -36,9 +36,9 @@ class Person:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-def nobody(reason: str, started_at: float | None = None) -> Person:
-    """A PID of which nothing can be said, and why."""
-    return Person(None, None, started_at, {"user": reason, "command": reason})
+def unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
+    """The owner of a PID of which nothing can be said, and why."""
+    return ProcessOwner(None, None, started_at, {"user": reason, "command": reason})
 
 
 def has_own_pids() -> bool:
@@ -56,25 +56,25 @@ def on_windows_driver() -> bool:
     return sys.platform == "win32" or "microsoft" in platform.release().lower()
 
 
-class People:
+class ProcessOwners:
     """Looks PIDs up, and remembers them for as long as they are the same process."""
 
     def __init__(self, own_pids: bool | None = None) -> None:
-        """Prepare to look PIDs up.
+        """Start without any process.
 
         Args:
             own_pids: Whether PIDs here may differ from those that NVML gives; found out if None.
         """
         self.own_pids = has_own_pids() if own_pids is None else own_pids
-        self._known: dict[int, Person] = {}
+        self._known: dict[int, ProcessOwner] = {}
 
     def keep_only(self, pids: Iterable[int]) -> None:
         """Forget every process that is not among ``pids``."""
         wanted = set(pids)
-        self._known = {pid: person for pid, person in self._known.items() if pid in wanted}
+        self._known = {pid: owner for pid, owner in self._known.items() if pid in wanted}
 
-    def look_up(self, pid: int, listed_at: float) -> Person:
-        """Say who a PID is.
+    def look_up(self, pid: int, listed_at: float) -> ProcessOwner:
+        """The owner of a process.
 
         Args:
             pid: As NVML gives it: the host's, which in a container may be another process here.
@@ -84,28 +84,28 @@ class People:
             process = psutil.Process(pid)
             started_at = process.create_time()
         except psutil.NoSuchProcess:
-            return nobody(self._not_here())
+            return unknown_owner(self._not_here())
         except psutil.AccessDenied:
-            return nobody("needs root: not allowed to look at this process")
+            return unknown_owner("needs root: not allowed to look at this process")
         except (psutil.Error, ValueError, OverflowError) as error:
-            return nobody(f"cannot be looked up: {error}")
+            return unknown_owner(f"cannot be looked up: {error}")
         known = self._known.get(pid)
         if known is not None and known.started_at == started_at:
             return known
         if started_at > listed_at + _CLOCK_SLACK:
-            return nobody("the PID has been reused since NVML named it")
-        person = self._read(process, started_at)
+            return unknown_owner("the PID has been reused since NVML named it")
+        owner = self._read(process, started_at)
         # Only what is complete is kept: a program may still exec, permissions may still change.
-        if not person.unavailable:
-            self._known[pid] = person
-        return person
+        if not owner.unavailable:
+            self._known[pid] = owner
+        return owner
 
     def _not_here(self) -> str:
         if self.own_pids:
             return "no such process here: in a container the PID is the host's"
         return "no such process here: it has ended, is hidden from this user, or is a container's"
 
-    def _read(self, process: psutil.Process, started_at: float) -> Person:
+    def _read(self, process: psutil.Process, started_at: float) -> ProcessOwner:
         unavailable: dict[str, str] = {}
         user = command = None
         try:
@@ -120,8 +120,8 @@ class People:
         if self.own_pids and not zombie:
             doubt = _doubt(process.pid)
             if doubt:
-                return nobody(doubt)
-        return Person(user, command, started_at, unavailable)
+                return unknown_owner(doubt)
+        return ProcessOwner(user, command, started_at, unavailable)
 
     def _reason(self, error: psutil.Error) -> str:
         # ZombieProcess is a NoSuchProcess to psutil.

@@ -26,7 +26,7 @@ STDERR_BYTES = 256 * 1024
 DRAIN_S = 0.5
 TERM_S = 0.8
 SWEEPS = 3
-"""Looks for what is left: a process may have started another between two of them."""
+"""Searches for what is left: a process may have started another between two of them."""
 NEVER_STARTED = "was never started"
 
 
@@ -58,7 +58,7 @@ class Ring:
         self._lines: deque[str] = deque()
 
     def add(self, line: str) -> None:
-        """Append a line and let the oldest go."""
+        """Append a line and drop the oldest ones that have no room."""
         self._lines.append(line)
         self._size += len(line)
         while self._size > self._limit:
@@ -70,7 +70,7 @@ class Ring:
         return lines if count is None else lines[-count:]
 
 
-class Child(Generic[E]):
+class ChildProcess(Generic[E]):
     """One child process.
 
     Args:
@@ -103,11 +103,12 @@ class Child(Generic[E]):
 
     @property
     def pid(self) -> int | None:
-        """Of the process, once it is started."""
+        """The process's id, once it is started."""
         return self._process.pid if self._process else None
 
     @property
     def running(self) -> bool:
+        """Whether the process is started and has not ended."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
@@ -144,7 +145,7 @@ class Child(Generic[E]):
         return True
 
     async def events(self) -> AsyncIterator[E | Garbage]:
-        """What it says, until it closes the channel."""
+        """The messages of the child, until it closes the channel."""
         assert self._process is not None
         assert self._process.stdout is not None
         while True:
@@ -180,7 +181,7 @@ class Child(Generic[E]):
         return self.exit_in_words()
 
     async def ended(self) -> str:
-        """How it ended, after its channel was closed; ends it if it goes on living."""
+        """How the child ended, after its channel was closed; ends it if it goes on living."""
         if self._process is None:
             return NEVER_STARTED
         if await self._ended_within(DRAIN_S):
@@ -191,12 +192,12 @@ class Child(Generic[E]):
         return await self.stop()
 
     def kill(self) -> None:
-        """SIGKILL to its group, at once."""
+        """Send SIGKILL to the child's process group, at once."""
         if self._process is not None:
             self._signal_group(signal.SIGKILL)
 
     def exit_in_words(self) -> str:
-        """How it ended."""
+        """How the process ended: its exit status, or the signal and what usually sends it."""
         code = self._process.returncode if self._process else None
         if code is None:
             return "does not end: it may be stuck in the driver"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tui.devices import memory, processes, throttle
+from tui.devices import processes, throttle
+from tui.devices.device_memory import device_memory
+from tui.devices.field_reader import FieldReader
 from tui.devices.identity import Identity
 from tui.devices.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
-from tui.devices.people import People
-from tui.devices.query import Absent, Asker
-from tui.devices.sheet import Sheet
+from tui.devices.nvml_call import NoAnswer
+from tui.devices.process_owners import ProcessOwners
 from workloads.fact import fact
 
 # nvml.h; an ABI, so no pynvml is needed to know them.
@@ -23,7 +24,7 @@ _PSTATE_UNKNOWN = 32
 
 @fact
 class Due:
-    """Which of the figures that are kept between looks are to be asked anew."""
+    """Which of the figures that are kept between readings are to be asked for anew."""
 
     processes: bool = True
     slow: bool = True
@@ -33,49 +34,52 @@ class DeviceReader:
     """Asks one device for its figures; what changes slowly is asked less often."""
 
     def __init__(
-        self, asker: Asker, index: int, people: People, host_total: int, parent: str | None = None
+        self,
+        fields: FieldReader,
+        index: int,
+        owners: ProcessOwners,
+        host_total: int,
+        parent: str | None = None,
     ) -> None:
         """Bind to a device.
 
         Args:
-            asker: Asks the device.
+            fields: Asks the device.
             index: NVML's index; of the GPU, for a MIG instance.
-            people: Looks up who the processes are.
+            owners: Looks up whose the processes are.
             host_total: The machine's memory in bytes, to tell unified memory.
             parent: For a MIG instance the id of its GPU.
         """
-        self._asker = asker
+        self._fields = fields
         self._index = index
-        self._people = people
+        self._owners = owners
         self._host_total = host_total
         self._parent = parent
-        self._sheet = Sheet(asker, instance=parent is not None)
         self._rows: tuple[GpuProcess, ...] | None = None
         self._rows_missing: dict[str, str] = {}
 
     @property
     def handle(self) -> Any:
         """NVML's handle of the device."""
-        return self._asker.handle
+        return self._fields.handle
 
     @property
     def uninitialized(self) -> bool:
         """Whether NVML said that it is not initialised, since the last :meth:`read` began."""
-        return self._asker.uninitialized
+        return self._fields.uninitialized
 
     def read(self, at: float, due: Due) -> Device:
-        """One look at the device.
+        """Read the device.
 
         Args:
             at: Unix time.
-            due: What of the slow figures is to be asked anew.
+            due: Which of the slow figures are to be asked for anew.
 
         Raises:
             DeviceGoneError: the device is lost.
         """
-        sheet = self._sheet
-        sheet.turn_over(due.slow)
-        self._asker.uninitialized = False
+        fields = self._fields
+        fields.begin(due.slow)
         identity = self.identify()
         mig = self._read_mig()
         figures = self._read_memory(identity.name)
@@ -89,24 +93,24 @@ class DeviceReader:
             memory=figures,
             utilization=self._read_utilization(),
             temperature_c=self._read_temperature(),
-            power_w=sheet.watts("power_w", sheet.ask("power", ("nvmlDeviceGetPowerUsage",))),
+            power_w=fields.watts("power_w", fields.ask("power", ("nvmlDeviceGetPowerUsage",))),
             power_limit_w=self._read_power_limit(),
-            fan_percent=sheet.number(
-                "fan_percent", sheet.slowly("fan", ("nvmlDeviceGetFanSpeed",))
+            fan_percent=fields.number(
+                "fan_percent", fields.ask_if_due("fan", ("nvmlDeviceGetFanSpeed",))
             ),
             clocks_mhz=self._read_clocks(),
             pstate=self._read_pstate(),
             throttle=self._read_throttle(),
             pcie=self._read_pcie(),
-            ecc_uncorrected=sheet.number(
+            ecc_uncorrected=fields.number(
                 "ecc_uncorrected",
-                sheet.slowly("ecc", ("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)),
+                fields.ask_if_due("ecc", ("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)),
             ),
             mig=mig,
             processes=rows,
             read_at=at,
             parent=self._parent,
-            unavailable=sheet.unavailable,
+            unavailable=fields.unavailable,
         )
 
     def identify(self) -> Identity:
@@ -115,119 +119,125 @@ class DeviceReader:
         Raises:
             DeviceGoneError: the device is lost.
         """
-        sheet = self._sheet
-        uuid = sheet.text("id", sheet.once("uuid", ("nvmlDeviceGetUUID",)))
-        name = sheet.text("name", sheet.once("name", ("nvmlDeviceGetName",)))
-        bus = sheet.once("bus", ("nvmlDeviceGetPciInfo",))
+        fields = self._fields
+        uuid = fields.text("id", fields.ask_until_known("uuid", ("nvmlDeviceGetUUID",)))
+        name = fields.text("name", fields.ask_until_known("name", ("nvmlDeviceGetName",)))
+        bus = fields.ask_until_known("bus", ("nvmlDeviceGetPciInfo",))
         return Identity(
             id=uuid or f"nvml:{self._index}",
             index=self._index,
             name=name or f"GPU {self._index}",
-            pci_bus_id=sheet.text("pci_bus_id", bus if isinstance(bus, Absent) else _bus_id(bus)),
+            pci_bus_id=fields.text(
+                "pci_bus_id", bus if isinstance(bus, NoAnswer) else _bus_id(bus)
+            ),
             parent=self._parent,
         )
 
     def _read_mig(self) -> bool | None:
-        sheet = self._sheet
+        fields = self._fields
         if self._parent is not None:
             return True
-        answer = sheet.slowly("mig", ("nvmlDeviceGetMigMode",))
-        mig = None if sheet.missing("mig", answer) else bool(answer[0])
+        answer = fields.ask_if_due("mig", ("nvmlDeviceGetMigMode",))
+        mig = None if fields.missing("mig", answer) else bool(answer[0])
         if mig is not None:
-            if sheet.mig is not None and mig != sheet.mig:
+            if fields.mig is not None and mig != fields.mig:
                 # What a device supports depends on the mode.
-                self._asker.forget()
-            sheet.mig = mig
+                self._fields.forget_refusals()
+            fields.mig = mig
         return mig
 
     def _read_memory(self, name: str) -> DeviceMemory:
-        answer = self._sheet.ask(
+        answer = self._fields.ask(
             "memory", ("nvmlDeviceGetMemoryInfo", _MEMORY_V2), ("nvmlDeviceGetMemoryInfo",)
         )
-        figures, missing = memory.device_memory(
-            answer, name=name, mig=bool(self._sheet.mig), host_total=self._host_total
+        figures, missing = device_memory(
+            answer, name=name, mig=bool(self._fields.mig), host_total=self._host_total
         )
-        self._sheet.unavailable.update(missing)
+        self._fields.unavailable.update(missing)
         return figures
 
     def _read_processes(self, due: Due, total: int | None) -> tuple[GpuProcess, ...] | None:
         if due.processes or self._rows is None:
             listed_at = time.time()
-            listed, self._rows_missing = processes.ask_lists(self._asker)
+            listed, self._rows_missing = processes.ask_lists(self._fields)
             self._rows = None
             if listed is not None:
                 self._rows = processes.rows(
                     listed,
-                    self._people,
+                    self._owners,
                     listed_at=listed_at,
                     total=total,
-                    mig=bool(self._sheet.mig),
+                    mig=bool(self._fields.mig),
                 )
-        self._sheet.unavailable.update(self._rows_missing)
+        self._fields.unavailable.update(self._rows_missing)
         return self._rows
 
     def _read_utilization(self) -> Utilization:
-        sheet = self._sheet
-        rates = sheet.ask("utilization", ("nvmlDeviceGetUtilizationRates",))
-        if isinstance(rates, Absent):
-            sheet.missing("utilization.gpu", rates)
-            sheet.missing("utilization.memory", rates)
+        fields = self._fields
+        rates = fields.ask("utilization", ("nvmlDeviceGetUtilizationRates",))
+        if isinstance(rates, NoAnswer):
+            fields.missing("utilization.gpu", rates)
+            fields.missing("utilization.memory", rates)
             return Utilization(None, None)
         return Utilization(
-            sheet.share("utilization.gpu", rates.gpu),
-            sheet.share("utilization.memory", rates.memory),
+            fields.percent("utilization.gpu", rates.gpu),
+            fields.percent("utilization.memory", rates.memory),
         )
 
     def _read_temperature(self) -> float | None:
-        answer = self._sheet.ask(
+        answer = self._fields.ask(
             "temperature",
             ("nvmlDeviceGetTemperatureV", _SENSOR_GPU),
             ("nvmlDeviceGetTemperature", _SENSOR_GPU),
         )
-        return self._sheet.number("temperature_c", answer)
+        return self._fields.number("temperature_c", answer)
 
     def _read_power_limit(self) -> float | None:
-        answer = self._sheet.slowly(
+        answer = self._fields.ask_if_due(
             "power limit",
             ("nvmlDeviceGetEnforcedPowerLimit",),
             ("nvmlDeviceGetPowerManagementLimit",),
         )
-        return self._sheet.watts("power_limit_w", answer)
+        return self._fields.watts("power_limit_w", answer)
 
     def _read_clocks(self) -> Clocks:
-        sheet = self._sheet
-        sm = sheet.ask("sm clock", ("nvmlDeviceGetClockInfo", _CLOCK_SM))
-        of_memory = sheet.ask("memory clock", ("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
+        fields = self._fields
+        sm = fields.ask("sm clock", ("nvmlDeviceGetClockInfo", _CLOCK_SM))
+        of_memory = fields.ask("memory clock", ("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
         return Clocks(
-            sheet.number("clocks_mhz.sm", sm), sheet.number("clocks_mhz.memory", of_memory)
+            fields.number("clocks_mhz.sm", sm), fields.number("clocks_mhz.memory", of_memory)
         )
 
     def _read_pstate(self) -> int | None:
-        sheet = self._sheet
-        state = sheet.number("pstate", sheet.slowly("pstate", ("nvmlDeviceGetPerformanceState",)))
+        fields = self._fields
+        state = fields.number(
+            "pstate", fields.ask_if_due("pstate", ("nvmlDeviceGetPerformanceState",))
+        )
         if state != _PSTATE_UNKNOWN:
             return state
-        sheet.unavailable["pstate"] = "unknown to the driver"
+        fields.unavailable["pstate"] = "unknown to the driver"
         return None
 
     def _read_throttle(self) -> tuple[str, ...] | None:
-        mask = self._sheet.ask(
+        mask = self._fields.ask(
             "throttle",
             ("nvmlDeviceGetCurrentClocksEventReasons",),
             ("nvmlDeviceGetCurrentClocksThrottleReasons",),
         )
-        return None if self._sheet.missing("throttle", mask) else throttle.names(int(mask))
+        return None if self._fields.missing("throttle", mask) else throttle.names(int(mask))
 
     def _read_pcie(self) -> Pcie:
-        sheet = self._sheet
-        generation = sheet.slowly("generation", ("nvmlDeviceGetCurrPcieLinkGeneration",))
-        width = sheet.slowly("width", ("nvmlDeviceGetCurrPcieLinkWidth",))
-        return Pcie(sheet.number("pcie.generation", generation), sheet.number("pcie.width", width))
+        fields = self._fields
+        generation = fields.ask_if_due("generation", ("nvmlDeviceGetCurrPcieLinkGeneration",))
+        width = fields.ask_if_due("width", ("nvmlDeviceGetCurrPcieLinkWidth",))
+        return Pcie(
+            fields.number("pcie.generation", generation), fields.number("pcie.width", width)
+        )
 
 
-def _bus_id(info: Any) -> str | Absent:
+def _bus_id(info: Any) -> str | NoAnswer:
     """The bus id as nvidia-smi prints it, ``00000000:18:00.0``."""
     try:
         return str(info.busId)
     except UnicodeDecodeError:
-        return Absent("the driver returned text that cannot be read")
+        return NoAnswer("the driver returned text that cannot be read")

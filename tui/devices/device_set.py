@@ -1,16 +1,17 @@
-"""All devices of the box: their handles, the lost ones, MIG instances, one look after another."""
+"""All devices of the machine: their handles, the lost ones, MIG instances."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tui.devices.driver import Session
-from tui.devices.identity import Identity, identity_of, lost_device, unknown
+from tui.devices.device_reader import DeviceReader, Due
+from tui.devices.driver import NvmlSession
+from tui.devices.field_reader import FieldReader
+from tui.devices.identity import Identity, identity_of, lost_device, unknown_identity
 from tui.devices.messages import Device
-from tui.devices.nvml import DeviceReader, Due
-from tui.devices.people import People
-from tui.devices.query import Absent, Asker, DeviceGoneError, call
+from tui.devices.nvml_call import DeviceGoneError, NoAnswer, call
+from tui.devices.process_owners import ProcessOwners
 from workloads.fact import fact
 
 
@@ -21,46 +22,50 @@ class _Lost:
     """Unix time."""
 
 
-class Box:
-    """Walks through the devices of one NVML session.
+class DeviceSet:
+    """Reads all devices of one NVML session.
 
     Handles are fetched once and used until a device is lost or the number of devices changes: to
-    fetch them at each tick is what makes other monitors dear.
+    fetch them at each reading is what makes other monitors dear.
     """
 
     def __init__(
-        self, session: Session, people: People, host_total: int, beat: Callable[[], None]
+        self,
+        session: NvmlSession,
+        owners: ProcessOwners,
+        host_total: int,
+        on_answer: Callable[[], None],
     ) -> None:
         """Start without any device.
 
         Args:
             session: NVML, initialised.
-            people: Looks up who the processes are.
+            owners: Looks up whose the processes are.
             host_total: The machine's memory in bytes.
-            beat: Called after each call that came back.
+            on_answer: Called after each call that came back.
         """
-        self._session = session
-        self._people = people
+        self.session = session
+        self._owners = owners
         self._host_total = host_total
-        self._beat = beat
+        self._on_answer = on_answer
         self._count: int | None = None
         self._readers: dict[int, DeviceReader] = {}
         self._instances: dict[int, dict[int, DeviceReader]] = {}
         self._identities: dict[int, Identity] = {}
         self._lost: dict[int, _Lost] = {}
 
-    def look(self, at: float, due: Due) -> Iterator[Device]:
+    def read(self, at: float, due: Due) -> Iterator[Device]:
         """Read all devices in NVML's order, each followed by its MIG instances.
 
         Args:
-            at: Unix time of the look.
-            due: What of the slow figures is to be asked anew.
+            at: Unix time of the reading.
+            due: Which of the slow figures are to be asked for anew.
 
         Raises:
             NoDriverError: NVML as a whole no longer answers.
         """
-        count = self._session.count()
-        self._beat()
+        count = self.session.count()
+        self._on_answer()
         if count != self._count:
             # The indices may mean other devices now.
             self._count = count
@@ -70,21 +75,21 @@ class Box:
             self._lost.clear()
         pids: set[int] = set()
         for index in range(count):
-            for device in self._device(index, at, due):
+            for device in self._read_device(index, at, due):
                 pids.update(row.pid for row in device.processes or ())
                 yield device
-        self._people.keep_only(pids)
+        self._owners.keep_only(pids)
         if any(reader.uninitialized for reader in self._readers.values()):
             # One figure, or all of NVML? The count tells.
-            self._session.count()
+            self.session.count()
 
-    def _device(self, index: int, at: float, due: Due) -> Iterator[Device]:
+    def _read_device(self, index: int, at: float, due: Due) -> Iterator[Device]:
         lost = self._lost.get(index)
         if lost is not None and not due.slow:
             yield self._lost_row(index, lost, at)
             return
         try:
-            reader = self._readers.get(index) or self._fetch(index)
+            reader = self._readers.get(index) or self._open(index)
             device = reader.read(at, due if lost is None else Due())
         except DeviceGoneError as gone:
             # What was remembered of the device goes with its reader: it must not be shown again.
@@ -100,18 +105,18 @@ class Box:
         yield from self._read_instances(index, device, at, due)
 
     def _lost_row(self, index: int, lost: _Lost, at: float) -> Device:
-        identity = self._identities.get(index, unknown(index))
+        identity = self._identities.get(index, unknown_identity(index))
         return lost_device(identity, lost.reason, read_at=at, lost_at=lost.at)
 
-    def _fetch(self, index: int) -> DeviceReader:
+    def _open(self, index: int) -> DeviceReader:
         """The reader of a device whose handle is not held yet.
 
         Raises:
             DeviceGoneError: there is no handle to be had.
         """
-        handle = call(self._session.nvml, "nvmlDeviceGetHandleByIndex", index)
-        self._beat()
-        if isinstance(handle, Absent):
+        handle = call(self.session.nvml, "nvmlDeviceGetHandleByIndex", index)
+        self._on_answer()
+        if isinstance(handle, NoAnswer):
             raise DeviceGoneError(f"the driver gives no handle for it: {handle.reason}")
         reader = self._reader(handle, index)
         # Should it be lost before its first figure, its row can still be named.
@@ -119,8 +124,9 @@ class Box:
         return reader
 
     def _reader(self, handle: Any, index: int, parent: str | None = None) -> DeviceReader:
-        asker = Asker(self._session.nvml, handle, self._beat)
-        return DeviceReader(asker, index, self._people, self._host_total, parent)
+        instance = parent is not None
+        fields = FieldReader(self.session.nvml, handle, self._on_answer, instance)
+        return DeviceReader(fields, index, self._owners, self._host_total, parent)
 
     def _read_instances(self, index: int, gpu: Device, at: float, due: Due) -> Iterator[Device]:
         if not gpu.mig:
@@ -138,16 +144,16 @@ class Box:
             yield device
 
     def _find_instances(self, index: int, gpu: Device) -> dict[int, DeviceReader]:
-        nvml = self._session.nvml
+        nvml = self.session.nvml
         parent = self._readers[index].handle
         slots = call(nvml, "nvmlDeviceGetMaxMigDeviceCount", parent)
         found: dict[int, DeviceReader] = {}
-        for slot in range(0 if isinstance(slots, Absent) else int(slots)):
+        for slot in range(0 if isinstance(slots, NoAnswer) else int(slots)):
             try:
                 handle = call(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", parent, slot)
-                self._beat()
+                self._on_answer()
                 # Most slots are empty.
-                if not isinstance(handle, Absent):
+                if not isinstance(handle, NoAnswer):
                     found[slot] = self._reader(handle, index, gpu.id)
             except DeviceGoneError:
                 continue

@@ -1,8 +1,7 @@
-"""One place where NVML is asked: an answer, or an absence with its reason in plain words."""
+"""The one place where NVML is called: an answer, or the reason for which there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -78,7 +77,7 @@ PERMANENT = frozenset(
         Code.DEPRECATED,
     }
 )
-"""Will be the same at the next tick, so asked once."""
+"""Will be the same at the next reading, so asked once."""
 
 TRY_THE_NEXT_WAY = frozenset(
     {
@@ -89,13 +88,10 @@ TRY_THE_NEXT_WAY = frozenset(
     }
 )
 
-Way = tuple[Any, ...]
-"""The name of a pynvml function and the arguments that follow the handle."""
-
 
 @fact
-class Absent:
-    """There is no value, and this is why."""
+class NoAnswer:
+    """There is no answer, and this is why."""
 
     reason: str
     code: int = 0
@@ -103,6 +99,7 @@ class Absent:
 
     @property
     def permanent(self) -> bool:
+        """Whether it will be the same at the next reading."""
         return self.code in PERMANENT
 
 
@@ -110,25 +107,25 @@ class DeviceGoneError(Exception):
     """The device as a whole no longer answers; the text says why."""
 
 
-def absent(code: int, text: str = "") -> Absent:
-    """The absence that an NVML return code stands for.
+def no_answer(code: int, text: str = "") -> NoAnswer:
+    """What an NVML return code other than success stands for.
 
     Args:
         code: NVML's return code.
         text: NVML's own words, used where we have none.
     """
-    return Absent(REASONS.get(code) or f"NVML: {text or 'error'} (code {code})", code)
+    return NoAnswer(REASONS.get(code) or f"NVML: {text or 'error'} (code {code})", code)
 
 
 def call(nvml: Any, name: str, *args: Any) -> Any:
-    """Call one pynvml function; an :class:`Absent` where NVML refuses.
+    """Call one pynvml function; an :class:`NoAnswer` where NVML refuses.
 
     Raises:
         DeviceGoneError: the whole device is lost.
     """
     function = getattr(nvml, name, None)
     if function is None:
-        return Absent("the installed nvidia-ml-py is too old for this figure", 13)
+        return NoAnswer("the installed nvidia-ml-py is too old for this figure", 13)
     try:
         # Names and UUIDs: the undecorated function returns bytes, so that junk can be decoded.
         return getattr(function, "__wrapped__", function)(*args)
@@ -136,72 +133,6 @@ def call(nvml: Any, name: str, *args: Any) -> Any:
         code = int(error.value)
         if code in GONE:
             raise DeviceGoneError(GONE[code]) from error
-        return absent(code, str(error))
+        return no_answer(code, str(error))
     except UnicodeDecodeError:
-        return Absent("the driver returned text that cannot be read")
-
-
-class Asker:
-    """Asks about one device, and remembers what it will never answer."""
-
-    def __init__(self, nvml: Any, handle: Any, beat: Callable[[], None]) -> None:
-        """Bind to a handle.
-
-        Args:
-            nvml: The pynvml module.
-            handle: A device handle, not null: NVML would crash the process.
-            beat: Called after each call that came back.
-
-        Raises:
-            DeviceGoneError: the handle is null.
-        """
-        if not handle:
-            raise DeviceGoneError("GPU is lost: the driver gave no handle for it")
-        self.nvml = nvml
-        self.handle = handle
-        self.uninitialized = False
-        """NVML said so to at least one question since this was last cleared."""
-        self._beat = beat
-        self._never: dict[str, Absent] = {}
-        self._first_way: dict[str, int] = {}
-
-    def forget(self) -> None:
-        """Ask everything anew, as after a change of the device's mode."""
-        self._never.clear()
-        self._first_way.clear()
-
-    def ask(self, what: str, *ways: Way) -> Any:
-        """Ask for a figure in the first way that works.
-
-        Args:
-            what: The figure's name, under which a permanent refusal is remembered.
-            ways: Function name and arguments, the preferred first.
-
-        Returns:
-            pynvml's answer, or an :class:`Absent`.
-
-        Raises:
-            DeviceGoneError: the whole device is lost.
-        """
-        if what in self._never:
-            return self._never[what]
-        refusal: Absent | None = None
-        for number in range(self._first_way.get(what, 0), len(ways)):
-            name, *args = ways[number]
-            answer = call(self.nvml, name, self.handle, *args)
-            self._beat()
-            if not isinstance(answer, Absent):
-                self._first_way[what] = number
-                return answer
-            self.uninitialized |= answer.code == Code.UNINITIALIZED
-            # That the function is missing says less than what another way says of the device.
-            if refusal is None or refusal.code == Code.FUNCTION_NOT_FOUND:
-                refusal = answer
-            if answer.code not in TRY_THE_NEXT_WAY:
-                refusal = answer
-                break
-        if refusal is None:
-            raise ValueError(f"no way to ask for {what}")
-        if refusal.permanent:
-            self._never[what] = refusal
-        return refusal
+        return NoAnswer("the driver returned text that cannot be read")

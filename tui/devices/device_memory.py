@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tui.devices.messages import DeviceMemory
-from tui.devices.query import Absent, Code
+from tui.devices.nvml_call import Code, NoAnswer
 
 UNIFIED = "unified memory: shared with the host"
 _INTEGRATED = re.compile(r"\b(GB10|Orin|Xavier|Thor|Tegra|Jetson)\b", re.IGNORECASE)
@@ -22,7 +22,7 @@ def device_memory(
     within, so ``driver_reserved`` is absent then and nothing is counted twice.
 
     Args:
-        answer: pynvml's memory info, of version 1 or 2, or an :class:`Absent`.
+        answer: pynvml's memory info, of version 1 or 2, or an :class:`NoAnswer`.
         name: The device's name: an integrated GPU is told by it.
         mig: MIG mode is on: nothing is said about unified memory then.
         host_total: The machine's memory in bytes. A device with exactly that total has it in
@@ -30,7 +30,7 @@ def device_memory(
     """
     if not mig and _shares_the_host(answer, name, host_total):
         return _nothing(UNIFIED, unified=True)
-    if isinstance(answer, Absent):
+    if isinstance(answer, NoAnswer):
         return _nothing(answer.reason)
     reserved = getattr(answer, "reserved", None)
     figures = DeviceMemory(
@@ -46,7 +46,7 @@ def device_memory(
 
 def _shares_the_host(answer: Any, name: str, host_total: int) -> bool:
     integrated = _INTEGRATED.search(name) is not None
-    if isinstance(answer, Absent):
+    if isinstance(answer, NoAnswer):
         return integrated and answer.code == Code.NOT_SUPPORTED
     total = int(answer.total)
     # Some drivers say success with the host's memory, rounded: only the name tells them apart.
