@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
+from workloads import wire
 from workloads.process import Channel
-from workloads.protocol import Compare, Phase, Progress, Run
+from workloads.protocol import Compare, Finished, Measured, Phase, Progress, Run
+from workloads.results import RunResult
 from workloads.timing import Control
 
 PROGRESS_S = 0.2
@@ -47,6 +49,15 @@ class Reporter(Control):
             )
         self.look_around(now)
 
+    def measured(self, result: RunResult) -> None:
+        """Send what is known once the time is taken."""
+        try:
+            line = wire.encode_checked(Measured(result))
+        except wire.WireError:
+            # What cannot travel is told of once, at the end.
+            return
+        self._channel.write(line)
+
     def look_around(self, now: float, /) -> None:
         """What comes with every report.
 
@@ -56,3 +67,27 @@ class Reporter(Control):
         Raises:
             Cancelled: the run is to end.
         """
+
+
+def finished(result: RunResult, *, worker_usable: bool = True) -> tuple[RunResult, bytes]:
+    """The line that ends a run, and the result that it holds.
+
+    That is the one given, or where part of it cannot travel, a failure that says which part.
+
+    Args:
+        result: of the run.
+        worker_usable: no error of the device has left this process with nothing to run on.
+    """
+    try:
+        return result, wire.encode_checked(Finished(result, worker_usable))
+    except wire.WireError as error:
+        failed = RunResult(
+            id=result.id,
+            workload=result.workload,
+            device=result.device,
+            parameters=result.parameters,
+            flags=result.flags,
+            status="failed",
+            reason=f"the result holds what is no number: {error}",
+        )
+        return failed, wire.encode(Finished(failed, worker_usable))
