@@ -7,8 +7,9 @@ from typing import Protocol
 
 from workloads import comparison
 from workloads.comparison import ArmSample, Pair
+from workloads.ended_runs import ended_run
 from workloads.protocol import Compare, Compared, Event, Finished, Measured, Progress, Run
-from workloads.results import Comparison, Figure, RunResult, Status
+from workloads.results import Comparison, Status
 from workloads.wire import EncodedMessage
 from workloads.workload import registered
 
@@ -60,28 +61,15 @@ class RunJob:
     def end(self, status: Status, reason: str) -> Finished:
         """What was measured, or the estimate so far of a worker that had to be ended."""
         self.done = True
-        if self._measured is not None:
-            measured = self._measured.decode(Measured).result
-            return Finished(replace(measured, status=status, reason=reason))
-        progress = self._progress.decode(Progress) if self._progress is not None else None
-        figures = {}
-        if progress is not None and progress.estimate_s is not None:
-            about = f"of {progress.blocks} blocks, when it ended"
-            figures["median_so_far"] = Figure(progress.estimate_s, "s", about)
-        request = self._request
-        return Finished(
-            RunResult(
-                id=request.id,
-                workload=request.workload,
-                device=request.device,
-                parameters=request.parameters,
-                flags=request.flags,
-                status=status,
-                reason=reason,
-                figures=figures,
-                unavailable={"time": "the process ended before the measurement did"},
-            )
+        result = ended_run(
+            self._request,
+            self._progress.decode(Progress) if self._progress else None,
+            self._measured.decode(Measured).result if self._measured else None,
+            status=status,
+            reason=reason,
+            who="the process",
         )
+        return Finished(result)
 
 
 class BlocksJob:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from workloads import wire
+from workloads.ended_runs import nothing_measured
 from workloads.process import Channel
 from workloads.protocol import Compare, Finished, Measured, Phase, Progress, Run
 from workloads.results import RunResult
@@ -81,13 +82,6 @@ def finished(result: RunResult, *, worker_usable: bool = True) -> tuple[RunResul
     try:
         return result, wire.encode_checked(Finished(result, worker_usable))
     except wire.WireError as error:
-        failed = RunResult(
-            id=result.id,
-            workload=result.workload,
-            device=result.device,
-            parameters=result.parameters,
-            flags=result.flags,
-            status="failed",
-            reason=f"the result holds what is no number: {error}",
-        )
+        reason = f"the result holds what is no number: {error}"
+        failed = nothing_measured(result, reason)
         return failed, wire.encode(Finished(failed, worker_usable))

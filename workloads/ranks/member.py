@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from workloads import catalog, execute
+from workloads.ended_runs import nothing_measured
 from workloads.outcome import outcome
 from workloads.process import Channel
 from workloads.protocol import Finished, Run
@@ -23,7 +24,6 @@ from workloads.ranks.folder import Folder
 from workloads.ranks.lockstep import Together
 from workloads.ranks.messages import Joined, Order
 from workloads.reporting import Reporter, finished
-from workloads.results import RunResult
 from workloads.timing import Cancelled
 
 COLLECTIVE_S = 120
@@ -43,7 +43,8 @@ def run(order: Order, channel: Channel, folder: Folder) -> bool:
             _declare(order.source)
         together = _join(request, channel, folder)
     except Exception as error:  # noqa: BLE001 (the file and torch may raise anything; it is told)
-        channel.send(Finished(_never_ran(request, outcome(error)[1])))
+        failed = nothing_measured(request, outcome(error)[1])
+        channel.send(Finished(replace(failed, ended_at=time.time())))
         return False
     lockstep.join(together)
     reporter = MemberReporter(channel, request, together)
@@ -54,19 +55,6 @@ def run(order: Order, channel: Channel, folder: Folder) -> bool:
         together.meet()
     channel.write(line)
     return well
-
-
-def _never_ran(request: Run, reason: str) -> RunResult:
-    return RunResult(
-        id=request.id,
-        workload=request.workload,
-        device=request.device,
-        parameters=request.parameters,
-        flags=request.flags,
-        status="failed",
-        reason=reason,
-        ended_at=time.time(),
-    )
 
 
 def _device(asked: str) -> str:
