@@ -7,7 +7,7 @@ Sizes are bytes, times seconds, rates per second. A field that may be absent is 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal, Union
+from typing import Literal, Union, get_args
 
 from workloads.ceilings import Ceiling
 from workloads.fact import fact
@@ -229,7 +229,7 @@ class Rejected:
 
 
 Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, KnownCeilings]
-REQUESTS = (Run, Compare, Cancel, EmptyCache, ResetPeaks, KnownCeilings)
+REQUESTS: tuple[type[Request], ...] = get_args(Request)
 
 Event = Union[
     Hello,
@@ -248,20 +248,4 @@ Event = Union[
     Heartbeat,
     Rejected,
 ]
-EVENTS = (
-    Hello,
-    Ready,
-    Unusable,
-    WorkerStarted,
-    WorkerEnded,
-    Progress,
-    Measured,
-    Finished,
-    Compared,
-    TorchMemory,
-    HostHeap,
-    Emptied,
-    CeilingMeasured,
-    Heartbeat,
-    Rejected,
-)
+EVENTS: tuple[type[Event], ...] = get_args(Event)
