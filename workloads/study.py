@@ -6,12 +6,13 @@ while it goes on, and is kept where it is cancelled.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, Protocol
 
-from workloads import statistics
+from workloads import intervals
 from workloads.ceilings import Ceiling
 from workloads.fact import fact
 from workloads.results import Cell, Chart, Column, Figure, Limit, Series, Span, Table
@@ -238,8 +239,8 @@ class Study:
             if index == 0:
                 variants.append(Variant(name, median, 1.0, None, ""))
                 continue
-            ratio = statistics.paired_ratio([times[0] / times[index] for times in rounds])
-            word = statistics.verdict(ratio)
+            ratio = intervals.paired_ratio([times[0] / times[index] for times in rounds])
+            word = intervals.verdict(ratio)
             variants.append(Variant(name, median, ratio.value, ratio.ci95, word))
         return variants
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
+from statistics import median
 from sys import intern
 from typing import NamedTuple
 
@@ -11,7 +12,6 @@ from tui.devices.messages import Sample
 from tui.devices.throttle import HARMFUL
 from workloads.fact import fact
 from workloads.inventory import Environment
-from workloads.statistics import median
 
 TOO_SHORT = "it was measured for less than the time between two samples"
 NOT_GIVEN = "NVML did not give it"
@@ -164,7 +164,7 @@ def during(
     throttles = [look for look in seen if look.throttle is not None]
     found: dict[str, float | int | None] = {
         "sm_clock_mhz_min": min(clocks, default=None),
-        "sm_clock_mhz_median": median(clocks) if clocks else None,
+        "sm_clock_mhz_median": float(median(clocks)) if clocks else None,
         "power_w_max": _highest([look.power_w for look in seen]),
         "temperature_c_max": _highest([look.temperature_c for look in seen]),
         "process_peak": _process_peak(whole, pids),
