@@ -131,7 +131,14 @@ def measure(
     how = f"{name}, best of {blocks} blocks, torch {torch.__version__}"
     how += f", {torch.get_num_threads()} threads" if on_cpu else ""
     how += f", while others kept {others:.1f} cores busy" if disturbed else ""
-    return Ceiling(kind, rate, how, time.time(), under(place.device), disturbed)
+    return Ceiling(
+        kind=kind,
+        value=rate,
+        how=how,
+        measured_at=time.time(),
+        under=under(place.device),
+        disturbed=disturbed,
+    )
 
 
 def _best(

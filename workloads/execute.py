@@ -45,7 +45,7 @@ def run(
     """
     result = replace(nothing_measured(request), started_at=time.time())
     try:
-        result = _run(request, control, result, tell, cold, ceilings)
+        result = _run(request, control, result, tell, cold=cold, ceilings=ceilings)
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
         status, reason = outcome(error)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
@@ -94,7 +94,9 @@ def _run(
         if cancelled or request.time_only:
             return readings.with_impossible(result)
         tell(result)
-        result, study = _conclude(result, request, ready, control, tell, ceilings or Ceilings())
+        result, study = _conclude(
+            result, request, ready, control, tell=tell, ceilings=ceilings or Ceilings()
+        )
         if ceilings is not None and not isinstance(asked, str) and result.status == "ok":
             result = _with_ceiling(result, asked, ready, control, ceilings)
         held = _others_held(study, result.limit, ready, ceilings or Ceilings())

@@ -114,7 +114,7 @@ def measured(
     lacking = [kind for kind in kinds if before[kind] is None]
     try:
         for kind in lacking or kinds:
-            anew(kind, device, clock, control, ceilings, before[kind])
+            anew(kind, device, clock, control, ceilings, at_least=before[kind])
     except Cancelled:
         return "cancelled before a ceiling was measured"
     except Skip as none_such:

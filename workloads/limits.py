@@ -79,21 +79,32 @@ def hardware_limit(
         # Datasheets quote some rates at less than the highest clock.
         reach = max(1.0, (derived or 0.0) / listed)
         source = f"published dense peak ({peak.source}; read {READ})"
-        return _limit(kind, listed, rate, source, "published", reach * (1 + ERROR) - 1)
+        return _limit(
+            kind, listed, rate, source=source, basis="published", error=reach * (1 + ERROR) - 1
+        )
     if derived is None:
         return None
-    return _limit(kind, derived, rate, _how_derived(device, kind), "derived", ERROR)
+    return _limit(
+        kind, derived, rate, source=_how_derived(device, kind), basis="derived", error=ERROR
+    )
 
 
 def _of_link(link: PcieLink, rate: float) -> Limit:
     """By the link as it is; one that is too fast for that shows that it had slowed down since."""
-    limit = _limit(PCIE, link.now.byte_per_s, rate, f"derived: {link.now.text}", "derived", ERROR)
+    limit = _limit(
+        PCIE,
+        link.now.byte_per_s,
+        rate,
+        source=f"derived: {link.now.text}",
+        basis="derived",
+        error=ERROR,
+    )
     most = link.most
     if most is None or most.byte_per_s <= link.now.byte_per_s:
         return limit
     if limit.exceeded:
         source = f"derived: {most.text}; right after the run {link.now.text}, as idle links are"
-        return _limit(PCIE, most.byte_per_s, rate, source, "derived", ERROR)
+        return _limit(PCIE, most.byte_per_s, rate, source=source, basis="derived", error=ERROR)
     slower = f"the device could do {most.text}: the slot has less, or the link had slowed down"
     return replace(limit, source=f"{limit.source}; {slower}")
 
@@ -103,7 +114,7 @@ def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(ceiling.measured_at))
     other = "" if ceiling.kind in (COPY, kind) else f"in {ceiling.kind}, which is faster here: "
     source = f"measured on this box {moment}: {other}{ceiling.how}"
-    limit = _limit(kind, ceiling.value, rate, source, "measured", ERROR)
+    limit = _limit(kind, ceiling.value, rate, source=source, basis="measured", error=ERROR)
     return replace(limit, disturbed=ceiling.disturbed)
 
 
@@ -173,4 +184,11 @@ def _how_derived(device: TorchDevice, kind: str) -> str:
 
 
 def _limit(kind: str, value: float, rate: float, source: str, basis: Basis, error: float) -> Limit:
-    return Limit(name_of(kind), value, rate / value, source, basis, error)
+    return Limit(
+        name=name_of(kind),
+        value=value,
+        fraction=rate / value,
+        source=source,
+        basis=basis,
+        error=error,
+    )

@@ -45,7 +45,14 @@ class Reporter(Control):
             run, elapsed = self._request, now - self._began
             self._channel.send(
                 Progress(
-                    run.id, phase, elapsed, run.device, blocks, estimate_s, half_width, remaining_s
+                    id=run.id,
+                    phase=phase,
+                    elapsed_s=elapsed,
+                    device=run.device,
+                    blocks=blocks,
+                    estimate_s=estimate_s,
+                    half_width=half_width,
+                    remaining_s=remaining_s,
                 )
             )
         self.look_around(now)

@@ -49,11 +49,37 @@ class Plan:
 
 
 PLANS: dict[Budget, Plan] = {
-    "quick": Plan(0.02, 0.1, 3, 6, 0.2, 3.0, 20),
-    "normal": Plan(0.005, 0.3, 10, 10, 0.5, 10.0, 50),
-    "careful": Plan(0.0025, 1.0, 10, 20, 2.0, 60.0, 100),
+    "quick": Plan(
+        target=0.02,
+        warm_up_s=0.1,
+        warm_up_calls=3,
+        min_blocks=6,
+        min_s=0.2,
+        max_s=3.0,
+        calls_apart=20,
+    ),
+    "normal": Plan(
+        target=0.005,
+        warm_up_s=0.3,
+        warm_up_calls=10,
+        min_blocks=10,
+        min_s=0.5,
+        max_s=10.0,
+        calls_apart=50,
+    ),
+    "careful": Plan(
+        target=0.0025,
+        warm_up_s=1.0,
+        warm_up_calls=10,
+        min_blocks=20,
+        min_s=2.0,
+        max_s=60.0,
+        calls_apart=100,
+    ),
 }
-SHORT = Plan(0.05, 0.02, 2, 6, 0.05, 0.5, 0)
+SHORT = Plan(
+    target=0.05, warm_up_s=0.02, warm_up_calls=2, min_blocks=6, min_s=0.05, max_s=0.5, calls_apart=0
+)
 """For the figures beside the main one."""
 
 
@@ -203,11 +229,19 @@ def measure(
     apart: list[float] = []
     if not cancelled:
         try:
-            apart = _one_by_one(call, clock, counts, plan, blocks, control)
+            apart = _one_by_one(call, clock, counts, plan, blocks=blocks, control=control)
         except Cancelled:
             cancelled = True
     span = (measured_from, measured_to)
-    timing = _timing(blocks, first_s, faults / calls, stopped_by, apart, counts, span)
+    timing = _timing(
+        blocks,
+        first_s,
+        faults / calls,
+        stopped_by=stopped_by,
+        apart=apart,
+        counts=counts,
+        span=span,
+    )
     return replace(timing, other_cpu_cores=others), cancelled
 
 

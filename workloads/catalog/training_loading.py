@@ -188,7 +188,7 @@ def data_loading(
 
     def study(found: Study) -> None:
         title = f"{samples} samples of {cost_us} µs each, prefetch_factor={prefetch}"
-        _try_workers(found, on, loaders, step, samples, title)
+        _try_workers(found, on, loaders, step, samples=samples, title=title)
         resident = images[:batch].to(on.device), labels[:batch].to(on.device)
         fed = found.time(partial(step, *resident), "wall")
         about = "the step alone, its data at hand"

@@ -90,13 +90,13 @@ def _join(request: Run, channel: Channel, folder: Folder) -> Together:
     together.meet()
     channel.send(
         Joined(
-            dist.get_rank(),
-            dist.get_world_size(),
-            os.getpid(),
-            socket.gethostname(),
-            str(dist.get_backend()),
-            torch.get_num_threads(),
-            request.device,
+            rank=dist.get_rank(),
+            world=dist.get_world_size(),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            backend=str(dist.get_backend()),
+            threads=torch.get_num_threads(),
+            device=request.device,
         )
     )
     return together
