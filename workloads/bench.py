@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 
 from workloads import ceiling_bench, held_against, intervals, malloc, memory, timing
-from workloads.ceilings import Ceiling, Ceilings
+from workloads.ceilings import Ceilings
 from workloads.clocks import Block, Clock
-from workloads.results import Limit
+from workloads.results import Ceiling, Limit
 from workloads.study import Call, ClockName, Held, entered
 from workloads.timing import BLOCK_S, Control
 

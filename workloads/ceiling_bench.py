@@ -19,11 +19,11 @@ from pathlib import Path
 import torch
 
 from workloads import cpu_share, environment, flags, memory
-from workloads.ceilings import COPY, Ceiling
 from workloads.clocks import Block, Clock, HostClock
 from workloads.fact import fact
 from workloads.limits import uncached
 from workloads.place import DTYPES, Place
+from workloads.results import COPY, Ceiling
 from workloads.timing import BLOCK_S, Control
 
 SECONDS = 2.0
@@ -103,7 +103,7 @@ def measure(
     """Measure one ceiling.
 
     Args:
-        kind: a precision, or :data:`workloads.ceilings.COPY`.
+        kind: a precision, or :data:`workloads.results.COPY`.
         place: the device.
         clock: of the device.
         control: told that it goes on; may end it.

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from workloads.ceilings import COPY, Ceiling
 from workloads.inventory import TorchDevice
 from workloads.pcie_link import PcieLink
 from workloads.peaks import (
@@ -20,7 +19,7 @@ from workloads.peaks import (
     derived_flop_per_s,
     published,
 )
-from workloads.results import Basis, Limit
+from workloads.results import COPY, Basis, Ceiling, Limit
 
 _COHERENT = r"\bG[BH]\d"
 """Names of parts whose CPU is beside them on NVLink-C2C: copies do not go over their PCIe link."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal, Union, get_args
 
-from workloads.ceilings import Ceiling
 from workloads.fact import fact
 from workloads.inventory import Environment, Setting, WorkloadInfo
-from workloads.results import Comparison, RunResult, Status
+from workloads.results import Ceiling, Comparison, RunResult, Status
 
 VERSION = 1
 """Raised when a message changes in a way that an older peer would misread."""

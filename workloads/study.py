@@ -14,9 +14,8 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from workloads import intervals
-from workloads.ceilings import Ceiling
 from workloads.fact import fact
-from workloads.results import Cell, Chart, Column, Figure, Limit, Series, Span, Table
+from workloads.results import Ceiling, Cell, Chart, Column, Figure, Limit, Series, Span, Table
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]

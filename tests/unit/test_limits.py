@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from workloads import limits, pcie_link, peaks
-from workloads.ceilings import Ceiling
 from workloads.inventory import TorchDevice
 from workloads.pcie_link import LinkState, PcieLink
 from workloads.place import Place, attention_precision
+from workloads.results import Ceiling
 
 GIB = 2**30
 H200 = TorchDevice(

@@ -18,8 +18,8 @@ from tui.session.conditions import SampledDevice, sampled
 from tui.store.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.store.store import Store
 from workloads import protocol
-from workloads.ceilings import Ceiling
 from workloads.protocol import Event
+from workloads.results import Ceiling
 
 BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Between the end of a child and its next start; the last one from then on."""

@@ -36,9 +36,9 @@ from tui.store.run_book import RunBook
 from tui.store.runs import CompareState, RunState, ended_comparison
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
-from workloads.ceilings import COPY
 from workloads.ended_runs import ended_run
 from workloads.inventory import Environment, Setting, WorkloadInfo
+from workloads.results import COPY
 
 LOG_LINES = 500
 
