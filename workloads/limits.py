@@ -20,6 +20,7 @@ from workloads.peaks import (
     published,
 )
 from workloads.results import COPY, Basis, Ceiling, Limit
+from workloads.workload import THREE_TF32
 
 _COHERENT = r"\bG[BH]\d"
 """Names of parts whose CPU is beside them on NVLink-C2C: copies do not go over their PCIe link."""
@@ -29,10 +30,6 @@ CACHES = 4
 """Bytes of a call below this many times the last cache may never reach the memory."""
 
 MEMORY, PCIE, NVLINK = "memory", "pcie", "nvlink"
-THREE_TF32 = "3xtf32"
-"""float32 products in full precision that may run on tensor cores too, made of three TF32 products
-each (CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in float32 proper, the
-limit is that of float32."""
 _NAMES = {
     MEMORY: "memory bandwidth",
     PCIE: "PCIe, one way",

@@ -31,6 +31,11 @@ from workloads.inventory import Need, ParameterInfo, Setting, WorkloadInfo
 from workloads.results import Check
 from workloads.study import Study
 
+THREE_TF32 = "3xtf32"
+"""The precision of float32 products that may run on tensor cores too, made of three TF32 products
+each (CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in float32 proper, the
+limit is that of float32."""
+
 
 class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
     """Raised by a workload that cannot run here; the text is the need that is not met."""
@@ -89,7 +94,7 @@ class Case:
     """Parameters that may be left to the kind of the device, as they are used."""
     precision: str | None = None
     """Of the multiplications, for the limit: float64, float32, tf32, float16, bfloat16 or float8;
-    3xtf32 for float32 that may run on tensor cores (:data:`workloads.limits.THREE_TF32`)."""
+    3xtf32 for float32 that may run on tensor cores (:data:`THREE_TF32`)."""
     byte_limit: Literal["memory", "pcie", "nvlink"] | None = None
     """Which bandwidth the bytes are held against."""
     check: Callable[[], Check] | None = None

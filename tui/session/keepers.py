@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from tui import reports
 from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
@@ -17,7 +16,7 @@ from tui.session.children import Child, Garbage
 from tui.session.conditions import SampledDevice, sampled
 from tui.store.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.store.store import Store
-from workloads import protocol
+from workloads import BOOTSTRAP, protocol
 from workloads.protocol import Event
 from workloads.results import Ceiling
 
@@ -45,8 +44,7 @@ def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
         python: path of the Python.
         files: of workloads that the user brings.
     """
-    bootstrap = str(Path(protocol.__file__).with_name("bootstrap.py"))
-    return (python, bootstrap, "serve", *(word for file in files for word in ("--workloads", file)))
+    return (python, BOOTSTRAP, "serve", *(word for file in files for word in ("--workloads", file)))
 
 
 def _back_off(attempt: int) -> float:
