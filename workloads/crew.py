@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 from workloads import ceilings
-from workloads.ceilings import Ceiling
 from workloads.inventory import FlagInfo
 from workloads.nursery import Child, Nursery
 from workloads.process import Channel
 from workloads.protocol import Event, KnownCeilings, WorkerEnded, WorkerStarted
+from workloads.results import Ceiling
 
 ASK_S = 0.6
 """A worker that was asked to stop has this long before it is ended."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from workloads import comparison, flags, statistics, timing
+from workloads import comparison, flags, timing
 from workloads.comparison import ArmSample, Pair
 from workloads.outcome import outcome
 from workloads.prepare import Prepared, prepared

@@ -15,16 +15,14 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from workloads import process, wire
+from workloads import BOOTSTRAP, process, wire
 from workloads.inventory import Environment
 from workloads.process import Channel
 from workloads.protocol import EVENTS
 
 CAN_FORK = sys.platform == "linux"
 PROBE_S = 60.0
-_BOOTSTRAP = str(Path(__file__).with_name("bootstrap.py"))
 
 
 @dataclass
@@ -195,7 +193,7 @@ class Nursery:
             environment["CUDA_VISIBLE_DEVICES"] = ""
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, _BOOTSTRAP, mode, *self._options],
+            [sys.executable, BOOTSTRAP, mode, *self._options],
             environment,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, reading, 0),

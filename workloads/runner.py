@@ -12,18 +12,16 @@ from collections import deque
 from workloads import process
 from workloads.crew import Crew
 from workloads.inventory import Environment
-from workloads.jobs import BlocksJob, Job, ProcessesJob, RunJob, Task
+from workloads.jobs import BlocksJob, Job, ProcessesJob, RunJob
 from workloads.nursery import Nursery
 from workloads.output import Output
 from workloads.process import Channel
 from workloads.protocol import (
-    EVENTS,
     Cancel,
     CeilingMeasured,
     Compare,
     Compared,
     EmptyCache,
-    Event,
     Finished,
     Heartbeat,
     KnownCeilings,
@@ -33,12 +31,13 @@ from workloads.protocol import (
     WorkerEnded,
 )
 from workloads.results import Status
+from workloads.wire import EncodedMessage
 
 HEARTBEAT_S = 1.0
 REAP_S = 0.02
-"""Between two looks at a worker that is dying while a task waits for its memory."""
+"""Between two looks at a worker that is dying while a request waits for its memory."""
 DIE_S = 10.0
-"""A task that needs a fresh process waits at most so long for the one before to be gone."""
+"""A request that needs a fresh process waits at most so long for the one before to be gone."""
 ENDED_S = 0.3
 """A worker that has closed its channel has this long to end."""
 
@@ -59,9 +58,9 @@ class Runner:
         self._environment: Environment | None = None
         self._jobs: deque[Job] = deque()
         self._current: Job | None = None
-        self._task: Task | None = None
+        self._request: Run | Compare | None = None
         """Waits for the dying to give back what they hold."""
-        self._task_by = 0.0
+        self._request_by = 0.0
         self._cancelling = False
         self._beat = 0.0
 
@@ -89,7 +88,7 @@ class Runner:
         now = time.monotonic()
         rung = self._crew.next_rung
         deadlines = [self._beat + HEARTBEAT_S, *([] if rung is None else [rung])]
-        if self._task is not None:
+        if self._request is not None:
             deadlines.append(now + REAP_S)
         with selectors.DefaultSelector() as selector:
             selector.register(self._requests.reading, selectors.EVENT_READ)
@@ -170,50 +169,48 @@ class Runner:
         if self._current is not None and self._current.done:
             self._current = None
             self._crew.relent()
-            self._cancelling, self._task = False, None
+            self._cancelling, self._request = False, None
         if self._current is None and self._jobs:
             self._current = self._jobs.popleft()
-            self._take_task()
-        if self._task is not None and (not self._crew.dying or time.monotonic() > self._task_by):
-            self._crew.give(self._task.request, self._task.request.flags)
-            self._task = None
+            self._take_request(self._current)
+        waited = not self._crew.dying or time.monotonic() > self._request_by
+        if self._request is not None and waited:
+            self._crew.give(self._request, self._request.flags)
+            self._request = None
 
-    def _take_task(self) -> None:
-        assert self._current is not None
-        self._task, self._task_by = self._current.next_task(), time.monotonic() + DIE_S
+    def _take_request(self, job: Job) -> None:
         assert self._environment is not None
-        unfit = self._crew.unfit(self._environment.flags, self._task.request.flags)
-        if self._crew.channel is not None and (self._task.fresh or unfit):
-            asks = "the next run" if self._task.fresh else "another setting"
+        self._request, self._request_by = job.next_request(), time.monotonic() + DIE_S
+        unfit = self._crew.unfit(self._environment.flags, self._request.flags)
+        if self._crew.channel is not None and (job.fresh or unfit):
+            asks = "the next run" if job.fresh else "another setting"
             self._crew.end(f"{asks} needs a fresh process")
 
     def _take_events(self) -> None:
         channel = self._crew.channel
         if channel is None:
             return
-        for event in channel.receive(0.0):
-            self._take_event(event)
+        for came in channel.receive_encoded(0.0):
+            self._take_event(came)
         # An event may have ended the worker.
         if self._crew.channel is channel and channel.ended:
             self._bury_worker()
 
-    def _take_event(self, event: object) -> None:
-        assert isinstance(event, EVENTS)
-        if isinstance(event, CeilingMeasured):
-            self._crew.learn((event.ceiling,))
-        told: Event | None = event
+    def _take_event(self, came: EncodedMessage) -> None:
+        """Pass an event of the worker on, or what the job makes of it."""
+        if came.kind is CeilingMeasured:
+            self._crew.learn((came.decode(CeilingMeasured).ceiling,))
         job = self._current
-        if job is not None:
-            told = job.take(event)
+        told = came if job is None else job.take(came)
         if told is not None:
             self._output.send(told)
-        if isinstance(event, (Finished, Compared)) and not event.worker_usable:
+        if came.kind in (Finished, Compared) and came.plain("worker_usable") is False:
             self._crew.end("a device error has left it unusable; the next run gets a new one")
-        if job is not None and not job.done and isinstance(event, Finished):
+        if job is not None and not job.done and came.kind is Finished:
             if self._cancelling:
                 self._output.send(job.end("cancelled", "the pairs so far are kept"))
             else:
-                self._take_task()
+                self._take_request(job)
 
     def _bury_worker(self) -> None:
         worker_pid, status = self._crew.bury(ENDED_S)

@@ -50,7 +50,16 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
     malloc = keep_freed_memory()
     problems = own.load(files)
     version, infos = platform.python_version(), workload.infos_with_code()
-    output.send(Hello(VERSION, os.getpid(), version, sys.executable, infos, problems))
+    output.send(
+        Hello(
+            version=VERSION,
+            pid=os.getpid(),
+            python=version,
+            executable=sys.executable,
+            workloads=infos,
+            problems=problems,
+        )
+    )
     nursery = Nursery(malloc, (reading, writing), own.options(files))
     requests = Channel(reading, writing, REQUESTS)
     runner = Runner(requests, output, nursery)

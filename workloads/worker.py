@@ -13,7 +13,7 @@ import sys
 
 import torch
 
-from workloads import catalog, execute, interleave, memory, outcome, wire
+from workloads import catalog, execute, interleave, memory, outcome
 from workloads.ceilings import Ceilings
 from workloads.process import Channel
 from workloads.protocol import (
@@ -24,15 +24,13 @@ from workloads.protocol import (
     Compared,
     Emptied,
     EmptyCache,
-    Finished,
     KnownCeilings,
-    Measured,
     Rejected,
     ResetPeaks,
     Run,
 )
-from workloads.reporting import Reporter
-from workloads.results import Comparison, RunResult
+from workloads.reporting import Reporter, finished
+from workloads.results import Comparison
 from workloads.timing import Cancelled
 
 __all__ = ["work"]
@@ -106,16 +104,14 @@ class Worker:
         cold = key not in self._ran
         self._ran.add(key)
 
-        def tell(result: RunResult) -> None:
-            # What cannot travel is told of once, at the end.
-            if tellable(result) is result:
-                self.channel.send(Measured(result))
-
         reporter = WorkerReporter(self, message)
-        result = execute.run(message, reporter, tell, cold=cold, ceilings=self._ceilings)
-        # The result goes first: after a device error nothing that asks the device returns.
+        result = execute.run(
+            message, reporter, reporter.measured, cold=cold, ceilings=self._ceilings
+        )
         usable = not outcome.is_device_lost(result.reason)
-        self.channel.send(Finished(tellable(result), usable))
+        _, line = finished(result, worker_usable=usable)
+        # The result goes first: after a device error nothing that asks the device returns.
+        self.channel.write(line)
         self._settle()
 
     def _settle(self) -> None:
@@ -157,23 +153,6 @@ class Worker:
                 return
             if figures is not None:
                 self.channel.send(figures)
-
-
-def tellable(result: RunResult) -> RunResult:
-    """The result, or where it holds what cannot travel, a failure that says which part."""
-    try:
-        wire.decode(wire.encode(Finished(result)), (Finished,))
-    except wire.WireError as error:
-        return RunResult(
-            id=result.id,
-            workload=result.workload,
-            device=result.device,
-            parameters=result.parameters,
-            flags=result.flags,
-            status="failed",
-            reason=f"the result holds what is no number: {error}",
-        )
-    return result
 
 
 def work(reading: int, writing: int) -> None:

@@ -24,10 +24,10 @@ from workloads.catalog import (
 from workloads.catalog.compute_attention import CAUSAL, FULL, needed_flop
 from workloads.catalog.compute_shapes import SHAPES, Shape, _sweep, bound_by
 from workloads.catalog.training_profiler import Row
-from workloads.ceilings import COPY, Ceiling, Ceilings
+from workloads.ceilings import Ceilings
 from workloads.needs import unmet
 from workloads.place import Place
-from workloads.results import Rates
+from workloads.results import COPY, Ceiling, Rates
 from workloads.study import Call, ClockName, Held, Study
 from workloads.workload import Case
 

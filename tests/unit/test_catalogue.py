@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import workloads
 from tui.session import catalogue
 from workloads import wire
 
@@ -49,12 +50,18 @@ def test_a_damaged_file_is_written_anew(content: bytes, state: Path) -> None:
     ).workloads
 
 
-def test_a_changed_file_of_the_catalogue_is_imported_anew(
-    imports: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("folder", [".", "catalog", "ranks", "catalog/new/newer"])
+def test_a_changed_file_of_the_package_is_imported_anew(
+    folder: str, imports: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    catalogue.read()
-    stamp = catalogue._stamp()
-    monkeypatch.setattr(catalogue, "_stamp", lambda: stamp.replace("matmul", "") + " ")
+    package = tmp_path / "workloads"
+    for name in (".", "catalog", "ranks", "catalog/new/newer"):
+        (package / name).mkdir(parents=True, exist_ok=True)
+        (package / name / "module.py").write_text("A = 1\n")
+    monkeypatch.setattr(workloads, "__path__", [str(package)])
+    assert catalogue.read() == catalogue.read()
+    assert len(imports) == 1
+    (package / folder / "module.py").write_text("A = 12\n")
     catalogue.read()
     assert len(imports) == 2
 

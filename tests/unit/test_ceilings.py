@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tui.session import ceilings as kept
 from workloads import catalog, ceiling_bench, cpu_share, execute, flags, held_against, readings
-from workloads.ceilings import COPY, Ceiling, Ceilings, newest
+from workloads.ceilings import Ceilings, newest
 from workloads.clocks import Block, HostClock
 from workloads.place import Place
 from workloads.protocol import Run
-from workloads.results import Figure, Limit, Rates, RunResult
+from workloads.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
 from workloads.study import Study
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case, forget, workload

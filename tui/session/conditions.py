@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from statistics import median
 from sys import intern
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ from tui.devices.throttle import HARMFUL
 from tui.store.conditions import NOT_GIVEN, TOO_SHORT, Conditions
 from workloads.fact import fact
 from workloads.inventory import Environment
-from workloads.statistics import median
 
 _SAMPLED = (
     "sm_clock_mhz_min",
@@ -132,7 +132,7 @@ def during(
     throttles = [row for row in seen if row.throttle is not None]
     found: dict[str, float | int | None] = {
         "sm_clock_mhz_min": min(clocks, default=None),
-        "sm_clock_mhz_median": median(clocks) if clocks else None,
+        "sm_clock_mhz_median": float(median(clocks)) if clocks else None,
         "power_w_max": _highest([row.power_w for row in seen]),
         "temperature_c_max": _highest([row.temperature_c for row in seen]),
         "process_peak": _process_peak(whole, pids),

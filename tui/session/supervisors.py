@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from tui import reports
 from tui.child.process import ChildProcess, Garbage
@@ -17,9 +16,9 @@ from tui.session import ceilings
 from tui.session.conditions import SampledDevice, sampled
 from tui.store.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.store.store import Store
-from workloads import protocol
-from workloads.ceilings import Ceiling
+from workloads import BOOTSTRAP, protocol
 from workloads.protocol import Event
+from workloads.results import Ceiling
 
 BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Between the end of a child and its next start; the last one from then on."""
@@ -46,8 +45,7 @@ def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
         python: path of the Python.
         files: of workloads that the user brings.
     """
-    bootstrap = str(Path(protocol.__file__).with_name("bootstrap.py"))
-    return (python, bootstrap, "serve", *(word for file in files for word in ("--workloads", file)))
+    return (python, BOOTSTRAP, "serve", *(word for file in files for word in ("--workloads", file)))
 
 
 def _back_off(attempt: int) -> float:

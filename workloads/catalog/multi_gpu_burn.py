@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from workloads import statistics
 from workloads.inventory import Setting
 from workloads.results import Check, Column
 from workloads.study import Study

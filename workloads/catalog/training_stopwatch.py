@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Union
 
 import torch
 
-from workloads import statistics
 from workloads.place import Place
 
 Moment = Union[torch.cuda.Event, float]

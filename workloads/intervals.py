@@ -1,4 +1,4 @@
-"""Medians, intervals and verdicts. Pure Python: the runner may have nothing but torch.
+"""Quantiles, intervals and verdicts, beside what the standard library's ``statistics`` has.
 
 The unit is a block of calls, or a process, never one call: successive timings are autocorrelated
 (clock, heat), and a test that takes single calls for independent finds differences that are not
@@ -8,6 +8,7 @@ there.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 from workloads.fact import fact
@@ -24,20 +25,19 @@ _T975 = (
     2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
 """Student's t, 97.5 % quantile, for 1 to 30 degrees of freedom (any statistics textbook)."""
-_Z975 = 1.959964
+_Z975 = statistics.NormalDist().inv_cdf(0.975)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The quantile of an ascending, non-empty sequence, linear between neighbours (type 7)."""
+    """The quantile of a non-empty sequence, linear between neighbours (type 7).
+
+    It is asked for after each block, so the sequence is ascending already: ``statistics.quantiles``
+    would sort it again each time.
+    """
     place = share * (len(ordered) - 1)
     low = math.floor(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle of a non-empty sequence."""
-    return quantile(sorted(values), 0.5)
 
 
 def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
@@ -81,12 +81,9 @@ def relative_iqr(ordered: Sequence[float]) -> float:
 
 
 def relative_spread(values: Sequence[float]) -> float:
-    """The standard deviation over the mean; infinite where the mean is zero."""
-    mean = math.fsum(values) / len(values)
-    if mean == 0:
-        return math.inf
-    variance = math.fsum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)
-    return math.sqrt(variance) / mean
+    """The standard deviation over the mean, of two values or more; infinite for a mean of zero."""
+    mean = statistics.fmean(values)
+    return math.inf if mean == 0 else statistics.stdev(values, mean) / mean
 
 
 def t_quantile(degrees: int) -> float:
@@ -126,11 +123,10 @@ def paired_ratio(ratios: Sequence[float]) -> Ratio:
     if n >= MEDIAN_FROM and interval is not None:
         bounds = (math.exp(interval[0]), math.exp(interval[1]))
         return Ratio(math.exp(quantile(logs, 0.5)), bounds, n)
-    mean = math.fsum(logs) / n
+    mean = statistics.fmean(logs)
     if n < 2:
         return Ratio(math.exp(mean), None, n)
-    variance = math.fsum((value - mean) ** 2 for value in logs) / (n - 1)
-    half = t_quantile(n - 1) * math.sqrt(variance / n)
+    half = t_quantile(n - 1) * statistics.stdev(logs, mean) / math.sqrt(n)
     return Ratio(math.exp(mean), (math.exp(mean - half), math.exp(mean + half)), n)
 
 
