@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rich.text import Text
 from textual import on
-from textual._compositor import CompositorUpdate
+from textual._compositor import ChopsUpdate
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
@@ -186,7 +186,7 @@ class WorkbenchApp(AppActions, App[None]):
 
     def _display(self, screen: Screen[object], renderable: Any) -> None:
         """Every frame passes here on its way to the terminal."""
-        if isinstance(renderable, CompositorUpdate):
+        if isinstance(renderable, ChopsUpdate):
             renderable = FrugalUpdate(renderable)
         super()._display(screen, renderable)
 

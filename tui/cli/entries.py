@@ -54,9 +54,6 @@ def compare(arguments: Arguments) -> int:
 
 
 def snapshot(arguments: Arguments) -> int:
-    from tui.start.without_tls import load_asyncio
-
-    load_asyncio()
     from tui.headless.snapshot import snapshot as command
 
     return command(arguments)

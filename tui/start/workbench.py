@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tui.cli.arguments import UsageError
 from tui.cli.resolve import resolve, take_python
-from tui.start.without_tls import load_asyncio
 from tui.terminal import theme
 
 if TYPE_CHECKING:
@@ -82,7 +81,6 @@ def prepare_screen(chosen: Settings) -> None:
     # What is imported stays; the app collects again once it has painted.
     gc.disable()
     sys.setswitchinterval(SWITCH_S)
-    load_asyncio()
 
 
 def _recorder(arguments: Arguments) -> Recorder | None:
