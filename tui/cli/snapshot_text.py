@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
 
 from tui import format as text
-from tui.headless.output import Failure
+from tui.cli.errors import Failure
+from tui.cli.reader import Reader
 from tui.snapshots.facts import Summary
 from tui.snapshots.messages import (
     AskDifference,
@@ -18,17 +19,41 @@ from tui.snapshots.messages import (
     StateIs,
     VerdictIs,
 )
-from tui.views.lines import Line, Span, Tone, line
+from tui.views.lines import Line, Span, Tone, line, plain
 from tui.views.snapshot import difference as difference_view
 from tui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
 from tui.views.snapshot.sites import Node, node_line
 from tui.views.snapshot.timeline import state_lines
 
-if TYPE_CHECKING:
-    from tui.headless.snapshot import Reader
-
+NARROWEST, WIDEST = 60, 120
 MOST_VERDICTS = 3
 """OOMs of a device that are told in full: a library that retries leaves many."""
+
+
+async def as_text(
+    child: Reader, loaded: Loaded, *, event: int | None, top: int, at_peak: bool, compares: bool
+) -> str:
+    """What is printed for people.
+
+    Args:
+        child: that has read the files.
+        loaded: what it said about them.
+        event: whose state is told; ``None`` for the whole trace.
+        top: how many sites are listed.
+        at_peak: compare the peaks, not the ends.
+        compares: there are two files, and their difference is told.
+
+    Raises:
+        Failure: there is no such event, or nothing to compare.
+    """
+    cells = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
+    if compares:
+        rows = await difference(child, loaded, cells, top, at_peak=at_peak)
+    elif event is not None:
+        rows = await at_event(child, loaded, event, cells, top)
+    else:
+        rows = await overview(child, loaded, cells, top)
+    return "".join(f"{plain(row).rstrip()}\n" for row in rows)
 
 
 async def overview(child: Reader, loaded: Loaded, cells: int, top: int) -> list[Line]:

@@ -7,14 +7,15 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tui.headless.output import Failure, ProgressLine
+from tui.cli.errors import Failure
+from tui.cli.output import ProgressLine
 from tui.session.session import Session
 from workloads import protocol
 
 END_S = 3.0
 
 
-class Watch:
+class Watcher:
     """Waits for the store to become what a command needs, and hears Ctrl-C."""
 
     def __init__(self, session: Session) -> None:

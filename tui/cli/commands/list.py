@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tui.child.process import ChildProcess, Garbage
-from tui.headless.output import Failure, print_json, run_to_exit
-from tui.headless.watch import say_problems
+from tui.cli.errors import Failure
+from tui.cli.options import add_common
+from tui.cli.output import print_json, run_to_exit
+from tui.cli.resolve import python_to_use
+from tui.cli.subcommand import Subcommand
+from tui.cli.watch import say_problems
+from tui.session.supervisors import runner_command
 from tui.store.parameters import allowed, text_of
 from workloads import protocol
+from workloads.fact import fact
 from workloads.inventory import WorkloadInfo
 from workloads.protocol import Event
 
 if TYPE_CHECKING:
-    from tui.cli.arguments import Arguments
+    from tui.settings import Value
 
 
-def listing(arguments: Arguments) -> int:
-    """Print the workloads by group; returns the exit code."""
+@fact
+class ListOptions:
+    """Whose catalogue, and how it is printed."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    """Of workloads that the user brings; absolute paths."""
+    json: bool = False
+
+
+def list_catalogue(options: ListOptions) -> int:
+    """Print the workloads by group; returns the exit code, 1 if a file could not be read."""
+    python = python_to_use(options.given)
 
     async def work() -> int:
-        hello = await catalogue(arguments.python, arguments.files)
+        hello = await catalogue(python, options.files)
         say_problems(hello)
-        if arguments.json:
+        if options.json:
             print_json({"workloads": [_plain(info) for info in hello.workloads]})
         else:
-            sys.stdout.write(text(hello.workloads))
+            sys.stdout.write(as_text(hello.workloads))
         return 1 if hello.problems else 0
 
     return run_to_exit(work())
@@ -43,8 +61,6 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> protocol.Hello:
     Raises:
         Failure: it does not start, or says something else.
     """
-    from tui.session.supervisors import runner_command
-
     child: ChildProcess[Event] = ChildProcess(runner_command(python, files), protocol.EVENTS)
     try:
         await child.start()
@@ -84,7 +100,7 @@ def _plain(info: WorkloadInfo) -> dict[str, object]:
     }
 
 
-def by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
+def _by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
     """Groups in the order of their first appearance, each with its workloads."""
     groups: dict[str, list[WorkloadInfo]] = {}
     for info in infos:
@@ -92,10 +108,10 @@ def by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
     return groups
 
 
-def text(infos: tuple[WorkloadInfo, ...]) -> str:
+def as_text(infos: tuple[WorkloadInfo, ...]) -> str:
     """The catalogue for people: name, title, and each parameter with what it may be."""
     lines = []
-    for group, members in by_group(infos).items():
+    for group, members in _by_group(infos).items():
         lines.append(group)
         for info in members:
             needs = f"   needs {', '.join(info.needs)}" if info.needs else ""
@@ -105,3 +121,12 @@ def text(infos: tuple[WorkloadInfo, ...]) -> str:
                 for item in info.parameters
             ]
     return "\n".join(lines) + "\n"
+
+
+SUBCOMMAND = Subcommand(
+    "the catalogue of workloads and their parameters",
+    ListOptions,
+    add_common,
+    list_catalogue,
+    place=20,
+)

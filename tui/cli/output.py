@@ -1,4 +1,4 @@
-"""What all headless commands share: JSON, a progress line, and how a failure ends one."""
+"""What commands without a screen share: JSON, a progress line, and how a failure ends one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
+from tui.cli.errors import Failure
 from tui.views.lines import fit
 from workloads import wire
 
 SCHEMA = 1
-
-
-class Failure(Exception):  # noqa: N818 (it ends a command with exit code 1)
-    """Something that keeps a command from doing its work: one line for stderr."""
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -21,8 +21,8 @@ from typing import Any
 
 import tui
 from tui import reports
+from tui.cli.output import SCHEMA
 from tui.devices.messages import Device, GpuProcess, Sample
-from tui.headless.output import SCHEMA
 from tui.text.redact import whole_words, with_texts
 from workloads import wire
 from workloads.inventory import Environment

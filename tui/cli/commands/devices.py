@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from tui import format as fmt
-from tui.child.process import ChildProcess, Garbage
-from tui.devices.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
-from tui.headless.output import Failure, print_json, run_to_exit
-from tui.session.supervisors import VARIABLES, runner_command
+from tui.child.process import ChildProcess
+from tui.cli.look import ask_runner, look
+from tui.cli.options import add_common
+from tui.cli.output import print_json, run_to_exit
+from tui.cli.resolve import python_to_use
+from tui.cli.subcommand import Subcommand
+from tui.devices.messages import Device, Sample
 from tui.store.pairing import DeviceView, pair
 from workloads import protocol, wire
+from workloads.fact import fact
 from workloads.inventory import TorchDevice
 from workloads.protocol import Event
 
 if TYPE_CHECKING:
-    from tui.cli.arguments import Arguments
-
-TORCH_S = 90.0
+    from tui.settings import Value
 
 
-def devices(arguments: Arguments) -> int:
+@fact
+class DevicesOptions:
+    """Whose torch names them, and how they are printed."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    json: bool = False
+
+
+def devices(options: DevicesOptions) -> int:
     """Print one sample; returns the exit code."""
+    python = python_to_use(options.given)
 
     async def work() -> int:
         sample = await look()
         reason = "no NVML device to pair it with"
         torch_devices: tuple[TorchDevice, ...] = ()
         if sample.devices:
-            torch_devices, reason = await torch_names(arguments.python)
+            torch_devices, reason = await torch_names(python)
         sample, views = _paired(sample, torch_devices, reason)
-        if arguments.json:
+        if options.json:
             print_json(_plain(sample))
         else:
             sys.stdout.write(as_text(sample, views))
@@ -42,33 +53,10 @@ def devices(arguments: Arguments) -> int:
     return run_to_exit(work())
 
 
-async def look() -> Sample:
-    """One sample of the monitor.
-
-    Raises:
-        Failure: it gave none.
-    """
-    child: ChildProcess[MonitorEvent] = ChildProcess(
-        (sys.executable, "-m", "tui.devices", "once"), MONITOR_EVENTS, folder="/"
-    )
-    try:
-        await child.start()
-        async for event in child.events():
-            if isinstance(event, Sample):
-                return event
-            if isinstance(event, Garbage):
-                raise Failure(f"the monitor says {event.line!r}: {event.reason}")
-    finally:
-        ended = await child.ended()
-    raise Failure(f"the monitor ended without a sample: {ended} {' '.join(child.stderr.last(1))}")
-
-
 async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
     """The devices as a Python's torch sees them, or none and the reason."""
-    child: ChildProcess[Event] = ChildProcess(runner_command(python), protocol.EVENTS, VARIABLES)
 
-    async def ask() -> tuple[tuple[TorchDevice, ...], str]:
-        await child.start()
+    async def read(child: ChildProcess[Event]) -> tuple[tuple[TorchDevice, ...], str]:
         async for event in child.events():
             if isinstance(event, protocol.Ready):
                 environment = event.environment
@@ -77,14 +65,7 @@ async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
                 return (), event.reason
         return (), "the runner ended before it said what torch sees"
 
-    try:
-        return await asyncio.wait_for(ask(), TORCH_S)
-    except asyncio.TimeoutError:
-        return (), f"torch gave no answer within {TORCH_S:g} s"
-    except OSError as error:
-        return (), f"{python}: {error.strerror}"
-    finally:
-        await child.stop()
+    return await ask_runner(python, read, lambda reason: ((), reason))
 
 
 def _paired(
@@ -137,3 +118,8 @@ def _gpu_line(label: str, device: Device) -> str:
     if device.throttle:
         parts.append(", ".join(device.throttle))
     return "  ".join(parts)
+
+
+SUBCOMMAND = Subcommand(
+    "one look at the devices, then exit", DevicesOptions, add_common, devices, place=10
+)

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from textual.theme import BUILTIN_THEMES
 
-from tui.cli.arguments import UsageError
-from tui.settings import Settings
-from tui.terminal.theme import THEME
+from tui.cli.errors import UsageError
+from tui.settings import THEME, Settings
 
 
 def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tuple[str, ...]]:

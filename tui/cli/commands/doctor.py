@@ -8,19 +8,23 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from tui import reports
 from tui.child.process import ChildProcess
+from tui.cli import bundle
+from tui.cli.errors import Failure
+from tui.cli.look import ask_runner, look
+from tui.cli.options import add_common
+from tui.cli.output import print_json, run_to_exit
+from tui.cli.resolve import python_to_use
+from tui.cli.subcommand import Subcommand
 from tui.devices.messages import Sample
 from tui.format import count
-from tui.headless.devices import TORCH_S, look
-from tui.headless.output import Failure, print_json, run_to_exit
-from tui.session.supervisors import VARIABLES, runner_command
 from tui.store.pairing import pair
 from workloads import protocol
 from workloads.fact import fact
@@ -28,7 +32,8 @@ from workloads.inventory import Environment
 from workloads.protocol import Event
 
 if TYPE_CHECKING:
-    from tui.cli.arguments import Arguments
+    from tui.cli.options import Parser
+    from tui.settings import Value
 
 Outcome = Literal["passed", "warning", "failed"]
 PACKAGES = ("textual", "nvidia-ml-py", "psutil")
@@ -53,29 +58,60 @@ class Finding:
     """The UUID of that GPU."""
 
 
-def doctor(arguments: Arguments, bundle: str = "", *, with_names: bool = False) -> int:
+@fact
+class DoctorOptions:
+    """What to look at, and where what is found goes."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    json: bool = False
+    bundle: str = ""
+    """File to write all that was found to; empty for none."""
+    with_names: bool = False
+    """Leave the names of users, hosts and folders in it."""
+
+
+def add_options(parser: Parser) -> None:
+    """How it is printed, and the file that is sent to somebody."""
+    add_common(parser)
+    parser.add_argument(
+        "--bundle",
+        metavar="FILE",
+        help="write all that was found to a file, without names of users, hosts and folders",
+    )
+    parser.add_argument("--with-names", action="store_true", help="leave those names in it")
+
+
+def doctor(options: DoctorOptions) -> int:
     """Print the findings; returns the exit code, 1 if a check failed.
 
+    Raises:
+        UsageError: the settings name a Python that is not there.
+    """
+    return examine(python_to_use(options.given), options)
+
+
+def examine(python: str, options: DoctorOptions) -> int:
+    """The same with a Python that need not be there.
+
     Args:
-        arguments: what was asked for.
-        bundle: file to write all that was found to; empty for none.
-        with_names: leave the names of users, hosts and folders in it.
+        python: that is to run the workloads.
+        options: what was asked for, of which ``given`` is not looked at.
     """
 
     async def work() -> int:
-        sample, environment = await asyncio.gather(_sample(), _environment(arguments.python))
+        sample, environment = await asyncio.gather(_sample(), _environment(python))
         findings = [
             *_program(),
             _terminal(),
             await within(STATE_S, _state_folder, _silent_state_folder()),
-            *_driver(sample),
-            *_torch(arguments.python, environment),
+            *driver_findings(sample),
+            *torch_findings(python, environment),
         ]
         if isinstance(sample, Sample) and isinstance(environment, Environment):
-            findings += _pairing(sample, environment)
-        if bundle:
-            _write_bundle(bundle, findings, sample, environment, with_names)
-        if arguments.json:
+            findings += pairing_findings(sample, environment)
+        if options.bundle:
+            _write_bundle(options, findings, sample, environment)
+        if options.json:
             print_json({"checks": findings})
         else:
             sys.stdout.write(as_text(findings))
@@ -126,12 +162,11 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _write_bundle(
-    name: str, findings: list[Finding], sample: Sample | str, environment: object, with_names: bool
+    options: DoctorOptions, findings: list[Finding], sample: Sample | str, environment: object
 ) -> None:
-    from tui.headless.bundle import write
-
+    name, with_names = options.bundle, options.with_names
     try:
-        write(Path(name), findings, sample, environment, with_names=with_names)
+        bundle.write(Path(name), findings, sample, environment, with_names=with_names)
     except OSError as error:
         raise Failure(f"--bundle {name}: {error.strerror}") from error
     left_out = "" if with_names else ", without names of users, hosts and folders"
@@ -180,11 +215,9 @@ async def _sample() -> Sample | str:
 
 
 async def _environment(python: str) -> Environment | protocol.Unusable:
-    child: ChildProcess[Event] = ChildProcess(runner_command(python), protocol.EVENTS, VARIABLES)
     advice = "give --python the path of a Python that has torch"
 
-    async def ask() -> Environment | protocol.Unusable:
-        await child.start()
+    async def read(child: ChildProcess[Event]) -> Environment | protocol.Unusable:
         async for event in child.events():
             if isinstance(event, protocol.Ready):
                 return event.environment
@@ -194,14 +227,7 @@ async def _environment(python: str) -> Environment | protocol.Unusable:
         last = " ".join(child.stderr.last(1))
         return protocol.Unusable(f"the runner ended: {ended} {last}".rstrip(), advice)
 
-    try:
-        return await asyncio.wait_for(ask(), TORCH_S)
-    except asyncio.TimeoutError:
-        return protocol.Unusable(f"torch gave no answer within {TORCH_S:g} s", advice)
-    except OSError as error:
-        return protocol.Unusable(f"{python}: {error.strerror}", advice)
-    finally:
-        await child.stop()
+    return await ask_runner(python, read, lambda reason: protocol.Unusable(reason, advice))
 
 
 def _program() -> list[Finding]:
@@ -249,7 +275,12 @@ def _silent_state_folder() -> Finding:
     return Finding("state folder", "warning", found, NO_STATE)
 
 
-def _driver(sample: Sample | str) -> list[Finding]:
+def driver_findings(sample: Sample | str) -> list[Finding]:
+    """NVML, and the GPUs that are lost.
+
+    Args:
+        sample: the monitor's look, or why there is none.
+    """
     if isinstance(sample, str):
         return [Finding("monitor", "failed", sample, "start gpu-workbench and read its log (l)")]
     driver = sample.driver
@@ -267,7 +298,13 @@ def _driver(sample: Sample | str) -> list[Finding]:
     return findings
 
 
-def _torch(python: str, environment: Environment | protocol.Unusable) -> list[Finding]:
+def torch_findings(python: str, environment: Environment | protocol.Unusable) -> list[Finding]:
+    """Torch, what it can use, and what keeps its timings from being quiet.
+
+    Args:
+        python: that runs the workloads.
+        environment: what its torch sees, or why it cannot be used.
+    """
     if isinstance(environment, protocol.Unusable):
         return [Finding("torch", "failed", environment.reason, environment.advice)]
     found = f"{environment.torch} in Python {environment.python} at {python}"
@@ -303,7 +340,8 @@ def _torch(python: str, environment: Environment | protocol.Unusable) -> list[Fi
     return findings
 
 
-def _pairing(sample: Sample, environment: Environment) -> list[Finding]:
+def pairing_findings(sample: Sample, environment: Environment) -> list[Finding]:
+    """Which GPUs NVML and torch both know."""
     findings = []
     for view in pair(sample.devices, environment.devices):
         if view.nvml is not None and view.torch is not None:
@@ -313,3 +351,12 @@ def _pairing(sample: Sample, environment: Environment) -> list[Finding]:
             advice = "its timings, or its memory and clocks, are not to be had here"
             findings.append(Finding("device", "warning", words, advice, view.label, view.key))
     return findings
+
+
+SUBCOMMAND = Subcommand(
+    "what works here, what does not, and what to do",
+    DoctorOptions,
+    add_options,
+    doctor,
+    place=40,
+)

@@ -1,10 +1,11 @@
-"""The results of ``gpu-workbench run`` as text, and its sweeps as text and as plain data."""
+"""What ``gpu-workbench run`` prints: results and sweeps as text and as plain data."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tui import format as fmt
@@ -95,6 +96,54 @@ def _notes(state: RunState, result: RunResult, cells: int) -> list[str]:
     rows = [row.strip() for row in _plain(check_lines(result, cells))]
     rows += [f"warning: {warning}" for warning in warnings_of(state)]
     return rows + _plain(finding_lines(result, cells, drawn=False))
+
+
+def as_json(store: Store, states: Sequence[RunState]) -> dict[str, Any]:
+    """The shape of ``run --json``: what was measured, where and under which conditions."""
+    environment = store.environment
+    found: dict[str, Any] = {
+        "environment": wire.to_plain(environment) if environment else None,
+        "results": [_result(state) for state in states if state.result is not None],
+    }
+    sweeps = sweeps_of(store, states)
+    if sweeps:
+        found["sweeps"] = [sweep_plain(store.sweeps[item.workload], item) for item in sweeps]
+    if store.hello is not None and store.hello.problems:
+        found["problems"] = list(store.hello.problems)
+    return found
+
+
+def _result(state: RunState) -> dict[str, Any]:
+    result = state.result
+    assert result is not None
+    plain: dict[str, Any] = wire.to_plain(with_process_peak(result, state))
+    reason = result.reason or "not measured"
+    absent = plain["unavailable"]
+    for name in ("time", "limit"):
+        if plain[name] is None:
+            absent.setdefault(name, reason)
+    if plain["check"] is None:
+        absent.setdefault("check", "this workload has no check" if result.time else reason)
+    for group in ("rates", "memory"):
+        for name, value in plain[group].items():
+            if value is None:
+                absent.setdefault(f"{group}.{name}", reason)
+    if result.limit is not None:
+        plain["limit"]["exceeded"] = result.limit.exceeded
+    plain["conditions"] = wire.to_plain(state.conditions)
+    if state.conditions is None:
+        absent["conditions"] = "nothing was measured"
+    return plain
+
+
+def with_process_peak(result: RunResult, state: RunState) -> RunResult:
+    """The result with NVML's figure for the process put in, where the monitor saw one."""
+    path = "memory.process_peak"
+    if state.conditions is None or state.conditions.process_peak is None:
+        return result
+    absent = {key: reason for key, reason in result.unavailable.items() if key != path}
+    peak = replace(result.memory, process_peak=state.conditions.process_peak)
+    return replace(result, memory=peak, unavailable=absent)
 
 
 # ---- sweeps ------------------------------------------------------------------------------------

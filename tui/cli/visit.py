@@ -7,12 +7,12 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from tui.__main__ import main as workbench
+from tui.cli.main import main as workbench
 from workloads.process import die_with_parent
 
 # Not ``-m``: it would find a folder named tui where we are.
 _CODE = (
-    "import sys; sys.path = list(filter(None, sys.path)); from tui.web.start import main; main()"
+    "import sys; sys.path = list(filter(None, sys.path)); from tui.cli.visit import main; main()"
 )
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from tui import settings
+from tui.cli.options import add_common
+from tui.cli.output import print_json
 from tui.cli.resolve import resolve
-from tui.headless.output import print_json
+from tui.cli.subcommand import Subcommand
 from tui.session import catalogue
 from tui.session.preferences import usable
 from tui.store.parameters import text_of
-from tui.terminal.themes import with_theme
+from workloads.fact import fact
 
 if TYPE_CHECKING:
-    from tui.cli.arguments import Arguments
+    from tui.cli.options import Parser
 
 NOT_SET = {
     "device": "not set: the first GPU that torch can use, else the CPU",
@@ -24,14 +27,39 @@ NOT_SET = {
 BROUGHT = "of no workload of the catalogue; used where --workloads brings it"
 
 
-def config(arguments: Arguments) -> int:
-    """Print the settings; returns the exit code, which is 1 where a source of theirs is wrong."""
-    if arguments.path_only:
+@fact
+class ConfigOptions:
+    """What the command line itself sets, and how the settings are printed."""
+
+    given: Mapping[str, settings.Value] = field(default_factory=dict)
+    json: bool = False
+    path_only: bool = False
+    """Print only where the file is."""
+
+
+def add_options(parser: Parser) -> None:
+    """How the settings are printed."""
+    add_common(parser)
+    parser.add_argument(
+        "--path", dest="path_only", action="store_true", help="print only the file's place"
+    )
+
+
+def config(options: ConfigOptions) -> int:
+    """Print the settings; returns the exit code, which is 1 where a source of theirs is wrong.
+
+    Raises:
+        UsageError: the command line names a theme that there is not.
+    """
+    if options.path_only:
         sys.stdout.write(f"{settings.path()}\n")
         return 0
-    chosen, problems = with_theme(*resolve(arguments))
+    # The door to Textual, which has the themes.
+    from tui.cli.themes import with_theme
+
+    chosen, problems = with_theme(*resolve(options.given))
     problems = (*problems, *_bad_parameters(chosen))
-    if arguments.json:
+    if options.json:
         print_json(plain(chosen, problems))
     else:
         sys.stdout.write("".join(f"{line}\n" for line in lines(chosen)))
@@ -63,7 +91,7 @@ def lines(chosen: settings.Settings) -> Iterator[str]:
 
 
 def plain(chosen: settings.Settings, problems: tuple[str, ...]) -> dict[str, Any]:
-    """The same for programs."""
+    """The settings as plain data, for ``--json``."""
     return {
         "file": {"path": str(chosen.file.path), "exists": chosen.file.path.exists()},
         "settings": {
@@ -83,3 +111,12 @@ def plain(chosen: settings.Settings, problems: tuple[str, ...]) -> dict[str, Any
             if item.value is None
         },
     }
+
+
+SUBCOMMAND = Subcommand(
+    "the settings, and where each of them comes from",
+    ConfigOptions,
+    add_options,
+    config,
+    place=30,
+)
