@@ -10,10 +10,9 @@ import time
 from collections import deque
 
 from workloads import process
-from workloads.crew import Crew
 from workloads.inventory import Environment
 from workloads.jobs import BlocksJob, Job, ProcessesJob, RunJob
-from workloads.nursery import Nursery
+from workloads.launcher import Launcher
 from workloads.output import Output
 from workloads.process import Channel
 from workloads.protocol import (
@@ -31,6 +30,7 @@ from workloads.protocol import (
     WorkerEnded,
 )
 from workloads.results import Status
+from workloads.supervisor import Crew
 from workloads.wire import EncodedMessage
 
 HEARTBEAT_S = 1.0
@@ -48,13 +48,13 @@ class Runner:
     Args:
         requests: from the front end.
         output: to it.
-        nursery: starts the workers.
+        launcher: starts the workers.
     """
 
-    def __init__(self, requests: Channel, output: Output, nursery: Nursery) -> None:
+    def __init__(self, requests: Channel, output: Output, launcher: Launcher) -> None:
         self._requests = requests
         self._output = output
-        self._crew = Crew(nursery, output.send)
+        self._crew = Crew(launcher, output.send)
         self._environment: Environment | None = None
         self._jobs: deque[Job] = deque()
         self._current: Job | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from workloads import ceilings
 from workloads.inventory import FlagInfo
-from workloads.nursery import Child, Nursery
+from workloads.launcher import Launcher, ProcessHandle
 from workloads.process import Channel
 from workloads.protocol import Event, KnownCeilings, WorkerEnded, WorkerStarted
 from workloads.results import Ceiling
@@ -22,15 +22,15 @@ class Crew:
     """Starts the worker when there is something for it to do, and ends it.
 
     Args:
-        nursery: starts it.
+        launcher: starts it.
         tell: takes the events of its start and its end.
     """
 
-    def __init__(self, nursery: Nursery, tell: Callable[[Event], None]) -> None:
-        self._nursery = nursery
+    def __init__(self, launcher: Launcher, tell: Callable[[Event], None]) -> None:
+        self._launcher = launcher
         self._tell = tell
-        self._worker: Child | None = None
-        self._dying: list[Child] = []
+        self._worker: ProcessHandle | None = None
+        self._dying: list[ProcessHandle] = []
         """Killed, and not ended yet: releasing the memory of a GPU takes a while."""
         self._flags: dict[str, bool] = {}
         """Settings that the worker has run under."""
@@ -76,7 +76,7 @@ class Crew:
             flags: settings that the request runs under.
         """
         if self._worker is None:
-            self._worker = self._nursery.worker()
+            self._worker = self._launcher.worker()
             self._flags = {}
             self._tell(WorkerStarted(self._worker.pid))
             self.send(KnownCeilings(self._ceilings))
