@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Sequence
 from types import FrameType
 
-from workloads import catalog, own, workload
+from workloads import catalog, user_workloads, workload
 from workloads.launcher import CAN_FORK, Launcher
 from workloads.malloc import keep_freed_memory
 from workloads.output import Output
@@ -48,7 +48,7 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
     output = Output(writing)
     # Before anything imports torch, which a file may do.
     malloc = keep_freed_memory()
-    problems = own.load(files)
+    problems = user_workloads.load(files)
     version, infos = platform.python_version(), workload.infos_with_code()
     output.send(
         Hello(
@@ -60,7 +60,7 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
             problems=problems,
         )
     )
-    launcher = Launcher(malloc, (reading, writing), own.options(files))
+    launcher = Launcher(malloc, (reading, writing), user_workloads.options(files))
     requests = Channel(reading, writing, REQUESTS)
     runner = Runner(requests, output, launcher)
     try:
