@@ -55,7 +55,7 @@ class Reporter(Control):
                     remaining_s=remaining_s,
                 )
             )
-        self.look_around(now)
+        self.on_report(now)
 
     def measured(self, result: RunResult) -> None:
         """Send what is known once the time is taken."""
@@ -66,8 +66,8 @@ class Reporter(Control):
             return
         self._channel.write(line)
 
-    def look_around(self, now: float, /) -> None:
-        """What comes with every report.
+    def on_report(self, now: float, /) -> None:
+        """Do what comes with every report.
 
         Args:
             now: by the monotonic clock.

@@ -47,7 +47,7 @@ class WorkerReporter(Reporter):
         self._worker = worker
         self._sampled = -1e9
 
-    def look_around(self, now: float, /) -> None:
+    def on_report(self, now: float, /) -> None:
         """See the base class."""
         if now - self._sampled >= MEMORY_S:
             self._sampled = now
@@ -90,7 +90,7 @@ class Worker:
             comparison = interleave.compare(message, WorkerReporter(self, message), self._tell_pair)
             usable = not outcome.is_device_lost(comparison.reason)
             self.channel.send(Compared(comparison, done=True, worker_usable=usable))
-            self._settle()
+            self._release()
         elif isinstance(message, KnownCeilings):
             self._ceilings.learn(message.ceilings)
         elif isinstance(message, EmptyCache):
@@ -112,10 +112,10 @@ class Worker:
         _, line = finished(result, worker_usable=usable)
         # The result goes first: after a device error nothing that asks the device returns.
         self.channel.write(line)
-        self._settle()
+        self._release()
 
-    def _settle(self) -> None:
-        """Let go of what the request held, and say what is held now."""
+    def _release(self) -> None:
+        """Let go of what the request held, and say what memory is held still."""
         gc.collect()
         self.tell_memory()
 

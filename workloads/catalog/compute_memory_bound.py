@@ -78,7 +78,7 @@ def elementwise(
 
 def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]]) -> None:
     """How many kernels one call of each way launches, by the profiler."""
-    from workloads.catalog.training_profiler import NO_DEVICE_ROWS, kernels_of
+    from workloads.catalog.profiler_rows import NO_DEVICE_ROWS, kernels_of
 
     for name, call in ways.items():
         about = f"launched by one call, {name}"

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.convolution import NCHW, NHWC, memory_format
+from workloads.catalog.convolution_shared import NCHW, NHWC, memory_format
 from workloads.fact import fact
 from workloads.results import Column
 from workloads.study import Study

@@ -131,8 +131,7 @@ def burn(
     import torch
 
     from workloads import flop
-    from workloads.catalog.compute import TOLERANCES
-    from workloads.checks import against_float64
+    from workloads.checks import TOLERANCES, against_float64
     from workloads.place import DTYPES, Place, precision
 
     rows, numbers = _settings(on, n, dtype)

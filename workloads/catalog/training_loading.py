@@ -249,7 +249,7 @@ def _epoch(
     step: Callable[[torch.Tensor, torch.Tensor], None],
 ) -> tuple[float, float]:
     """Seconds of an epoch, and those between the end of a step and the start of the next."""
-    from workloads.catalog.training_stopwatch import Stopwatch
+    from workloads.catalog.stopwatch import Stopwatch
 
     watch = Stopwatch(on)
     watch.synchronize()

@@ -109,7 +109,7 @@ class MemberReporter(Reporter):
         super().__init__(channel, request)
         self._together = together
 
-    def look_around(self, _now: float, /) -> None:
+    def on_report(self, _now: float, /) -> None:
         """See the base class."""
         # A rank that ended by itself would leave the others waiting for it.
         if self._together.ended:

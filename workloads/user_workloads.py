@@ -52,7 +52,7 @@ def load(files: Sequence[str]) -> tuple[str, ...]:
     for number, file in enumerate(files):
         path = Path(file).expanduser().absolute()
         before = set(workload.registered())
-        problem = _execute(path, f"own_workloads_{number}")
+        problem = _execute(path, f"user_workloads_{number}")
         if problem is not None:
             problems.append(problem)
         declared = [item for name, item in workload.registered().items() if name not in before]

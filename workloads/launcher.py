@@ -26,8 +26,8 @@ PROBE_S = 60.0
 
 
 @dataclass
-class Child:
-    """A process we started, and the channel to it."""
+class ProcessHandle:
+    """A process that was started here, and the channel to it."""
 
     pid: int
     channel: Channel
@@ -74,13 +74,13 @@ class Child:
         os.close(self.channel.writing)
 
 
-class Nursery:
-    """Starts children in one environment.
+class Launcher:
+    """Starts the processes that use torch, in one environment.
 
     Args:
         malloc: what ``keep_freed_memory`` said here; a fork inherits it.
-        private: descriptors that no child may keep.
-        options: arguments of a child that is not forked.
+        private: descriptors that no process started here may keep.
+        options: arguments of a process that is not forked.
     """
 
     def __init__(self, malloc: str, private: tuple[int, ...], options: Sequence[str] = ()) -> None:
@@ -89,7 +89,7 @@ class Nursery:
         self._private = private
         self._hide_cuda = False
 
-    def worker(self) -> Child:
+    def worker(self) -> ProcessHandle:
         """A process that runs workloads."""
 
         def target(reading: int, writing: int) -> None:
@@ -99,7 +99,7 @@ class Nursery:
 
         return self._start("worker", target)
 
-    def look_around(self) -> Environment:
+    def describe_environment(self) -> Environment:
         """The environment, as a process of its own sees it.
 
         Raises:
@@ -143,7 +143,7 @@ class Nursery:
                 return None, f"no answer within {PROBE_S:g} s"
             return None, process.exit_in_words(status)
 
-    def _start(self, mode: str, target: Callable[[int, int], None]) -> Child:
+    def _start(self, mode: str, target: Callable[[int, int], None]) -> ProcessHandle:
         down_out, down_in = os.pipe()
         up_out, up_in = os.pipe()
         inherited = (down_in, up_out, *self._private)
@@ -153,7 +153,7 @@ class Nursery:
             pid = self._spawn(mode, down_out, up_in)
         os.close(down_out)
         os.close(up_in)
-        return Child(pid, Channel(up_out, down_in, EVENTS))
+        return ProcessHandle(pid, Channel(up_out, down_in, EVENTS))
 
     def _fork(
         self,

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from workloads import ceilings
 from workloads.inventory import FlagInfo
-from workloads.nursery import Child, Nursery
+from workloads.launcher import Launcher, ProcessHandle
 from workloads.process import Channel
-from workloads.protocol import Event, KnownCeilings, WorkerEnded, WorkerStarted
+from workloads.protocol import Cancel, Event, KnownCeilings, WorkerEnded, WorkerStarted
 from workloads.results import Ceiling
 
 ASK_S = 0.6
@@ -18,25 +18,26 @@ ASK_S = 0.6
 TERM_S = 0.3
 
 
-class Crew:
+class WorkerSupervisor:
     """Starts the worker when there is something for it to do, and ends it.
 
     Args:
-        nursery: starts it.
+        launcher: starts it.
         tell: takes the events of its start and its end.
     """
 
-    def __init__(self, nursery: Nursery, tell: Callable[[Event], None]) -> None:
-        self._nursery = nursery
+    def __init__(self, launcher: Launcher, tell: Callable[[Event], None]) -> None:
+        self._launcher = launcher
         self._tell = tell
-        self._worker: Child | None = None
-        self._dying: list[Child] = []
+        self._worker: ProcessHandle | None = None
+        self._dying: list[ProcessHandle] = []
         """Killed, and not ended yet: releasing the memory of a GPU takes a while."""
         self._flags: dict[str, bool] = {}
         """Settings that the worker has run under."""
         self._ceilings: tuple[Ceiling, ...] = ()
         """Known to the front end or measured by a worker: for the workers to come."""
-        self._ladder: list[tuple[float, signal.Signals]] = []
+        self._steps: list[tuple[float, signal.Signals]] = []
+        """When a cancel sends which signal."""
 
     @property
     def channel(self) -> Channel | None:
@@ -68,7 +69,7 @@ class Crew:
             # Its end is read from its channel, with the reason.
             return
 
-    def give(self, request: object, flags: dict[str, bool]) -> None:
+    def submit(self, request: object, flags: dict[str, bool]) -> None:
         """Give the worker a request; one is started where there is none.
 
         Args:
@@ -76,14 +77,14 @@ class Crew:
             flags: settings that the request runs under.
         """
         if self._worker is None:
-            self._worker = self._nursery.worker()
+            self._worker = self._launcher.worker()
             self._flags = {}
             self._tell(WorkerStarted(self._worker.pid))
             self.send(KnownCeilings(self._ceilings))
         self._flags.update(flags)
         self.send(request)
 
-    def unfit(self, flags: tuple[FlagInfo, ...], wanted: dict[str, bool]) -> bool:
+    def needs_fresh_process(self, flags: tuple[FlagInfo, ...], wanted: dict[str, bool]) -> bool:
         """Whether the worker has run under a setting that only a fresh process can change.
 
         Args:
@@ -101,13 +102,13 @@ class Crew:
 
     def end(self, reason: str) -> None:
         """End the worker, on purpose."""
-        pid = self.let_die()
+        pid = self.kill()
         self._tell(WorkerEnded(pid, reason, expected=True))
 
-    def let_die(self) -> int:
-        """Kill the worker and what it started; it is reaped when it is gone. Returns its pid.
+    def kill(self) -> int:
+        """Kill the worker and what it started; returns its pid.
 
-        Not waited for: a driver can take seconds to let go of a process.
+        Its end is not waited for: a driver can take seconds to let go of a process.
         """
         assert self._worker is not None
         worker, self._worker = self._worker, None
@@ -116,8 +117,8 @@ class Crew:
         self._dying.append(worker)
         return worker.pid
 
-    def bury(self, patience: float) -> tuple[int, int | None]:
-        """Take leave of a worker that has closed its channel.
+    def reap(self, patience: float) -> tuple[int, int | None]:
+        """Take the wait status of a worker that has closed its channel, and end what it started.
 
         Args:
             patience: seconds that it has to end by itself.
@@ -127,42 +128,43 @@ class Crew:
         """
         assert self._worker is not None
         status = self._worker.reap(patience)
-        return self.let_die(), status
+        return self.kill(), status
 
-    def reap(self) -> None:
-        """Look which of the dying are gone."""
-        self._dying = [child for child in self._dying if child.reap(0.0) is None]
+    def reap_dying(self) -> None:
+        """Forget those killed earlier that have ended meanwhile."""
+        self._dying = [process for process in self._dying if process.reap(0.0) is None]
 
     def close(self) -> None:
         """End the worker and wait a while for all of them."""
         if self._worker is not None:
-            self.let_die()
-        for child in self._dying:
-            child.reap(1.0)
+            self.kill()
+        for process in self._dying:
+            process.reap(1.0)
 
-    # ---- the ladder of a cancel ----
+    # ---- a cancel, in steps ----
 
-    def press(self) -> None:
-        """Begin to insist, after the worker was asked: SIGTERM, then SIGKILL, each in its time."""
+    def request_cancel(self, job_id: str) -> None:
+        """Ask the worker to end a job; one that goes on gets SIGTERM, then SIGKILL."""
+        self.send(Cancel(job_id))
         now = time.monotonic()
-        self._ladder = [
+        self._steps = [
             (now + ASK_S, signal.SIGTERM),
             (now + ASK_S + TERM_S, signal.SIGKILL),
         ]
 
-    def relent(self) -> None:
-        """What was cancelled has ended."""
-        self._ladder = []
+    def clear_cancel(self) -> None:
+        """Take no further step: what was to be cancelled has ended."""
+        self._steps = []
 
     @property
-    def next_rung(self) -> float | None:
-        """When to insist next, by the monotonic clock; ``None`` where nothing is pressed for."""
-        return self._ladder[0][0] if self._ladder else None
+    def next_step(self) -> float | None:
+        """When the next signal is due, by the monotonic clock; ``None`` without a cancel."""
+        return self._steps[0][0] if self._steps else None
 
-    def climb(self) -> bool:
-        """Take the rungs that are due; whether the last is reached: the worker is to be ended."""
-        while self._ladder and time.monotonic() >= self._ladder[0][0]:
-            _, number = self._ladder.pop(0)
+    def escalate(self) -> bool:
+        """Send the signals that are due; whether SIGKILL is: the worker is to be ended."""
+        while self._steps and time.monotonic() >= self._steps[0][0]:
+            _, number = self._steps.pop(0)
             if self._worker is not None and number == signal.SIGKILL:
                 return True
             if self._worker is not None:
