@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tui import reports
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting
 
 FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
@@ -25,7 +25,7 @@ SHORTEST_REFRESH_S, LONGEST_REFRESH_S = 0.2, 60.0
 Value = Setting | None
 
 
-@fact
+@frozen
 class Known:
     """One thing that can be set."""
 
@@ -101,7 +101,7 @@ PARAMETERS = "parameters"
 """The table of the file that holds a table of parameters for each workload."""
 
 
-@fact
+@frozen
 class Chosen:
     """A value and where it comes from."""
 
@@ -111,7 +111,7 @@ class Chosen:
     """``default``, ``TEXTUAL_THEME``, ``--theme``, or the file's name and line."""
 
 
-@fact
+@frozen
 class FromFile:
     """What a file says: values by name with their lines, and what is wrong with it."""
 
@@ -124,7 +124,7 @@ class FromFile:
     """It can be changed without losing what is in it."""
 
 
-@fact
+@frozen
 class Settings:
     """Everything that is set, each with its source."""
 

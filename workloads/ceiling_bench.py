@@ -20,7 +20,7 @@ import torch
 
 from workloads import cpu_share, environment, flags, memory
 from workloads.clocks import Block, Clock, HostClock
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.limits import uncached
 from workloads.place import DTYPES, Place
 from workloads.results import COPY, Ceiling
@@ -49,7 +49,7 @@ TF32 = "tf32"
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 
-@fact
+@frozen
 class _Candidate:
     """One size, ready to be called."""
 
@@ -60,7 +60,7 @@ class _Candidate:
     call_s: float
 
 
-@fact
+@frozen
 class _Found:
     """A block: of what, and how fast."""
 

@@ -16,10 +16,10 @@ from typing import Protocol
 
 import torch
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
-@fact
+@frozen
 class Block:
     """Seconds that a block of calls took, all calls together."""
 

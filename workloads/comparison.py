@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from workloads import intervals
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting
 from workloads.protocol import Budget, Compare
 from workloads.results import Arm, Comparison, Verdict
@@ -19,7 +19,7 @@ BLOCKS_S: dict[Budget, float] = {"quick": 20.0, "normal": 60.0, "careful": 300.0
 """A comparison in one process ends here, with the pairs that it has, if there are three."""
 
 
-@fact
+@frozen
 class ArmSample:
     """One block or one process with one setting, seconds."""
 
@@ -28,7 +28,7 @@ class ArmSample:
     """``None`` where both settings share a process."""
 
 
-@fact
+@frozen
 class Pair:
     """The two settings one after the other."""
 

@@ -10,7 +10,7 @@ import os
 import resource
 from pathlib import Path
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 TOO_MANY = 0.1
 """Busy cores of other processes, beyond those that no thread of ours needs, that spoil a timing."""
@@ -21,7 +21,7 @@ _GUEST_FROM = 8
 """guest and guest_nice are counted in user and nice already."""
 
 
-@fact
+@frozen
 class CpuTime:
     """CPU seconds so far: of all processes on the cores that we may use, and of our own."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 NEAR_THE_TOP = 0.8
 
@@ -37,7 +37,7 @@ def knee(sizes: Sequence[int], rates: Sequence[float], share: float = NEAR_THE_T
     return next(size for size, rate in zip(sizes, rates, strict=True) if rate >= enough)
 
 
-@fact
+@frozen
 class Crossing:
     """Where one way comes to take less time than another, and stays so."""
 

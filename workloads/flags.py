@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 import torch
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import FlagInfo
 
 
-@fact
+@frozen
 class Flag:
     """A boolean attribute of a torch backend module."""
 

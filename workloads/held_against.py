@@ -12,7 +12,7 @@ import torch
 from workloads import ceiling_bench, environment, limits, pcie_link
 from workloads.ceilings import Ceilings
 from workloads.clocks import Clock
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.place import Place
 from workloads.results import Ceiling, Limit, Rates
 from workloads.timing import Cancelled, Control
@@ -22,7 +22,7 @@ HALVES = ("float16", "bfloat16")
 NO_RATE = "this workload is not held against a limit"
 
 
-@fact
+@frozen
 class Question:
     """A rate, and what kind of limit it asks for."""
 

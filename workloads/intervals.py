@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.results import Verdict
 
 THRESHOLD = 0.01
@@ -94,7 +94,7 @@ def t_quantile(degrees: int) -> float:
     return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
-@fact
+@frozen
 class Ratio:
     """Time A over time B, from pairs; above 1, B is faster."""
 

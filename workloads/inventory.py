@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal, Union
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 Setting = Union[bool, int, float, str]
 """A value of a parameter or of a flag."""
@@ -19,7 +19,7 @@ Need = Literal["2 GPUs", "a C++ compiler", "Triton", "torch.distributed"]
 needs on a GPU; ``torch.distributed``, which some builds leave out."""
 
 
-@fact
+@frozen
 class ParameterInfo:
     """One parameter of a workload: its default and what it may be set to."""
 
@@ -35,7 +35,7 @@ class ParameterInfo:
     """The same in words."""
 
 
-@fact
+@frozen
 class WorkloadInfo:
     """What can be said of a workload without torch."""
 
@@ -59,7 +59,7 @@ class WorkloadInfo:
     """The lines that are timed, read from the source; empty before they are read."""
 
 
-@fact
+@frozen
 class FlagInfo:
     """A switch of a torch backend."""
 
@@ -75,7 +75,7 @@ class FlagInfo:
     """Why it has no effect here; ``None`` where it has."""
 
 
-@fact
+@frozen
 class TorchDevice:
     """A device as torch numbers it."""
 
@@ -96,7 +96,7 @@ class TorchDevice:
     memory_bus_bits: int | None = None
 
 
-@fact
+@frozen
 class Environment:
     """What a figure depends on besides the device: the runner's Python, torch and threads."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import platform
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 # From malloc.h.
 _M_TRIM_THRESHOLD = -1
@@ -54,7 +54,7 @@ def keep_freed_memory() -> str:
     return f"glibc {version}, mmap threshold could not be set"
 
 
-@fact
+@frozen
 class Heap:
     """Bytes of the C library's heap."""
 

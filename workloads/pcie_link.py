@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 _DEVICES = Path("/sys/bus/pci/devices")
 _OLD_GT_S, _NEWEST_GT_S = 5.0, 64.0
@@ -17,7 +17,7 @@ _PAYLOADS = (8 / 10, 128 / 130, 242 / 256)
 on (PCI-SIG, PCI Express base specifications 1 to 6)."""
 
 
-@fact
+@frozen
 class LinkState:
     """Transfers per second of each lane, in 10^9, and how many lanes there are."""
 
@@ -35,7 +35,7 @@ class LinkState:
         return f"{self.gt_s:g} GT/s x{self.lanes}"
 
 
-@fact
+@frozen
 class PcieLink:
     """A link as it is, and the best that the device can have."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import TorchDevice
 
 READ = "2026-11-21"
@@ -25,7 +25,7 @@ _M, _L, _T, _X, _W, _D = (
 )
 
 
-@fact
+@frozen
 class Peak:
     """One part: TFLOP/s by precision, GB/s of its memory and of its host link one way."""
 

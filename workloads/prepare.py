@@ -11,7 +11,7 @@ import torch
 
 from workloads import flags, malloc, memory
 from workloads.clocks import Clock, clock_for
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting
 from workloads.needs import unmet
 from workloads.place import Place
@@ -19,7 +19,7 @@ from workloads.ranks import lockstep, torchrun
 from workloads.workload import Case, ParameterError, Skip, Workload, complete, registered
 
 
-@fact
+@frozen
 class Prepared:
     """A workload ready to be timed."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal, Union, get_args
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Environment, Setting, WorkloadInfo
 from workloads.results import Ceiling, Comparison, RunResult, Status
 
@@ -31,7 +31,7 @@ Phase = Literal[
 # ---- requests: front end to runner -------------------------------------------------------------
 
 
-@fact
+@frozen
 class Run:
     id: str
     workload: str
@@ -43,7 +43,7 @@ class Run:
     """Neither check the result nor read further figures."""
 
 
-@fact
+@frozen
 class Compare:
     id: str
     workload: str
@@ -57,24 +57,24 @@ class Compare:
     budget: Budget = "normal"
 
 
-@fact
+@frozen
 class Cancel:
     """End one run or comparison, or with an empty id all of them; what was measured is kept."""
 
     id: str = ""
 
 
-@fact
+@frozen
 class EmptyCache:
     device: str
 
 
-@fact
+@frozen
 class ResetPeaks:
     device: str
 
 
-@fact
+@frozen
 class KnownCeilings:
     """Ceilings that were measured earlier, under whichever conditions; nothing answers it."""
 
@@ -84,7 +84,7 @@ class KnownCeilings:
 # ---- events: runner to front end ---------------------------------------------------------------
 
 
-@fact
+@frozen
 class Hello:
     """The first line: sent before torch is imported, with the catalogue, which needs no torch."""
 
@@ -97,7 +97,7 @@ class Hello:
     """What is wrong with the files that users brought: path, line, reason."""
 
 
-@fact
+@frozen
 class Ready:
     """torch is imported and the devices are known."""
 
@@ -105,7 +105,7 @@ class Ready:
     import_s: float
 
 
-@fact
+@frozen
 class Unusable:
     """torch cannot be used in this Python; nothing can be run."""
 
@@ -114,21 +114,21 @@ class Unusable:
     detail: str = ""
 
 
-@fact
+@frozen
 class WorkerStarted:
     """A process that runs workloads and holds their memory."""
 
     pid: int
 
 
-@fact
+@frozen
 class WorkerEnded:
     pid: int
     reason: str
     expected: bool
 
 
-@fact
+@frozen
 class Progress:
     id: str
     phase: Phase
@@ -142,21 +142,21 @@ class Progress:
     """At most this long, by the budget."""
 
 
-@fact
+@frozen
 class Measured:
     """A run's time is taken, and what its study has found so far; its end is still to come."""
 
     result: RunResult
 
 
-@fact
+@frozen
 class Finished:
     result: RunResult
     worker_usable: bool = True
     """``False`` where a device error has left the process with nothing to run on."""
 
 
-@fact
+@frozen
 class Compared:
     """A comparison so far; ``done`` when no more pairs come."""
 
@@ -165,7 +165,7 @@ class Compared:
     worker_usable: bool = True
 
 
-@fact
+@frozen
 class TorchMemory:
     """One GPU's figures of the caching allocator, bytes, in the words of ``memory_stats``."""
 
@@ -185,7 +185,7 @@ class TorchMemory:
     device_total: int | None = None
 
 
-@fact
+@frozen
 class HostHeap:
     """The C library's heap in the worker, bytes: what CPU tensors are allocated from."""
 
@@ -197,7 +197,7 @@ class HostHeap:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@fact
+@frozen
 class Emptied:
     """The cache was returned: bytes that left the reserved (GPU) or resident (CPU) figure."""
 
@@ -205,20 +205,20 @@ class Emptied:
     freed: int
 
 
-@fact
+@frozen
 class CeilingMeasured:
     """A ceiling of this box, to be kept for later runners."""
 
     ceiling: Ceiling
 
 
-@fact
+@frozen
 class Heartbeat:
     at: float
     busy_with: str | None
 
 
-@fact
+@frozen
 class Rejected:
     """A request that could not be taken or was given up, by its id."""
 

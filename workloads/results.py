@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal, Union
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting
 
 Status = Literal["ok", "failed", "skipped", "cancelled"]
@@ -18,7 +18,7 @@ Basis = Literal["published", "derived", "measured"]
 """Where a limit is from: a datasheet, the device's properties, or a measurement on this box."""
 
 
-@fact
+@frozen
 class Timing:
     """Seconds per call; the statistics are taken over blocks of calls, never over single calls."""
 
@@ -51,14 +51,14 @@ class Timing:
     measured_to: float
 
 
-@fact
+@frozen
 class Rates:
     flop_per_s: float | None
     byte_per_s: float | None
     item_per_s: float | None
 
 
-@fact
+@frozen
 class Limit:
     """What a rate is held against."""
 
@@ -83,7 +83,7 @@ COPY = "copy"
 """The kind of a ceiling of memory traffic; the other kinds are precisions."""
 
 
-@fact
+@frozen
 class Ceiling:
     """The highest rate of one kind that a device has shown."""
 
@@ -101,7 +101,7 @@ class Ceiling:
     """Other processes kept the CPU busy meanwhile: it can be too low, and is not to be kept."""
 
 
-@fact
+@frozen
 class PeakMemory:
     """Highest values during the run, bytes; the allocator's are exact."""
 
@@ -110,7 +110,7 @@ class PeakMemory:
     process_peak: int | None
 
 
-@fact
+@frozen
 class Figure:
     """A further number or fact of a workload."""
 
@@ -123,7 +123,7 @@ Cell = Union[float, str, None]
 """Of a table; ``None`` is a value that is not known."""
 
 
-@fact
+@frozen
 class Column:
     """One column of a table."""
 
@@ -132,7 +132,7 @@ class Column:
     """Of its numbers: s, byte, byte/s, FLOP/s, samples/s, x, %, or none for text and counts."""
 
 
-@fact
+@frozen
 class Table:
     """Several settings of one thing side by side, or the steps of a story."""
 
@@ -142,7 +142,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...] = ()
 
 
-@fact
+@frozen
 class Series:
     """One line of a chart: a value for each place on its axis, ``None`` where there is none."""
 
@@ -151,7 +151,7 @@ class Series:
     values: tuple[float | None, ...]
 
 
-@fact
+@frozen
 class Chart:
     """Values over a size, or over the steps of a story."""
 
@@ -168,7 +168,7 @@ class Chart:
     """What there is to see in it, a line each: where one curve overtakes the other."""
 
 
-@fact
+@frozen
 class Check:
     """The result held against a reference."""
 
@@ -179,7 +179,7 @@ class Check:
     against: str
 
 
-@fact
+@frozen
 class Span:
     """A time in which something was measured, so that samples of the devices can be laid beside it.
 
@@ -192,7 +192,7 @@ class Span:
     """Of this host that worked meanwhile, in torch's words."""
 
 
-@fact
+@frozen
 class RunResult:
     """What one run of one workload on one device gave."""
 
@@ -227,7 +227,7 @@ class RunResult:
     """Parameters that may be left to the kind of the device, as they were used."""
 
 
-@fact
+@frozen
 class Arm:
     """One of the two settings that are compared; medians over the pairs so far."""
 
@@ -236,7 +236,7 @@ class Arm:
     first_call_s: float | None
 
 
-@fact
+@frozen
 class Comparison:
     """Two settings of a flag; ``ratio`` is time A / time B: above 1, B is faster."""
 

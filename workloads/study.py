@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from workloads import intervals
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.results import Ceiling, Cell, Chart, Column, Figure, Limit, Series, Span, Table
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
 
 
-@fact
+@frozen
 class Held:
     """Memory that is held at one moment, bytes; on the CPU by the C library's heap.
 
@@ -39,7 +39,7 @@ class Held:
     unavailable: dict[str, str]
 
 
-@fact
+@frozen
 class Variant:
     """One of several ways to do a thing."""
 
@@ -57,7 +57,7 @@ class Variant:
         return "" if self.ci95 is None else " to ".join(map(_three_digits, self.ci95))
 
 
-@fact
+@frozen
 class HeldRate:
     """A rate beside the main one that cannot lie above a limit, if it is right."""
 

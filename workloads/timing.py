@@ -19,7 +19,7 @@ from typing import Literal
 
 from workloads import cpu_share, intervals
 from workloads.clocks import Block, Clock
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.protocol import Budget, Phase
 from workloads.results import Timing
 
@@ -33,7 +33,7 @@ P95_CALLS = 20
 """Below this a 95th percentile is little else than the maximum."""
 
 
-@fact
+@frozen
 class Plan:
     """When to stop; times in seconds."""
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any, Literal, TypeVar
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Need, ParameterInfo, Setting, WorkloadInfo
 from workloads.results import Check
 from workloads.study import Study
@@ -75,7 +75,7 @@ def words(form: str, form_about: str, about: str) -> ParameterInfo:
     return ParameterInfo("", "", about, form=form, form_about=form_about)
 
 
-@fact
+@frozen
 class Case:
     """A workload prepared on a device: what to time and how to read the time."""
 
@@ -104,7 +104,7 @@ class Case:
     """Called at the end, however it came: to end helpers and groups of processes."""
 
 
-@fact
+@frozen
 class Workload:
     """A declared workload."""
 

@@ -24,7 +24,7 @@ from tests.benchmarks.startup import usable_after
 from tests.nvml.fixtures import ScriptedNvml, build_library
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 GPUS = 8
 SIZE = (120, 40)
@@ -35,7 +35,7 @@ KEYS = 60
 KEY_PAUSE_S = 0.25
 
 
-@fact
+@frozen
 class Program:
     """What is compared: how it is started, and what is on its screen once it can be used."""
 
@@ -50,7 +50,7 @@ NVITOP = Program("nvitop", (sys.executable, "-m", "nvitop"), ("NVITOP", "Process
 EMPTY = Program("empty Textual app", startup.EMPTY, startup.EMPTY_USABLE, "\x11")
 
 
-@fact
+@frozen
 class Cost:
     """What a program takes while nobody touches it."""
 
@@ -65,7 +65,7 @@ class Cost:
     """Resident memory of all its processes."""
 
 
-@fact
+@frozen
 class Running:
     """What the workbench costs while a workload keeps the CPU busy."""
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.terminal.terminal import PATIENCE_S, PROGRAM, Terminal
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
 USABLE = ("Devices", "transfer mib", "q quit")
@@ -66,7 +66,7 @@ def usable_after(
     return seconds
 
 
-@fact
+@frozen
 class Starts:
     """Seconds until the screen could be used, of starts in turns."""
 

@@ -9,7 +9,7 @@ from rich.color import Color, ColorType
 from rich.style import Style
 from textual.app import App
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 LEAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of ordinary size."""
@@ -18,7 +18,7 @@ FAINT = 0.5
 Triplet = tuple[int, int, int]
 
 
-@fact
+@frozen
 class Palette:
     """A terminal's colours: the default pair, and the sixteen."""
 

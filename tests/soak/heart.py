@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from types import FrameType
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 BEAT_S = 0.02
 LATE_S = 0.1
@@ -30,7 +30,7 @@ WORK_BEATS = 5
 """Beats between two pieces of work."""
 
 
-@fact
+@frozen
 class Late:
     """A beat that came late.
 
@@ -48,7 +48,7 @@ class Late:
         return self.at - self.late
 
 
-@fact
+@frozen
 class Beats:
     """What a heart has written down."""
 

@@ -20,7 +20,7 @@ from tests.soak import heart
 from tests.soak.faults import GPUS, Faults
 from tests.soak.heart import Beats, Late
 from tests.soak.screen import Screen
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 FREEZE_S = 0.2
 LEAK_BYTES = 5 * 2**20
@@ -35,7 +35,7 @@ RING_S = 600.0
 RESTORED = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1000l", b"\x1b[?2004l")
 
 
-@fact
+@frozen
 class Report:
     """What a soak has found. Times in seconds, memory in bytes."""
 
@@ -82,7 +82,7 @@ class Report:
         return tuple(found)
 
 
-@fact
+@frozen
 class Pause:
     """A late beat, and how much of it is the program's own: times in seconds.
 

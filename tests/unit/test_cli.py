@@ -215,9 +215,9 @@ NEW = """
 import sys
 from tui.cli.options import add_common
 from tui.cli.subcommand import Subcommand
-from workloads.fact import fact
+from workloads.frozen import frozen
 
-@fact
+@frozen
 class GreetOptions:
     json: bool = False
 

@@ -8,7 +8,7 @@ from tui import format as text
 from tui.devices.messages import Device, GpuProcess, Sample, process_of
 from tui.store.pairing import DeviceView
 from tui.store.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.protocol import TorchMemory
 
 NVML = "NVML"
@@ -18,7 +18,7 @@ HOST = "operating system"
 DERIVED = "derived"
 
 
-@fact
+@frozen
 class TorchFigures:
     """The caching allocator's, of the worker that lives now."""
 
@@ -30,7 +30,7 @@ class TorchFigures:
     reserved: Reading[int]
 
 
-@fact
+@frozen
 class GpuFigures:
     """Everything that is known of a GPU's memory before it is laid out as a bar."""
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 from tui import format as text
 from tui.store.reading import Absent, Reading, Stale, Value, value_of
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
-@fact
+@frozen
 class Slice:
     """A part of the bar. The known slices of a gauge add up to its total."""
 
@@ -19,7 +19,7 @@ class Slice:
     bytes: Reading[int]
 
 
-@fact
+@frozen
 class Term:
     """A figure of the full account."""
 
@@ -31,7 +31,7 @@ class Term:
     about: str = ""
 
 
-@fact
+@frozen
 class Counter:
     """How often something happened since the worker started."""
 
@@ -40,7 +40,7 @@ class Counter:
     about: str
 
 
-@fact
+@frozen
 class Gauge:
     """The memory of one device, who holds it, and what does not fit together."""
 

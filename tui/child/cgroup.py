@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 _UNLIMITED = 1 << 60
 """Version 1 writes no limit as a number near 2**63."""
 
 
-@fact
+@frozen
 class MemoryLimit:
     """The narrowest memory limit above this process."""
 

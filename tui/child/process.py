@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from workloads import wire
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.process import signal_in_words
 
 E = TypeVar("E")
@@ -41,7 +41,7 @@ def _in_session(leader: int) -> list[int]:
     return found
 
 
-@fact
+@frozen
 class Garbage:
     """A line on the protocol channel that is no message we know."""
 

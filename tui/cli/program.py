@@ -13,14 +13,14 @@ from tui.cli.errors import UsageError
 from tui.cli.options import Parser, add_python_and_files
 from tui.cli.subcommand import Subcommand
 from tui.settings import KNOWN
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 COMMANDS = "tui.cli.commands"
 REST = "rest"
 """The name of what a command that stands first does not know."""
 
 
-@fact
+@frozen
 class Asked:
     """What was asked for."""
 
@@ -139,7 +139,7 @@ def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Asked
     return Asked(name, one, found)
 
 
-@fact
+@frozen
 class NoOptions:
     """A command that takes none."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 
-@fact
+@frozen
 class Subcommand(Generic[T]):
     """One command; ``T`` is the frozen dataclass of its options."""
 

@@ -15,7 +15,7 @@ from tui.cli.resolve import python_of, resolve
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, oom_text, setting_named
 from tui.terminal import theme
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -30,7 +30,7 @@ own 5 ms can be felt: they are a fifth of what a key takes to be answered."""
 WITHOUT_SCREEN = "devices, list, run, compare, snapshot or doctor"
 
 
-@fact
+@frozen
 class WorkbenchOptions:
     """What can be asked for before a command, and is of use without one."""
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Literal
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 Group = Literal[
     "Runs", "Demo", "Backend", "Devices and memory", "Snapshot", "Replay", "Screen", "Program"
 ]
 
 
-@fact
+@frozen
 class Situation:
     """What decides which commands are valid now."""
 
@@ -52,7 +52,7 @@ def always(_now: Situation) -> bool:
     return True
 
 
-@fact
+@frozen
 class Command:
     """One thing that can be asked for."""
 

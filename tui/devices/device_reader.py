@@ -12,7 +12,7 @@ from tui.devices.identity import Identity
 from tui.devices.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
 from tui.devices.nvml_call import NoAnswer
 from tui.devices.process_owners import ProcessOwners
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 # nvml.h; an ABI, so no pynvml is needed to know them.
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2
@@ -22,7 +22,7 @@ _MEMORY_V2 = 0x02000028
 _PSTATE_UNKNOWN = 32
 
 
-@fact
+@frozen
 class Due:
     """Which of the figures that are kept between readings are to be asked for anew."""
 

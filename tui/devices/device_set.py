@@ -12,10 +12,10 @@ from tui.devices.identity import Identity, identity_of, lost_device, unknown_ide
 from tui.devices.messages import Device
 from tui.devices.nvml_call import DeviceGoneError, NoAnswer, call
 from tui.devices.process_owners import ProcessOwners
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
-@fact
+@frozen
 class _Lost:
     reason: str
     at: float

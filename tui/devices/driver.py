@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.devices.nvml_call import Code, DeviceGoneError, NoAnswer, call
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 _NEEDED = ("NVMLError", "nvmlInit", "nvmlDeviceGetHandleByIndex", "nvmlMemory_v2")
 """What nvidia-ml-py has; old versions of the abandoned package ``pynvml`` lack the last."""
@@ -93,7 +93,7 @@ def _no_library() -> str:
     return "no NVIDIA driver: libnvidia-ml.so.1 is not found; install it (docker: --gpus all)"
 
 
-@fact
+@frozen
 class NvmlSession:
     """NVML as it answers between one initialisation and the moment when it breaks."""
 

@@ -6,10 +6,10 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from tui.devices.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
-@fact
+@frozen
 class Identity:
     """What stays the same of a device for as long as the driver is up."""
 

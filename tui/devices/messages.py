@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Union
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 VERSION = 1
 
 
-@fact
+@frozen
 class DeviceMemory:
     total: int | None
     used: int | None
@@ -26,26 +26,26 @@ class DeviceMemory:
     """The device has no memory of its own: the host's memory is the bar to draw, never as VRAM."""
 
 
-@fact
+@frozen
 class Utilization:
     gpu: float | None
     memory: float | None
     """Share of time in which device memory was read or written, not how full it is."""
 
 
-@fact
+@frozen
 class Clocks:
     sm: int | None
     memory: int | None
 
 
-@fact
+@frozen
 class Pcie:
     generation: int | None
     width: int | None
 
 
-@fact
+@frozen
 class GpuProcess:
     """A process that NVML says uses the device; the pid is the host's."""
 
@@ -61,7 +61,7 @@ class GpuProcess:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@fact
+@frozen
 class Device:
     """One NVML device at one moment."""
 
@@ -97,7 +97,7 @@ class Device:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@fact
+@frozen
 class Cpu:
     model: str
     cores: int
@@ -109,7 +109,7 @@ class Cpu:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@fact
+@frozen
 class HostMemory:
     total: int
     """The cgroup's limit where that is lower than what the machine has."""
@@ -117,14 +117,14 @@ class HostMemory:
     available: int
 
 
-@fact
+@frozen
 class Host:
     name: str
     cpu: Cpu
     memory: HostMemory
 
 
-@fact
+@frozen
 class Driver:
     version: str | None
     cuda: str | None
@@ -133,7 +133,7 @@ class Driver:
     """Why there is no driver to ask, in one line that ends with what to do."""
 
 
-@fact
+@frozen
 class WatchedProcess:
     """Host memory of a process that this program started."""
 
@@ -144,7 +144,7 @@ class WatchedProcess:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@fact
+@frozen
 class HostProcesses:
     """Who holds the host's memory: resident sizes, which count shared pages in each process."""
 
@@ -158,7 +158,7 @@ class HostProcesses:
     """Processes whose memory this user may not see."""
 
 
-@fact
+@frozen
 class Sample:
     """All devices and the host at one moment."""
 
@@ -178,27 +178,27 @@ class Sample:
     """``None`` unless :class:`WatchHost` asked for them."""
 
 
-@fact
+@frozen
 class MonitorHello:
     version: int
     pid: int
 
 
-@fact
+@frozen
 class Watch:
     """Request: report the host memory of these processes with each sample from now on."""
 
     pids: tuple[int, ...]
 
 
-@fact
+@frozen
 class WatchHost:
     """Request: list the host's processes with each sample from now on, or no longer."""
 
     wanted: bool
 
 
-@fact
+@frozen
 class Pace:
     """Request: take the samples this far apart from now on."""
 

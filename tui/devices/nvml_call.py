@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
 class Code(IntEnum):
@@ -89,7 +89,7 @@ TRY_THE_NEXT_WAY = frozenset(
 )
 
 
-@fact
+@frozen
 class NoAnswer:
     """There is no answer, and this is why."""
 

@@ -14,7 +14,7 @@ from tui.devices.driver import NoDriverError, NvmlSession
 from tui.devices.identity import identity_of, lost_device
 from tui.devices.messages import Device, Driver
 from tui.devices.process_owners import ProcessOwners
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 SILENT_AFTER = 3.0
 """Seconds without an answer from NVML after which its figures are called old."""
@@ -23,7 +23,7 @@ LONGEST_WAIT = 10.0
 """Seconds between two attempts to start NVML, at most: a driver that comes later is seen."""
 
 
-@fact
+@frozen
 class NvmlState:
     """The newest that is known from NVML."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 LONGEST_COMMAND = 2000
 """Characters of a command line that are passed on; some launchers put a whole script there."""
@@ -25,7 +25,7 @@ _CLOCK_SLACK = 2.0
 _USES_A_GPU = ("/dev/nvidia", "libcuda", "libnvidia-")
 
 
-@fact
+@frozen
 class ProcessOwner:
     """What this machine knows of one PID; ``unavailable`` says why it does not know the rest."""
 

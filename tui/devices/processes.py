@@ -8,7 +8,7 @@ from tui.devices.field_reader import FieldReader
 from tui.devices.messages import GpuProcess
 from tui.devices.nvml_call import NoAnswer
 from tui.devices.process_owners import ProcessOwners, on_windows_driver
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 _LISTS = {
     "compute": "nvmlDeviceGetComputeRunningProcesses",
@@ -19,7 +19,7 @@ _NOT_AVAILABLE = 2**64 - 1
 """NVML_VALUE_NOT_AVAILABLE where a binding passes it on as it is."""
 
 
-@fact
+@frozen
 class ListedProcess:
     """One entry of one of NVML's lists."""
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast, get_args
 from tui.devices.messages import MONITOR_EVENTS
 from tui.store.events import AnyEvent, LocalEvent
 from workloads import protocol, wire
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 VERSION = 1
 """Raised when a line changes in a way that an older program would misread."""
@@ -41,7 +41,7 @@ class RecordingError(ValueError):
     """A file that cannot be played: one line that says what, why and what to do."""
 
 
-@fact
+@frozen
 class Recording:
     """The first line of a recording."""
 
@@ -57,7 +57,7 @@ class Recording:
     """What it is, where that must be said."""
 
 
-@fact
+@frozen
 class Entry:
     """One line after the first, checked as far as its frame."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tui.recordings import lines
 from tui.recordings.lines import Entry, Recording, RecordingError
 from tui.recordings.recorder import GZIP
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 CHUNK = 2**16
 LONGEST_LINE = 2**24
@@ -21,7 +21,7 @@ LONGEST_LINE = 2**24
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-@fact
+@frozen
 class Found:
     """A recording that can be played."""
 

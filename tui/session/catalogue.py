@@ -14,11 +14,11 @@ from pathlib import Path
 import workloads
 from tui import reports
 from workloads import wire
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import WorkloadInfo
 
 
-@fact
+@frozen
 class KeptCatalogue:
     """What the file holds: the workloads, with a stamp of the modules that they come from."""
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from tui import reports
 from workloads import wire
 from workloads.ceilings import newest
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.results import Ceiling
 
 KEPT = 64
 """The newest so many: of older machines, drivers and versions of torch none is needed again."""
 
 
-@fact
+@frozen
 class Kept:
     """What the file holds."""
 

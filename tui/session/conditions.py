@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tui.devices.messages import Sample
 from tui.devices.throttle import HARMFUL
 from tui.store.conditions import NOT_GIVEN, TOO_SHORT, Conditions
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Environment
 
 _SAMPLED = (
@@ -59,7 +59,7 @@ def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
     )
 
 
-@fact
+@frozen
 class Followed:
     """A device that worked while something was measured."""
 

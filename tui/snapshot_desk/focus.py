@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui.snapshots.facts import Grouping, Order, Summary
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 GROUPINGS: tuple[Grouping, ...] = (
     "site",
@@ -18,7 +18,7 @@ GROUPINGS: tuple[Grouping, ...] = (
 ORDERS: tuple[Order, ...] = ("bytes", "count", "name")
 
 
-@fact
+@frozen
 class Focus:
     """What is looked at: a device and a moment of it."""
 

@@ -22,12 +22,12 @@ from tui.snapshots.messages import (
     same,
     slot,
 )
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 Status = Literal["empty", "loading", "ready", "failed", "cancelled"]
 
 
-@fact
+@frozen
 class Answered:
     """A question and what came of it."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tui.snapshots.facts import BEFORE, NEVER
 from tui.snapshots.model import NEVER_TOLD, Action, DeviceSnapshot, Snapshot, Trace
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 _UNKNOWN, _CLOSED = -1, -2
 """Instead of a row: nothing is known of an address, or what was there has been freed."""
@@ -32,7 +32,7 @@ class _Lives:
     unmatched: int
 
 
-@fact
+@frozen
 class Allocations:
     """The allocations that were live at any time of one device's trace; one row each.
 

@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right
 
 from tui.snapshots.facts import Band
 from tui.snapshots.model import NEVER_TOLD, Annotation, Trace
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 NO_ANNOTATION = "no annotation"
 NO_TIME = "time not recorded"
 
 
-@fact
+@frozen
 class Span:
     """An annotation from its start to its end; microseconds since the epoch."""
 

@@ -14,7 +14,7 @@ from tui.format import size as text
 from tui.snapshots.facts import Cause
 from tui.snapshots.layout import SMALL_REQUEST
 from tui.snapshots.ranges import LARGE_SEGMENT, SMALL_SEGMENT
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 SLACK = 1 << 20
 """How much larger a free piece may look than it was: the rest that a block of the large pool keeps
@@ -24,7 +24,7 @@ OTHERS_SHARE = 0.1
 has a context, and a desktop takes a little."""
 
 
-@fact
+@frozen
 class Figures:
     """What is known of one failed allocation; bytes."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tui.snapshots.facts import Change, Difference, DiffRow, SiteRow
 from tui.snapshots.sites import SiteTree
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
-@fact
+@frozen
 class Side:
     """One of the two states that are compared."""
 

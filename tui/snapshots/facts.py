@@ -22,7 +22,7 @@ from tui.snapshots.picture_facts import MapRow as MapRow
 from tui.snapshots.picture_facts import Piece as Piece
 from tui.snapshots.picture_facts import Pinning as Pinning
 from tui.snapshots.picture_facts import Timeline as Timeline
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 FrameKind = Literal["user", "framework", "interpreter", "native"]
 """``native`` is C++ or another library without a Python line; ``interpreter`` is the standard
@@ -61,7 +61,7 @@ NEVER = -1
 """In a column of events: it does not happen within the trace."""
 
 
-@fact
+@frozen
 class Site:
     """The line of a program that an allocation is put down to."""
 
@@ -73,7 +73,7 @@ class Site:
     """``None`` where the stack has no Python frame."""
 
 
-@fact
+@frozen
 class Entry:
     """One entry of a trace, with its stack."""
 
@@ -94,7 +94,7 @@ class Entry:
     stack: tuple[Frame, ...]
 
 
-@fact
+@frozen
 class State:
     """One device at one moment; ``reserved = live + rounding + cached``."""
 
@@ -127,7 +127,7 @@ class State:
     """Why these figures may be off, one line each."""
 
 
-@fact
+@frozen
 class SiteRow:
     """One node of the tree of sites."""
 
@@ -147,7 +147,7 @@ class SiteRow:
     """Framework and C++ frames between this node and the one above that are not shown."""
 
 
-@fact
+@frozen
 class SiteListing:
     """The children of one node, the first of them, and what was left off."""
 
@@ -161,7 +161,7 @@ class SiteListing:
     total_count: int
 
 
-@fact
+@frozen
 class DiffRow:
     """A site in two states, A and B."""
 
@@ -175,7 +175,7 @@ class DiffRow:
     count_b: int
 
 
-@fact
+@frozen
 class Difference:
     """Two states compared by site; sites that did not change are left out."""
 
@@ -190,7 +190,7 @@ class Difference:
     reserved_b: int
 
 
-@fact
+@frozen
 class OomText:
     """What the message of one ``torch.OutOfMemoryError`` says; sizes as printed, to 2 digits."""
 
@@ -216,7 +216,7 @@ class OomText:
     """It failed for lack of virtual address space, not of memory."""
 
 
-@fact
+@frozen
 class Advice:
     """Something that would help, with the figure that says so."""
 
@@ -224,7 +224,7 @@ class Advice:
     why: str
 
 
-@fact
+@frozen
 class Top:
     """A site and what it held."""
 
@@ -238,7 +238,7 @@ class Top:
     """The stack of most bytes of that site, by number."""
 
 
-@fact
+@frozen
 class Verdict:
     """Why one allocation failed, or where there is no OOM entry, what held the peak."""
 
@@ -271,7 +271,7 @@ class Verdict:
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-@fact
+@frozen
 class Summary:
     """One device of a file."""
 

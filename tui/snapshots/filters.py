@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 _SIZED = frozenset(("alloc", "free", "free_requested", "free_completed"))
 
 
-@fact
+@frozen
 class Keep:
     """What to keep; the default is everything.
 

@@ -10,13 +10,13 @@ from tui.snapshots.facts import Fragmentation
 from tui.snapshots.model import DeviceSnapshot, Snapshot
 from tui.snapshots.ranges import DEFAULT_POOL, Pool, Range, final_ranges, ranges_at
 from tui.snapshots.replay import Replay
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 SMALL_REQUEST = 1 << 20
 """``kSmallSize``: requests up to this are served from small segments, larger ones never."""
 
 
-@fact
+@frozen
 class Held:
     """A block in use."""
 
@@ -49,7 +49,7 @@ class Filled:
         return max((size for _, size in self.gaps), default=0)
 
 
-@fact
+@frozen
 class Layout:
     """One device at one moment."""
 
@@ -62,7 +62,7 @@ class Layout:
     """Live allocations that lay in no reserved range."""
 
 
-@fact
+@frozen
 class Need:
     """What a request could be served from: pieces of one pool, stream and size class."""
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from tui import format as fmt
 from tui.child.cgroup import Cgroup
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 MIB = 1 << 20
 
@@ -42,7 +42,7 @@ _SPARE = 64 * MIB
 """Bytes of what is available that are left to others."""
 
 
-@fact
+@frozen
 class Estimate:
     """What reading a file takes.
 

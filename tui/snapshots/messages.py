@@ -24,7 +24,7 @@ from tui.snapshots.facts import (
     Verdict,
 )
 from tui.snapshots.model import Frame
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 VERSION = 1
 R = TypeVar("R", bound="Request")
@@ -32,7 +32,7 @@ R = TypeVar("R", bound="Request")
 # ---- requests ----------------------------------------------------------------------------------
 
 
-@fact
+@frozen
 class Load:
     """Read one file, or two to compare. The first request, and only once."""
 
@@ -52,7 +52,7 @@ class Load:
     """Take user names and home directories out of all that is answered."""
 
 
-@fact
+@frozen
 class SetOomText:
     """Messages of exceptions, in place of those known so far; the answer tells how many."""
 
@@ -60,7 +60,7 @@ class SetOomText:
     text: str
 
 
-@fact
+@frozen
 class AskVerdict:
     id: int
     device: int
@@ -68,14 +68,14 @@ class AskVerdict:
     top: int = 10
 
 
-@fact
+@frozen
 class AskState:
     id: int
     device: int
     event: int | None
 
 
-@fact
+@frozen
 class AskTimeline:
     id: int
     device: int
@@ -84,7 +84,7 @@ class AskTimeline:
     last: int | None = None
 
 
-@fact
+@frozen
 class AskSites:
     """The children of one node of the tree of what was live at an event."""
 
@@ -99,13 +99,13 @@ class AskSites:
     limit: int = 200
 
 
-@fact
+@frozen
 class AskStack:
     id: int
     stack: int
 
 
-@fact
+@frozen
 class AskMap:
     """Some rows of the segment map, each drawn as ``width`` cells."""
 
@@ -117,7 +117,7 @@ class AskMap:
     width: int
 
 
-@fact
+@frozen
 class AskStretch:
     """A stretch of one segment: its cells, and the piece at one address."""
 
@@ -131,7 +131,7 @@ class AskStretch:
     address: int
 
 
-@fact
+@frozen
 class AskPinning:
     """The ``most`` blocks of a segment whose release would free the longest span."""
 
@@ -142,7 +142,7 @@ class AskPinning:
     most: int = 1
 
 
-@fact
+@frozen
 class AskDifference:
     """What changed from the first file to the second, on one device."""
 
@@ -153,7 +153,7 @@ class AskDifference:
     limit: int = 300
 
 
-@fact
+@frozen
 class Export:
     """A report on the file, or where two are read on their difference."""
 
@@ -204,13 +204,13 @@ def numbered(request: R, number: int) -> R:
 # ---- events ------------------------------------------------------------------------------------
 
 
-@fact
+@frozen
 class ReaderHello:
     version: int
     pid: int
 
 
-@fact
+@frozen
 class Estimated:
     """What the reading takes, before it begins; ``None`` where it cannot be told."""
 
@@ -224,7 +224,7 @@ class Estimated:
     words: str
 
 
-@fact
+@frozen
 class Progress:
     id: int
     phase: str
@@ -239,7 +239,7 @@ class Progress:
     """Seconds that the phase will still take by its pace so far; ``None`` before there is one."""
 
 
-@fact
+@frozen
 class FileInfo:
     """What a file is called, what it was read from, and what was odd about it."""
 
@@ -252,7 +252,7 @@ class FileInfo:
     host_segments: int
 
 
-@fact
+@frozen
 class Loaded:
     """The files are read; a summary of each device of the first one."""
 
@@ -266,44 +266,44 @@ class Loaded:
     took_s: float
 
 
-@fact
+@frozen
 class TextTaken:
     id: int
     texts: int
 
 
-@fact
+@frozen
 class VerdictIs:
     id: int
     verdict: Verdict
 
 
-@fact
+@frozen
 class StateIs:
     id: int
     state: State
 
 
-@fact
+@frozen
 class TimelineIs:
     id: int
     timeline: Timeline
 
 
-@fact
+@frozen
 class SitesAre:
     id: int
     listing: SiteListing
 
 
-@fact
+@frozen
 class StackIs:
     id: int
     frames: tuple[Frame, ...]
     """The frames of the stack, innermost first."""
 
 
-@fact
+@frozen
 class RowPicture:
     """One segment as cells: for each the state's letter and how full it is."""
 
@@ -314,7 +314,7 @@ class RowPicture:
     """A digit a cell: tenths of it that are in use, rounded; ``9`` is all or nearly all."""
 
 
-@fact
+@frozen
 class MapIs:
     id: int
     rows: tuple[RowPicture, ...]
@@ -322,7 +322,7 @@ class MapIs:
     """Rows of the whole map."""
 
 
-@fact
+@frozen
 class StretchIs:
     id: int
     states: str
@@ -334,14 +334,14 @@ class StretchIs:
     """The stack of the piece, innermost first, without frames of C++."""
 
 
-@fact
+@frozen
 class PinningIs:
     id: int
     pinning: Pinning | None
     """``None`` where nothing of the segment is in use."""
 
 
-@fact
+@frozen
 class DifferenceIs:
     id: int
     difference: Difference
@@ -349,7 +349,7 @@ class DifferenceIs:
     """Rows that were left off."""
 
 
-@fact
+@frozen
 class Exported:
     """A report, or a part of one that is too long for a line."""
 
@@ -359,7 +359,7 @@ class Exported:
     """Whether another part of the report follows."""
 
 
-@fact
+@frozen
 class Refused:
     """A request that cannot be done: one line that says what, why and what to do."""
 

@@ -10,7 +10,7 @@ from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 NEVER_TOLD = -1
 """In a column: the file does not say (no time, no pool, no free memory)."""
@@ -33,7 +33,7 @@ class Action(IntEnum):
     """An action that this program does not know; it has no effect on the replay."""
 
 
-@fact
+@frozen
 class Frame:
     """One line of a stack; C++ frames have no file (``??`` or empty) and line 0."""
 
@@ -46,7 +46,7 @@ Stack = tuple[int, ...]
 """Numbers into :attr:`Snapshot.frames`, innermost first; ``()`` where none was recorded."""
 
 
-@fact
+@frozen
 class Block:
     """A piece of a segment."""
 
@@ -60,7 +60,7 @@ class Block:
     """The stack that allocated it, as a number into :attr:`Snapshot.stacks`."""
 
 
-@fact
+@frozen
 class Segment:
     """Memory that the allocator has reserved: its blocks, in the order of addresses, fill it."""
 
@@ -82,7 +82,7 @@ class Segment:
     checks."""
 
 
-@fact
+@frozen
 class Annotation:
     """A named span of time, as the profiler and the optimizer leave them."""
 
@@ -142,7 +142,7 @@ def empty_trace() -> Trace:
     )
 
 
-@fact
+@frozen
 class DeviceSnapshot:
     """One device's part of a file."""
 
@@ -161,7 +161,7 @@ class DeviceSnapshot:
     that are not all at the beginning."""
 
 
-@fact
+@frozen
 class Snapshot:
     """Everything that one file tells."""
 

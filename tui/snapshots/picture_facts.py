@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 CellState = Literal["allocated", "pending", "inactive", "unmapped"]
 """What a stretch of a segment is; ``unmapped`` is outside of what is reserved."""
 
 
-@fact
+@frozen
 class Bucket:
     """One column of a timeline: consecutive events."""
 
@@ -31,7 +31,7 @@ class Bucket:
     """cudaMalloc, cudaFree, map and unmap."""
 
 
-@fact
+@frozen
 class Band:
     """A stretch of a timeline that an annotation covers."""
 
@@ -43,7 +43,7 @@ class Band:
     """How many annotations that cover it began before it and were still open."""
 
 
-@fact
+@frozen
 class Timeline:
     """The memory of one device over its events, cut into buckets of nearly equal length."""
 
@@ -65,7 +65,7 @@ class Timeline:
     bands: tuple[Band, ...]
 
 
-@fact
+@frozen
 class Fragmentation:
     """Three figures of the same thing."""
 
@@ -80,7 +80,7 @@ class Fragmentation:
     dust; ``None`` where nothing is free."""
 
 
-@fact
+@frozen
 class MapRow:
     """One segment, or for expandable segments one contiguous mapped range."""
 
@@ -102,7 +102,7 @@ class MapRow:
     """How many blocks are in use, pending ones included."""
 
 
-@fact
+@frozen
 class Cell:
     """One character of a segment's picture."""
 
@@ -114,7 +114,7 @@ class Cell:
     """Share that is allocated or pending, 0 to 1."""
 
 
-@fact
+@frozen
 class Piece:
     """A stretch of a segment: a block in use, or a gap."""
 
@@ -130,7 +130,7 @@ class Piece:
     """The name of the allocation, as in :attr:`Entry.name`."""
 
 
-@fact
+@frozen
 class Pinning:
     """What keeps a segment from being one free piece."""
 

@@ -9,10 +9,10 @@ from tui.snapshots.facts import Pinning
 from tui.snapshots.frames import Stacks
 from tui.snapshots.layout import Filled, Held
 from tui.snapshots.segment_map import piece_of
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
-@fact
+@frozen
 class Window:
     """Neighbouring blocks whose release would leave one free span."""
 

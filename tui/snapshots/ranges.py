@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tui.snapshots.model import NEVER_TOLD, Action, DeviceSnapshot, Snapshot, Trace
 from tui.snapshots.replay import Replay
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 Pool = tuple[int, int]
 DEFAULT_POOL: Pool = (0, 0)
@@ -19,7 +19,7 @@ LARGE_SEGMENT = 20 << 20
 """``kLargeBuffer``: likewise for requests above 1 MiB and below 10."""
 
 
-@fact
+@frozen
 class Range:
     """Contiguous reserved memory: a segment, or a mapped part of an expandable one."""
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 from operator import mul
 
 from tui.snapshots.model import Action, DeviceSnapshot, Trace
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 _SEGMENT_EVENTS = re.compile(
     b"[%c-%c]" % (Action.SEGMENT_ALLOC, Action.SEGMENT_UNMAP),
@@ -37,7 +37,7 @@ _RESERVED = _signs(
 )
 
 
-@fact
+@frozen
 class Replay:
     """What was live and reserved on one device over its trace of ``n`` events."""
 

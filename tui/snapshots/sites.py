@@ -12,7 +12,7 @@ from tui.snapshots.facts import BEFORE, FrameKind, Grouping, Order, SiteListing,
 from tui.snapshots.frames import BEFORE_TRACE_STACK, Stacks, base_name, frame_label
 from tui.snapshots.model import NEVER_TOLD, Snapshot, Trace
 from tui.snapshots.search import address_in, matching_frames
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 BEFORE_GROUP = "before the recording"
 NO_CONTEXT = "no context"
@@ -23,7 +23,7 @@ Sums = dict[tuple[Key, int], list[int]]
 """Bytes and count by group and stack."""
 
 
-@fact
+@frozen
 class Query:
     """What the tree is of."""
 
@@ -43,7 +43,7 @@ class Query:
     """Only allocations of at least so many requested bytes."""
 
 
-@fact
+@frozen
 class Node:
     """A step from a group or a site to its caller."""
 

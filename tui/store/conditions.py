@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 # Why a figure is absent.
 TOO_SHORT = "it was measured for less than the time between two samples"
@@ -14,7 +14,7 @@ NO_MONITOR = "the monitor did not see this device"
 SEVERAL = "not followed over the processes of a comparison"
 
 
-@fact
+@frozen
 class Conditions:
     """What NVML said of the devices during a run or a comparison, and what else it depends on.
 

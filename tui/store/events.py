@@ -8,29 +8,29 @@ from tui.devices.messages import MonitorEvent
 from tui.store.conditions import Conditions
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting, WorkloadInfo
 
 
-@fact
+@frozen
 class CatalogueRead:
     """The workloads as our own package declares them, before the runner says the same."""
 
     workloads: tuple[WorkloadInfo, ...]
 
 
-@fact
+@frozen
 class DeviceSelected:
     key: str
 
 
-@fact
+@frozen
 class ParametersSet:
     workload: str
     parameters: dict[str, Setting]
 
 
-@fact
+@frozen
 class SweepSet:
     """Several settings of a workload, to be run one after the other."""
 
@@ -38,27 +38,27 @@ class SweepSet:
     sweep: Sweep
 
 
-@fact
+@frozen
 class FlagSet:
     name: str
     value: bool
 
 
-@fact
+@frozen
 class PeaksReset:
     """The sampled peaks of a device start anew."""
 
     key: str
 
 
-@fact
+@frozen
 class RunQueued:
     request: protocol.Run
     demo: bool = False
     """Asked for by the demo, not by the user."""
 
 
-@fact
+@frozen
 class CompareQueued:
     request: protocol.Compare
 
@@ -66,7 +66,7 @@ class CompareQueued:
 ChildStatus = Literal["starting", "importing torch", "ready", "unusable", "restarting", "ended"]
 
 
-@fact
+@frozen
 class RunnerStatus:
     """The runner as a process: what it is doing and, where it is not well, why and what to do."""
 
@@ -77,13 +77,13 @@ class RunnerStatus:
     """Path of the saved crash report."""
 
 
-@fact
+@frozen
 class MonitorStatus:
     status: ChildStatus
     reason: str = ""
 
 
-@fact
+@frozen
 class ConditionsSeen:
     """What a run or a comparison was measured under."""
 
@@ -91,7 +91,7 @@ class ConditionsSeen:
     conditions: Conditions
 
 
-@fact
+@frozen
 class LogLine:
     """A line for the log pane."""
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from tui.devices.messages import Sample, process_of
 from tui.store.pairing import CPU, DeviceView
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.protocol import TorchMemory
 
 SPAN_S = 60
 
 
-@fact
+@frozen
 class MemoryPoint:
     """Bytes at one moment; ``None`` where a figure was not known then."""
 

@@ -7,14 +7,14 @@ CUDA_VISIBLE_DEVICES hides and reorders them.
 from __future__ import annotations
 
 from tui.devices.messages import Device
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import TorchDevice
 
 CPU = "cpu"
 """The key of the host's processor among the devices."""
 
 
-@fact
+@frozen
 class DeviceView:
     """One device under both of its names."""
 

@@ -6,18 +6,18 @@ import math
 import re
 from collections.abc import Mapping
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import ParameterInfo, Setting, WorkloadInfo
 
 
-@fact
+@frozen
 class Valid:
     """All parameters of the workload, complete and checked."""
 
     parameters: dict[str, Setting]
 
 
-@fact
+@frozen
 class Invalid:
     """One line per bad parameter, by its name; each says what is allowed."""
 

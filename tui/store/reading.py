@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar, Union
 
 from tui.format import old
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -15,14 +15,14 @@ STALE_AFTER_S = 3.0
 """A sample older than this is no longer drawn as current; the monitor takes one a second."""
 
 
-@fact
+@frozen
 class Value(Generic[T]):
     """A value that is current."""
 
     value: T
 
 
-@fact
+@frozen
 class Stale(Generic[T]):
     """A value that was current once."""
 
@@ -32,7 +32,7 @@ class Stale(Generic[T]):
     reason: str
 
 
-@fact
+@frozen
 class Absent:
     """No value, and why: ``short`` stands in its place, ``reason`` is shown on focus."""
 

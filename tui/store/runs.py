@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from tui.store.conditions import Conditions
 from workloads import protocol
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting
 from workloads.results import Arm, Comparison, RunResult
 
 
-@fact
+@frozen
 class RunState:
     """One requested run: queued, going on (``progress``) or ended (``result``)."""
 
@@ -31,7 +31,7 @@ class RunState:
         return self.result is not None
 
 
-@fact
+@frozen
 class CompareState:
     """One requested comparison with what it has found so far."""
 

@@ -10,7 +10,7 @@ from tui.store import parameters
 from tui.store.pairing import CPU
 from tui.store.runs import RunState
 from tui.sweeps.sweep import Sweep
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting
 from workloads.results import Cell, Chart, RunResult, Series
 
@@ -18,7 +18,7 @@ Runs = Mapping[str, RunState | None]
 """Of one point, by device."""
 
 
-@fact
+@frozen
 class Crossover:
     """Where one device overtakes another as the size grows."""
 

@@ -21,12 +21,12 @@ from tui.sweeps.curves import (
     speed_up,
 )
 from tui.sweeps.sweep import Sweep
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting
 from workloads.results import Cell, Chart, Column, RunResult, Table
 
 
-@fact
+@frozen
 class Swept:
     """A sweep with its runs."""
 

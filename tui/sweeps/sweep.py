@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tui.store.parameters import Invalid, Valid, allowed, parse, text_of, validate
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import ParameterInfo, Setting, WorkloadInfo
 
 MOST_RUNS = 64
@@ -18,7 +18,7 @@ NOTATION = "a sweep: 256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists, * is e
 _RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>.+?)(?P<sign>[x*+])(?P<step>.+)")
 
 
-@fact
+@frozen
 class Sweep:
     """Settings of one workload's parameters that are run one after the other."""
 

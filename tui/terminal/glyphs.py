@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 VARIABLE = "GPU_WORKBENCH_ASCII"
 """Set to anything but nothing, 0, no or false, it asks for ASCII; ``--ascii`` sets it."""
@@ -15,7 +15,7 @@ COERCED = "C.UTF-8"
 """What Python sets LC_CTYPE to in place of C."""
 
 
-@fact
+@frozen
 class Glyphs:
     """One character set. Every single glyph is one cell wide."""
 

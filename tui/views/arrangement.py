@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 PANES = ("devices", "memory", "workloads", "backend")
 LOWER = ("detail", "log")
@@ -22,7 +22,7 @@ LOWER_ROWS = 40
 of it while keys go to them."""
 
 
-@fact
+@frozen
 class Arrangement:
     """The mode, and the place of each pane."""
 

@@ -7,7 +7,7 @@ from tui.store.runs import CompareState
 from tui.store.store import Store
 from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, fit_line, flow, line, paragraph, plain, width
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import FlagInfo
 from workloads.results import Comparison, Verdict
 
@@ -50,7 +50,7 @@ def newest(store: Store) -> tuple[CompareState, ...]:
 # ---- the lines ---------------------------------------------------------------------------------
 
 
-@fact
+@frozen
 class View:
     """The pane's lines, and which of them holds the switch under the cursor."""
 

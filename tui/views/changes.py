@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.views.lines import Line
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
-@fact
+@frozen
 class Change:
     """Cells of one row that differ: from ``start`` up to, not including, ``end``."""
 

@@ -6,7 +6,7 @@ import re
 
 from tui import format as text
 from tui.store.pairing import CPU, DeviceView
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 MARK = 2
 UTILISATION = 4
@@ -27,7 +27,7 @@ _NOISE = re.compile(
 )
 
 
-@fact
+@frozen
 class Columns:
     """Widths in cells; zero for a column that is left out."""
 

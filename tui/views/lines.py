@@ -16,7 +16,7 @@ from rich.cells import set_cell_size
 
 from tui.terminal import glyphs
 from tui.views.cells import cell_len
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
 class Tone(enum.Enum):
@@ -56,7 +56,7 @@ def _harmless(character: str) -> str:
     return character
 
 
-@fact
+@frozen
 class Span:
     """A piece of a line in one tone."""
 

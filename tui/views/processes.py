@@ -10,7 +10,7 @@ from tui.devices.messages import Device, GpuProcess, Sample
 from tui.store.pairing import CPU, DeviceView
 from tui.store.reading import STALE_AFTER_S
 from tui.views.lines import Line, Span, Tone, fit_line, left, line, paragraph, right
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 Order = Literal["memory", "pid", "user", "age"]
 ORDERS: tuple[Order, ...] = ("memory", "pid", "user", "age")
@@ -27,7 +27,7 @@ RESIDENT = (
 )
 
 
-@fact
+@frozen
 class Remainder:
     """A line below the processes: what no process of the list accounts for."""
 
@@ -37,7 +37,7 @@ class Remainder:
     strong: bool = False
 
 
-@fact
+@frozen
 class Holders:
     """Who holds the memory of one device."""
 

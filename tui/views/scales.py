@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 LOGARITHMIC_FROM = 10.0
 """Ratio of the largest to the smallest value from which steps are ratios, not differences."""
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 
 
-@fact
+@frozen
 class Scale:
     """A range with round ends, so that it stays where it is while values are added."""
 

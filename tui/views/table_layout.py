@@ -23,7 +23,7 @@ from tui.views.workload_table import (
     Row,
     devices,
 )
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 LEAD = 2
 """Cells for the cursor and for the glyph of a group."""
@@ -36,7 +36,7 @@ DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 """Left out in this order where there is no room; the detail pane has all of them."""
 
 
-@fact
+@frozen
 class Columns:
     """The columns that fit, with their widths in cells."""
 

@@ -13,12 +13,12 @@ from tui.store.store import Store
 from tui.terminal import glyphs
 from tui.views.lines import Span, Tone
 from tui.views.workload_state import half_width, median, state_of
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting, WorkloadInfo
 from workloads.results import RunResult
 
 
-@fact
+@frozen
 class Row:
     """One workload; the cells are ready text, the state is everything that is no figure."""
 
@@ -30,7 +30,7 @@ class Row:
     """Cells of the name without which it is not said what the figures are of."""
 
 
-@fact
+@frozen
 class Group:
     """The heading of a group of workloads."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from workloads import curves
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.results import Column
 from workloads.study import ClockName, Study
 from workloads.workload import Case, whole, workload
@@ -26,7 +26,7 @@ CPU_PATIENCE_S = 0.25
 """The CPU's curve ends before the size that is expected to take longer for one product."""
 
 
-@fact
+@frozen
 class Shape:
     """A batch of products of an m x k matrix with a k x n matrix, float32."""
 

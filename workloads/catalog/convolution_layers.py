@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.convolution_shared import NCHW, NHWC, memory_format
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.results import Column
 from workloads.study import Study
 from workloads.workload import Case, by_device, one_of, whole, workload
@@ -25,7 +25,7 @@ BATCH = (1, 32)
 """On the CPU and on a GPU, where one image would time the launch."""
 
 
-@fact
+@frozen
 class Layer:
     """A convolution without bias on a square image, padded so that only the stride shrinks it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.results import Column
 from workloads.study import Held, Study
 from workloads.workload import Case, whole, workload
@@ -23,7 +23,7 @@ FINE = 16
 """The search ends when what fits and what does not are one part in so many apart."""
 
 
-@fact
+@frozen
 class Found:
     """Where a search ended."""
 
@@ -61,7 +61,7 @@ def search(fits: Callable[[int], bool], first: int, largest: int) -> Found:
     return Found(good, bad)
 
 
-@fact
+@frozen
 class Trial:
     """What a batch that fits needed."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 if TYPE_CHECKING:
     from workloads.place import Place
@@ -18,7 +18,7 @@ NO_DEVICE_ROWS = (
 )
 
 
-@fact
+@frozen
 class ProfilerRow:
     """An operator or a kernel, over all its calls; seconds and bytes."""
 

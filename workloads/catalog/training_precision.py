@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.results import Column
 from workloads.study import Study
 from workloads.workload import Case, one_of, whole, workload
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FLOAT32, TF32, FLOAT16, BFLOAT16 = "float32", "tf32", "float16", "bfloat16"
 
 
-@fact
+@frozen
 class Way:
     """One way to compute a step."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.protocol import Finished, Measured, Progress, Run
 
 
-@fact
+@frozen
 class Order:
     """What every rank is to run; the worker leaves it in the folder that it shares with them."""
 
@@ -15,7 +15,7 @@ class Order:
     """File that declares the workload; empty for one of the catalogue."""
 
 
-@fact
+@frozen
 class Joined:
     """A rank has met the others."""
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 
 from workloads import BOOTSTRAP
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Setting
 from workloads.process import signal_in_words
 from workloads.protocol import VERSION, Run
@@ -27,7 +27,7 @@ SHUTDOWN_S = 5
 """What torchrun gives its ranks between SIGTERM and SIGKILL; its own default is 30."""
 
 
-@fact
+@frozen
 class Layout:
     """How many processes, and where they meet."""
 

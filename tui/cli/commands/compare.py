@@ -16,7 +16,7 @@ from tui.cli.subcommand import Subcommand
 from tui.cli.watch import Watcher, say_problems
 from tui.session.session import Session
 from tui.store.pairing import CPU
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.protocol import Budget
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Flag = tuple[str, tuple[bool, bool]]
 """A flag's name and the two settings that are compared."""
 
 
-@fact
+@frozen
 class CompareOptions:
     """What to compare, where and for how long."""
 

@@ -15,7 +15,7 @@ from tui.cli.subcommand import Subcommand
 from tui.session import catalogue
 from tui.session.preferences import usable
 from tui.store.parameters import text_of
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -27,7 +27,7 @@ NOT_SET = {
 BROUGHT = "of no workload of the catalogue; used where --workloads brings it"
 
 
-@fact
+@frozen
 class ConfigOptions:
     """What the command line itself sets, and how the settings are printed."""
 

@@ -17,7 +17,7 @@ from tui.cli.subcommand import Subcommand
 from tui.devices.messages import Device, Sample
 from tui.store.pairing import DeviceView, pair
 from workloads import protocol, wire
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import TorchDevice
 from workloads.protocol import Event
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tui.settings import Value
 
 
-@fact
+@frozen
 class DevicesOptions:
     """Whose torch names them, and how they are printed."""
 

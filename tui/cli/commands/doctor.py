@@ -27,7 +27,7 @@ from tui.devices.messages import Sample
 from tui.format import count
 from tui.store.pairing import pair
 from workloads import protocol
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import Environment
 from workloads.protocol import Event
 
@@ -44,7 +44,7 @@ NO_STATE = "reports of crashes are not saved; set GPU_WORKBENCH_STATE to a folde
 T = TypeVar("T")
 
 
-@fact
+@frozen
 class Finding:
     """One check: what was found and, where it is not well, what to do."""
 
@@ -58,7 +58,7 @@ class Finding:
     """The UUID of that GPU."""
 
 
-@fact
+@frozen
 class DoctorOptions:
     """What to look at, and where what is found goes."""
 

@@ -17,7 +17,7 @@ from tui.cli.watch import say_problems
 from tui.session.supervisors import runner_command
 from tui.store.parameters import allowed, text_of
 from workloads import protocol
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.inventory import WorkloadInfo
 from workloads.protocol import Event
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tui.settings import Value
 
 
-@fact
+@frozen
 class ListOptions:
     """Whose catalogue, and how it is printed."""
 

@@ -16,7 +16,7 @@ from tui.cli.subcommand import Subcommand
 from tui.cli.workbench import check_terminal, prepare_screen
 from tui.recordings.lines import RecordingError
 from tui.recordings.source import Found, look_through
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -26,7 +26,7 @@ DEMO = "demo.jsonl.gz"
 """The recording that comes with the program, beside the code that plays it."""
 
 
-@fact
+@frozen
 class ReplayOptions:
     """What to play, and how fast."""
 

@@ -18,7 +18,7 @@ from tui.cli.subcommand import Subcommand
 from tui.cli.watch import Watcher, say_problems
 from tui.session.session import Session
 from tui.store.store import Store
-from workloads.fact import fact
+from workloads.frozen import frozen
 from workloads.protocol import Budget
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tui.settings import Value
 
 
-@fact
+@frozen
 class RunOptions:
     """What to run, where and for how long."""
 

@@ -15,7 +15,7 @@ from tui.cli.errors import UsageError
 from tui.cli.program import parse
 from tui.cli.subcommand import Subcommand
 from tui.cli.visit import command
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -25,7 +25,7 @@ SHOWN = ("", "replay")
 """Commands that have a screen, by name; the empty one is the workbench."""
 
 
-@fact
+@frozen
 class ServeOptions:
     """Where it listens, and what it shows."""
 

@@ -16,7 +16,7 @@ from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, oom_text
 from tui.snapshot_desk.session import LONGEST_TEXT
 from tui.snapshots.messages import Export, Load
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -26,7 +26,7 @@ EventRange = tuple[int, int | None]
 WHOLE: EventRange = (0, None)
 
 
-@fact
+@frozen
 class SnapshotOptions:
     """Which files, what of them, and how it is printed."""
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from tui import format as text
 from tui.views.lines import Line, Span, Tone, clean, fit_line, line
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 MOST = 1000
 """Entries of a folder that are looked at, at most."""
 
 
-@fact
+@frozen
 class Found:
     """An entry of a folder."""
 

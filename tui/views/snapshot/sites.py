@@ -9,12 +9,12 @@ from tui.snapshots.facts import Grouping, Order, SiteListing, SiteRow
 from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, fit_line, line
 from tui.views.snapshot.words import FRAME_TONES, SITE_HEADING
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 Path = tuple[str, ...]
 
 
-@fact
+@frozen
 class Node:
     """One line of the tree that is drawn."""
 

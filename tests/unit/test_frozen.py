@@ -1,4 +1,4 @@
-"""``fact`` makes what ``dataclass(frozen=True)`` makes."""
+"""``frozen`` makes what ``dataclass(frozen=True)`` makes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.fact import fact
+from workloads.frozen import frozen
 
 
-@fact
-class Fact:
+@frozen
+class Record:
     name: str
     size: int = 3
     parts: tuple[float, ...] = ()
@@ -41,36 +41,36 @@ arguments = st.fixed_dictionaries(
 
 @given(arguments)
 def test_it_holds_and_shows_what_a_dataclass_holds_and_shows(values: dict[str, object]) -> None:
-    made, plain = Fact(**values), Plain(**values)  # type: ignore[arg-type]  # any of the fields
+    made, plain = Record(**values), Plain(**values)  # type: ignore[arg-type]  # any of the fields
     assert dataclasses.asdict(made) == dataclasses.asdict(plain)
-    assert repr(made) == repr(plain).replace("Plain", "Fact")
+    assert repr(made) == repr(plain).replace("Plain", "Record")
 
 
 @given(arguments, arguments)
 def test_it_is_equal_when_the_dataclass_is(one: dict[str, object], two: dict[str, object]) -> None:
-    facts = [Fact(**values) for values in (one, two)]  # type: ignore[arg-type]
+    facts = [Record(**values) for values in (one, two)]  # type: ignore[arg-type]
     plains = [Plain(**values) for values in (one, two)]  # type: ignore[arg-type]
     assert (facts[0] == facts[1]) == (plains[0] == plains[1])
 
 
 def test_equal_ones_have_the_same_hash_and_an_unhashable_field_has_none() -> None:
-    @fact
+    @frozen
     class Point:
         x: int
 
     assert hash(Point(1)) == hash(Point(1))
     assert len({Point(1), Point(1), Point(2)}) == 2
     with pytest.raises(TypeError):
-        hash(Fact("a"))
+        hash(Record("a"))
 
 
 def test_another_class_with_the_same_fields_is_another() -> None:
     other: object = Plain("a")
-    assert Fact("a") != other
+    assert Record("a") != other
 
 
 def test_nothing_can_be_set_or_deleted() -> None:
-    made = Fact("a")
+    made = Record("a")
     with pytest.raises(FrozenInstanceError):
         made.name = "b"  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
@@ -78,7 +78,7 @@ def test_nothing_can_be_set_or_deleted() -> None:
 
 
 def test_replace_makes_a_changed_copy() -> None:
-    made = Fact("a", 1)
+    made = Record("a", 1)
     changed = dataclasses.replace(made, size=2)
     assert (made.size, changed.size, changed.name) == (1, 2, "a")
 
@@ -96,34 +96,34 @@ def test_wrong_arguments_are_refused(
     values: tuple[object, ...], named: dict[str, object], why: str
 ) -> None:
     with pytest.raises(TypeError, match=why):
-        Fact(*values, **named)  # type: ignore[arg-type]
+        Record(*values, **named)  # type: ignore[arg-type]
 
 
 @given(arguments, st.integers(0, 4))
 def test_arguments_by_place_and_by_name_are_the_same(values: dict[str, object], count: int) -> None:
-    made = Fact(**values)  # type: ignore[arg-type]  # any of the fields
-    names = [each.name for each in dataclasses.fields(Fact)]
+    made = Record(**values)  # type: ignore[arg-type]  # any of the fields
+    names = [each.name for each in dataclasses.fields(Record)]
     placed: Any = [getattr(made, name) for name in names[:count]]
     named: Any = {name: value for name, value in values.items() if name not in names[:count]}
-    again = Fact(*placed, **named)
+    again = Record(*placed, **named)
     assert again == made
     assert repr(again) == repr(made)
 
 
 def test_each_has_a_default_of_its_own() -> None:
-    one, other = Fact("a"), Fact("a")
+    one, other = Record("a"), Record("a")
     assert one.table is not other.table
 
 
 def test_what_is_derived_adds_its_fields() -> None:
-    @fact
+    @frozen
     class Base:
         name: str
 
         def __post_init__(self) -> None:
             object.__setattr__(self, "name", self.name.upper())
 
-    @fact
+    @frozen
     class Derived(Base):
         size: int = 0
 
@@ -137,7 +137,7 @@ def test_what_is_derived_adds_its_fields() -> None:
 
 
 def test_what_belongs_to_the_class_is_no_field() -> None:
-    @fact
+    @frozen
     class Marked:
         MARK: ClassVar[str] = "*"
         number: int
@@ -147,7 +147,7 @@ def test_what_belongs_to_the_class_is_no_field() -> None:
 
 
 def test_it_is_a_dataclass_before_one_was_made() -> None:
-    @fact
+    @frozen
     class Late:
         number: int
         words: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ def test_it_is_a_dataclass_before_one_was_made() -> None:
 
 
 def test_a_method_of_its_own_is_kept() -> None:
-    @fact
+    @frozen
     class Loud:
         name: str
 

@@ -1,7 +1,7 @@
 """Frozen dataclasses that cost little to define.
 
 ``dataclass(frozen=True)`` compiles six functions for each class. For the hundred classes of a start
-that takes six times as long as what :func:`fact` does: it compiles ``__init__`` alone, and all
+that takes six times as long as what :func:`frozen` does: it compiles ``__init__`` alone, and all
 classes share the other methods. What it makes is a dataclass to ``fields``, ``replace`` and the
 type checker.
 """
@@ -84,7 +84,7 @@ def _init_of(cls: Any) -> Callable[..., None]:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-def fact(cls: type[C]) -> type[C]:
+def frozen(cls: type[C]) -> type[C]:
     """Make a frozen dataclass of a class: equal by value, hashable if its fields are.
 
     A method that the class itself defines is kept. Fields are arguments of ``__init__`` by place
