@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from workloads import ceiling_bench, held_against, intervals, malloc, memory, timing
+from workloads import ceiling_bench, intervals, limit_lookup, malloc, memory, timing
 from workloads.ceilings import Ceilings
 from workloads.clocks import Block, Clock
 from workloads.results import Ceiling, Limit
@@ -111,8 +111,8 @@ class Bench:
         return max(0, highest.process_peak - resident)
 
     def ceiling(self, kind: str) -> Ceiling:
-        """Measure a ceiling of this device anew; see :func:`workloads.held_against.anew`."""
-        return held_against.anew(
+        """Measure a ceiling of this device, known or not."""
+        return limit_lookup.measure_ceiling(
             kind,
             self._device,
             self._clock,
@@ -123,8 +123,8 @@ class Bench:
 
     def limit(self, kind: str, rate: float) -> Limit | None:
         """What a rate is held against, as far as nothing has to be measured for it."""
-        asked = held_against.Question(kind, rate)
-        return held_against.known(asked, self._device, self._ceilings)
+        asked = limit_lookup.LimitQuery(kind, rate)
+        return limit_lookup.find(asked, self._device, self._ceilings)
 
     def held(self) -> Held:
         """What is held now."""

@@ -65,7 +65,7 @@ class HeldRate:
     rate: float
     """FLOP/s or byte/s."""
     kind: str | None = None
-    """Of the limit, as ``held_against.Question`` has it; ``None``: that of the run itself."""
+    """Of the limit, as ``limit_lookup.LimitQuery`` has it; ``None``: that of the run itself."""
 
 
 def _three_digits(ratio: float) -> str:
