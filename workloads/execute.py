@@ -15,7 +15,7 @@ from workloads.outcome import outcome, trace
 from workloads.prepare import Prepared, allowed, lookup, prepared
 from workloads.protocol import Run
 from workloads.ranks import launch, lockstep
-from workloads.results import Limit, RunResult, Span
+from workloads.results import Limit, MeasuredSpan, RunResult
 from workloads.study import Study
 from workloads.timing import Cancelled, Control
 from workloads.workload import ParameterError, Skip
@@ -86,7 +86,7 @@ def _run(
             rates=rates,
             memory=peak,
             chosen=dict(case.chosen),
-            spans=(Span(measured.measured_from, measured.measured_to, working),),
+            spans=(MeasuredSpan(measured.measured_from, measured.measured_to, working),),
             warnings=readings.warnings(measured, ready.place.type),
             unavailable={**unavailable, **readings.absences(measured, rates)},
         )

@@ -15,7 +15,17 @@ from typing import Literal, Protocol
 
 from workloads import intervals
 from workloads.fact import fact
-from workloads.results import Ceiling, Cell, Chart, Column, Figure, Limit, Series, Span, Table
+from workloads.results import (
+    Ceiling,
+    Cell,
+    Chart,
+    Column,
+    Figure,
+    Limit,
+    MeasuredSpan,
+    Series,
+    Table,
+)
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
@@ -164,7 +174,7 @@ class Study:
         self._tell = tell
         self.figures: dict[str, Figure] = {}
         self.log: list[str] = []
-        self.spans: list[Span] = []
+        self.spans: list[MeasuredSpan] = []
         self.unavailable: dict[str, str] = {}
         self.held_rates: list[HeldRate] = []
         self._tables: dict[str, Table] = {}
@@ -279,7 +289,7 @@ class Study:
             start: of the load, Unix time.
             devices: as in ``cuda:0``.
         """
-        self.spans.append(Span(start, time.time(), tuple(devices)))
+        self.spans.append(MeasuredSpan(start, time.time(), tuple(devices)))
 
     def table(self, name: str, title: str, *columns: Column) -> None:
         """Begin a table."""
