@@ -9,7 +9,7 @@ import torch
 
 from workloads import ceiling_bench, intervals, limit_lookup, malloc, memory, timing
 from workloads.ceilings import Ceilings
-from workloads.clocks import Block, Clock
+from workloads.clocks import Clock, TimedBlock
 from workloads.results import Ceiling, Limit
 from workloads.study import Call, ClockName, Held, entered
 from workloads.timing import BLOCK_S, Control
@@ -176,7 +176,7 @@ def _held_cpu() -> Held:
     )
 
 
-def _seconds(block: Block, clock: ClockName) -> float:
+def _seconds(block: TimedBlock, clock: ClockName) -> float:
     if clock == "device" and block.device_s is not None:
         return block.device_s
     return block.wall_s

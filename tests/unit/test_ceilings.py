@@ -17,7 +17,7 @@ from tui.session.keepers import RunnerKeeper
 from tui.store.store import Store
 from workloads import catalog, ceiling_bench, cpu_share, execute, flags, limit_lookup, readings
 from workloads.ceilings import Ceilings, newest
-from workloads.clocks import Block, HostClock
+from workloads.clocks import HostClock, TimedBlock
 from workloads.place import Place
 from workloads.protocol import Run
 from workloads.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
@@ -115,9 +115,9 @@ def test_the_best_block_counts_and_the_slow_ones_do_not() -> None:
         def synchronize(self) -> None:
             return None
 
-        def block(self, _call: object, calls: int) -> Block:
+        def block(self, _call: object, calls: int) -> TimedBlock:
             taken = next(self.times) * calls
-            return Block(taken, None, taken)
+            return TimedBlock(taken, None, taken)
 
     candidate = ceiling_bench._Candidate("copy", 100, lambda: None, 1.0)
     best, blocks = ceiling_bench._race([candidate], Scripted(), Control(), seconds=7.0)
@@ -132,10 +132,10 @@ def test_the_time_is_for_those_close_to_the_first_and_then_for_the_best_of_them(
         def synchronize(self) -> None:
             return None
 
-        def block(self, call: Callable[[], object], calls: int) -> Block:
+        def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
             name, seconds = cast("tuple[str, float]", call())
             self.asked.append(name)
-            return Block(seconds * calls, None, seconds * calls)
+            return TimedBlock(seconds * calls, None, seconds * calls)
 
     clock = Counting()
     first = ceiling_bench._Candidate("first", 1, lambda: ("first", 1.2), 1.0)

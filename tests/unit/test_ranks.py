@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads import timing
-from workloads.clocks import Block
+from workloads.clocks import TimedBlock
 from workloads.inventory import Setting
 from workloads.protocol import Run
 from workloads.ranks import torchrun
@@ -139,10 +139,10 @@ class _Scripted:
     def synchronize(self) -> None:
         return None
 
-    def block(self, _call: Callable[[], object], calls: int) -> Block:
+    def block(self, _call: Callable[[], object], calls: int) -> TimedBlock:
         seconds = self._seconds[self.blocks % len(self._seconds)] * calls
         self.blocks += 1
-        return Block(seconds, seconds / 2, seconds / 4)
+        return TimedBlock(seconds, seconds / 2, seconds / 4)
 
 
 @settings(max_examples=25, deadline=None)

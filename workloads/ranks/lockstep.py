@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
-from workloads.clocks import Block, Clock
+from workloads.clocks import Clock, TimedBlock
 
 
 class Together:
@@ -53,14 +53,14 @@ class LockstepClock:
         """Wait for this rank's own device."""
         self._own.synchronize()
 
-    def block(self, call: Callable[[], object], calls: int) -> Block:
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
         """Time ``calls`` calls back to back."""
         self._own.synchronize()
         self._together.meet()
         block = self._own.block(call, calls)
         device = 0.0 if block.device_s is None else block.device_s
         wall, device, enqueue = self._together.largest((block.wall_s, device, block.enqueue_s))
-        return Block(wall, None if block.device_s is None else device, enqueue)
+        return TimedBlock(wall, None if block.device_s is None else device, enqueue)
 
 
 _current: list[Together] = []
