@@ -32,7 +32,7 @@ ClockName = Literal["device", "wall"]
 
 
 @fact
-class Held:
+class HeldMemory:
     """Memory that is held at one moment, bytes; on the CPU by the C library's heap.
 
     ``None`` is not known, and ``unavailable`` says why by the field's name.
@@ -125,7 +125,7 @@ class Tools(Protocol):
     def peak(self, call: Call) -> int | None:
         """Bytes that one call needs on top of what is held before it, at its highest."""
 
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         """What is held now."""
 
     def ceiling(self, kind: str) -> Ceiling:
@@ -208,7 +208,7 @@ class Study:
         self._tools.look()
         return self._tools.peak(call)
 
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         """What is held now."""
         return self._tools.held()
 
@@ -391,7 +391,7 @@ class Study:
         self._charts[name] = replace(chart, marks=(*chart.marks, line))
         self._changed()
 
-    def staircase(self, name: str, title: str) -> Callable[[str], Held]:
+    def staircase(self, name: str, title: str) -> Callable[[str], HeldMemory]:
         """Begin a table and a chart of the memory held after each step.
 
         Returns:
@@ -401,7 +401,7 @@ class Study:
         self.table(name, title, Column("step"), *(Column(word, "byte") for word in words))
         self.chart(name, title, "step", *((word, "byte") for word in words), steps=True)
 
-        def step(label: str) -> Held:
+        def step(label: str) -> HeldMemory:
             self._tools.look()
             held = self.held()
             values = (held.allocated, held.reserved, held.used, held.nvml)

@@ -28,7 +28,7 @@ from workloads.ceilings import Ceilings
 from workloads.needs import unmet
 from workloads.place import Place
 from workloads.results import COPY, Ceiling, Rates
-from workloads.study import Call, ClockName, Held, Study
+from workloads.study import Call, ClockName, HeldMemory, Study
 from workloads.workload import Case
 
 MIB = 2**20
@@ -158,7 +158,7 @@ class _Told:
     def peak(self, _call: Call) -> int | None:
         raise NotImplementedError
 
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         raise NotImplementedError
 
     def limit(self, _kind: str, _rate: float) -> object:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.fact import fact
 from workloads.results import Column
-from workloads.study import Held, Study
+from workloads.study import HeldMemory, Study
 from workloads.workload import Case, whole, workload
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Trial:
     """Bytes of the batch and a step of it."""
     rate: float
     """Samples per second."""
-    held: Held
+    held: HeldMemory
     """After steps of it, while the batch is there."""
 
 
