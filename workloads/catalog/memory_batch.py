@@ -24,7 +24,7 @@ FINE = 16
 
 
 @fact
-class Found:
+class SearchedBatch:
     """Where a search ended."""
 
     fits: int | None
@@ -33,7 +33,7 @@ class Found:
     """The smallest that was found not to fit; ``None`` where all did, up to the largest."""
 
 
-def search(fits: Callable[[int], bool], first: int, largest: int) -> Found:
+def search(fits: Callable[[int], bool], first: int, largest: int) -> SearchedBatch:
     """The largest size that fits, to one part in :data:`FINE`.
 
     Args:
@@ -48,17 +48,17 @@ def search(fits: Callable[[int], bool], first: int, largest: int) -> Found:
         else:
             good = size
             if size >= largest:
-                return Found(good, None)
+                return SearchedBatch(good, None)
             size = min(2 * size, largest)
     if good is None:
-        return Found(None, bad)
+        return SearchedBatch(None, bad)
     while bad - good > max(1, good // FINE):
         middle = (good + bad) // 2
         if fits(middle):
             good = middle
         else:
             bad = middle
-    return Found(good, bad)
+    return SearchedBatch(good, bad)
 
 
 @fact
@@ -186,7 +186,7 @@ def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
         }
 
 
-def _report(found: Study, ended: Found, trials: Trials, where: str) -> None:
+def _report(found: Study, ended: SearchedBatch, trials: Trials, where: str) -> None:
     sizes = sorted(trials.done)
     _by_size(found, [(size, trials.done[size]) for size in sizes])
     if ended.fits is None:
