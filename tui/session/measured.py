@@ -39,11 +39,10 @@ def conditions_of(
         spans = tuple(MeasuredSpan(start, end, names) for start, end in found.measured)
     else:
         found, time = event.result, event.result.time
-        # Recordings may be older than the spans of a result.
-        whole = (
-            (MeasuredSpan(time.measured_from, time.measured_to, (found.device,)),) if time else ()
-        )
-        spans = found.spans or whole
+        spans = found.spans
+        if time and not spans:
+            # Recordings may be older than the spans of a result.
+            spans = (MeasuredSpan(time.measured_from, time.measured_to, (found.device,)),)
     if not spans:
         return None
     driver = store.sample.driver.version if store.sample else None

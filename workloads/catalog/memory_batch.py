@@ -24,7 +24,7 @@ FINE = 16
 
 
 @fact
-class SearchedBatch:
+class BatchBounds:
     """Where a search ended."""
 
     fits: int | None
@@ -33,7 +33,7 @@ class SearchedBatch:
     """The smallest that was found not to fit; ``None`` where all did, up to the largest."""
 
 
-def search(fits: Callable[[int], bool], first: int, largest: int) -> SearchedBatch:
+def search(fits: Callable[[int], bool], first: int, largest: int) -> BatchBounds:
     """The largest size that fits, to one part in :data:`FINE`.
 
     Args:
@@ -48,17 +48,17 @@ def search(fits: Callable[[int], bool], first: int, largest: int) -> SearchedBat
         else:
             good = size
             if size >= largest:
-                return SearchedBatch(good, None)
+                return BatchBounds(good, None)
             size = min(2 * size, largest)
     if good is None:
-        return SearchedBatch(None, bad)
+        return BatchBounds(None, bad)
     while bad - good > max(1, good // FINE):
         middle = (good + bad) // 2
         if fits(middle):
             good = middle
         else:
             bad = middle
-    return SearchedBatch(good, bad)
+    return BatchBounds(good, bad)
 
 
 @fact
@@ -186,7 +186,7 @@ def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
         }
 
 
-def _report(found: Study, ended: SearchedBatch, trials: Trials, where: str) -> None:
+def _report(found: Study, ended: BatchBounds, trials: Trials, where: str) -> None:
     sizes = sorted(trials.done)
     _by_size(found, [(size, trials.done[size]) for size in sizes])
     if ended.fits is None:

@@ -95,7 +95,7 @@ class Launch:
     def __init__(self, request: Run, planned: RankLayout, source: str) -> None:
         self._planned = planned
         self._folder = shared.create(planned.ranks, Order(request, source))
-        self._lifeline = shared.hold_lifeline(self._folder)
+        self._hangup = shared.hold_hangup_pipe(self._folder)
         self.ranks = [Rank(self._folder, index) for index in range(planned.ranks)]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         added = torchrun.environment(planned, cores or 1)
@@ -157,7 +157,7 @@ class Launch:
 
     def end(self) -> None:
         """End torchrun and every rank, and wait until they are gone."""
-        os.close(self._lifeline)
+        os.close(self._hangup)
         if self.torchrun.poll() is None:
             self.torchrun.kill()
         self.torchrun.wait()
