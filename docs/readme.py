@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.terminal.terminal import Terminal  # noqa: E402 (once the path is right)
-from tui.commands.registry import key_table_markdown  # noqa: E402
+from tui.ui.commands.registry import key_table_markdown  # noqa: E402
 
 COLUMNS, ROWS = 110, 34
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tui.terminal import glyphs
+from tui.text import glyphs
 
 # An example may be the first of a process to start torch's threads, beside whatever else runs.
 settings.register_profile("any machine", deadline=None)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tui import reports
-from workloads.frozen import frozen
-from workloads.inventory import Setting
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Setting
 
 FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
 THEME = "ansi-dark"

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 
-from workloads import process, user_workloads
+from workloads.declare import user_workloads
+from workloads.protocol import process
 
 USAGE = "usage: workloads serve | list [--workloads FILE]…"
 
@@ -19,7 +20,7 @@ def main() -> int:
     if sys.argv[1:2] == ["torchrun"] and len(sys.argv) > 2:
         return _torchrun(int(sys.argv[2]), sys.argv[3:])
     if mode == "rank":
-        from workloads.ranks.start import main as rank
+        from workloads.runner.rank_start import main as rank
 
         return rank()
     if mode == "list":
@@ -30,22 +31,22 @@ def main() -> int:
     reading, writing = process.separate_protocol()
     if mode == "serve":
         process.die_with_parent(os.getppid(), signal.SIGTERM)
-        from workloads.serve import serve
+        from workloads.runner.serve import serve
 
         return serve(reading, writing, files)
     # The parent is in this environment too, and is the one that keeps the C heap's settings.
-    from workloads.malloc import keep_freed_memory
+    from workloads.measure.malloc import keep_freed_memory
 
     malloc = keep_freed_memory()
     process.die_with_parent(os.getppid(), signal.SIGKILL)
     if mode == "worker":
-        from workloads.worker import work
+        from workloads.runner.worker import work
 
         # What is wrong with the files was told by the parent.
         user_workloads.load(files)
         work(reading, writing)
     else:
-        from workloads.probe import probe
+        from workloads.runner.probe import probe
 
         probe(writing, malloc)
     return 0
@@ -58,7 +59,9 @@ def _torchrun(worker: int, arguments: list[str]) -> int:
 
 
 def _list(files: list[str]) -> int:
-    from workloads import catalog, wire, workload
+    from workloads import catalog
+    from workloads.declare import workload
+    from workloads.protocol import wire
 
     assert catalog
     problems = user_workloads.load(files)

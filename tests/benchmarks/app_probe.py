@@ -9,10 +9,10 @@ import json
 import sys
 from pathlib import Path
 
-from tui.app.workbench import WorkbenchApp
 from tui.session.session import Session
-from tui.store.store import Parts
-from workloads import wire
+from tui.state.store import Parts
+from tui.ui.app.workbench import WorkbenchApp
+from workloads.protocol import wire
 
 
 def main() -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sys
 
-from workloads.malloc import keep_freed_memory
+from workloads.measure.malloc import keep_freed_memory
 
 keep_freed_memory()
 
 import torch  # noqa: E402 (after the heap is set up)
 from torch.utils.benchmark import Timer  # noqa: E402
 
-from workloads import catalog, workload  # noqa: E402
-from workloads.place import Place  # noqa: E402
+from workloads import catalog
+from workloads.declare import workload  # noqa: E402
+from workloads.declare.place import Place  # noqa: E402
 
 assert catalog
 

@@ -24,7 +24,7 @@ from tests.benchmarks.startup import usable_after
 from tests.nvml.fixtures import ScriptedNvml, build_library
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 GPUS = 8
 SIZE = (120, 40)

@@ -35,8 +35,8 @@ def bare(path: Path) -> dict[str, float]:
 
 
 def ours(path: Path) -> dict[str, float]:
-    from tui.snapshots.analysis import Analysis
-    from tui.snapshots.load import load
+    from tui.snapshots.analysis.analysis import Analysis
+    from tui.snapshots.read.load import load
 
     began, cpu = time.perf_counter(), processor_time()
     snapshot = load(path)

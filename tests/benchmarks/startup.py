@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.terminal.terminal import PATIENCE_S, PROGRAM, Terminal
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
 USABLE = ("Devices", "transfer mib", "q quit")

@@ -13,8 +13,8 @@ import contextlib
 import pytest
 
 from tests.children.driver import Driver
-from workloads import protocol
-from workloads.results import Ceiling
+from workloads.protocol import messages
+from workloads.protocol.results import Ceiling
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -28,7 +28,7 @@ def _ceilings(runner: Driver) -> dict[str, Ceiling]:
     """Each kind as this runner measures it now."""
     runner.seen.clear()
     assert runner.run("ceiling", kinds="common").status == "ok"
-    told = [item for item in runner.seen if isinstance(item, protocol.CeilingMeasured)]
+    told = [item for item in runner.seen if isinstance(item, messages.CeilingMeasured)]
     return {item.ceiling.kind: item.ceiling for item in told}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from workloads import catalog
-from workloads.workload import infos
+from workloads.declare.workload import infos
 
 assert catalog
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.children.driver import Driver
 from tests.terminal.terminal import Terminal
-from workloads import protocol
+from workloads.protocol import messages
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -63,8 +63,8 @@ def test_the_workbench_agrees_with_bare_torch_utils_benchmark(
 
 
 def _conv2d(runner: Driver) -> float:
-    runner.send(protocol.Run("c", "conv2d", "cpu", {}, {}, "normal"))
-    result = runner.until(protocol.Finished, lambda event: event.result.id == "c").result
+    runner.send(messages.Run("c", "conv2d", "cpu", {}, {}, "normal"))
+    result = runner.until(messages.Finished, lambda event: event.result.id == "c").result
     assert result.time is not None
     return result.time.median_s
 

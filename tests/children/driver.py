@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from workloads import BOOTSTRAP, protocol, wire
-from workloads.inventory import Environment, Setting
-from workloads.protocol import Event
-from workloads.results import Comparison, RunResult
+from workloads import BOOTSTRAP
+from workloads.protocol import messages, wire
+from workloads.protocol.inventory import Environment, Setting
+from workloads.protocol.messages import Event
+from workloads.protocol.results import Comparison, RunResult
 
 E = TypeVar("E")
 
@@ -45,8 +46,8 @@ class Driver:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            event = wire.decode(line, protocol.EVENTS)
-            assert isinstance(event, protocol.EVENTS)
+            event = wire.decode(line, messages.EVENTS)
+            assert isinstance(event, messages.EVENTS)
             self._events.put(event)
         self._events.put(None)
 
@@ -82,34 +83,34 @@ class Driver:
             if event is None:
                 raise AssertionError(f"the runner ended: {''.join(self.stderr[-20:])}")
             self.seen.append(event)
-            if isinstance(event, protocol.WorkerStarted):
+            if isinstance(event, messages.WorkerStarted):
                 self._worker = event.pid
             if isinstance(event, kind) and holds(event):
                 return event
 
     def ready(self) -> Environment:
         """Wait until torch is imported."""
-        return self.until(protocol.Ready).environment
+        return self.until(messages.Ready).environment
 
     def start_run(self, workload: str, run_id: str = "run", /, **parameters: Setting) -> None:
         """Ask for a quick run on the CPU."""
-        self.send(protocol.Run(run_id, workload, "cpu", dict(parameters), {}, "quick"))
+        self.send(messages.Run(run_id, workload, "cpu", dict(parameters), {}, "quick"))
 
     def run(self, workload: str, run_id: str = "run", /, **parameters: Setting) -> RunResult:
         """Run a workload on the CPU, quickly."""
         self.start_run(workload, run_id, **parameters)
-        return self.until(protocol.Finished, lambda event: event.result.id == run_id).result
+        return self.until(messages.Finished, lambda event: event.result.id == run_id).result
 
     def compare(
         self, workload: str, flag: str, settings: Sequence[bool], pairs: int | None = None
     ) -> Comparison:
         """Compare two settings on the CPU."""
         first, second = settings
-        request = protocol.Compare(
+        request = messages.Compare(
             "compare", workload, "cpu", {}, flag, (first, second), {}, pairs, "quick"
         )
         self.send(request)
-        return self.until(protocol.Compared, lambda event: event.done).comparison
+        return self.until(messages.Compared, lambda event: event.done).comparison
 
     def worker_pid(self) -> int:
         """The pid of the worker that was started last."""

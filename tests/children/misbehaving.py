@@ -12,9 +12,9 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).parents[2])
 
 from workloads.__main__ import main  # noqa: E402 (once the path is right)
-from workloads.results import Check  # noqa: E402
-from workloads.study import Study  # noqa: E402
-from workloads.workload import Case, workload  # noqa: E402
+from workloads.declare.study import Study  # noqa: E402
+from workloads.declare.workload import Case, workload  # noqa: E402
+from workloads.protocol.results import Check  # noqa: E402
 
 
 def _declare(name: str, timed: object) -> None:

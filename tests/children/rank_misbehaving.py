@@ -14,7 +14,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[2])
 
 from workloads.__main__ import main  # (once the path is right)
-from workloads.workload import Case, Skip, workload
+from workloads.declare.workload import Case, Skip, workload
 
 
 def _rank() -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tests.children.driver import MISBEHAVING
 from tui.session.session import Session
-from tui.store.events import LogLine
-from tui.store.runs import RunState
+from tui.state.events import LogLine
+from tui.state.runs import RunState
 
 PATIENCE_S = 60.0
 

@@ -34,8 +34,10 @@ from tests.children.sessions import (
 )
 from tui import reports
 from tui.session.session import Session
-from tui.store.runs import RunState
-from workloads import BOOTSTRAP, protocol, wire
+from tui.state.runs import RunState
+from workloads import BOOTSTRAP
+from workloads.protocol import messages as protocol
+from workloads.protocol import wire
 
 E = TypeVar("E")
 

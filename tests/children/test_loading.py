@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from tests.children.driver import Driver
-from workloads import protocol
-from workloads.catalog.training_loading import CAN_FORK
+from workloads.catalog.training.data_loading import CAN_FORK
+from workloads.protocol import messages
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="worker processes are forked on Linux only")
 
@@ -18,7 +18,7 @@ def loading(runner: Driver) -> list[psutil.Process]:
     """Start a run whose first call takes long; the DataLoader workers, once they are there."""
     # Each sample takes a second, so the cancel finds the loop waiting for its data.
     runner.start_run("data_loading", workers=2, cost_us=1_000_000, samples=64, batch=32)
-    runner.until(protocol.Progress, lambda event: event.phase == "first call")
+    runner.until(messages.Progress, lambda event: event.phase == "first call")
     children = psutil.Process(runner.worker_pid()).children(recursive=True)
     assert len(children) == 2
     return children
@@ -28,8 +28,8 @@ def test_a_cancel_ends_the_workers_of_a_loop_that_waits_for_them() -> None:
     with Driver() as runner:
         runner.ready()
         children = loading(runner)
-        runner.send(protocol.Cancel("run"))
-        result = runner.until(protocol.Finished).result
+        runner.send(messages.Cancel("run"))
+        result = runner.until(messages.Finished).result
         assert result.status == "cancelled"
         assert psutil.wait_procs(children, timeout=5)[1] == []
 
@@ -40,4 +40,4 @@ def test_workers_end_with_a_process_that_was_killed() -> None:
         children = loading(runner)
         psutil.Process(runner.worker_pid()).send_signal(signal.SIGKILL)
         assert psutil.wait_procs(children, timeout=5)[1] == []
-        assert runner.until(protocol.Finished).result.status == "failed"
+        assert runner.until(messages.Finished).result.status == "failed"

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.children.driver import Driver
-from workloads import protocol
-from workloads.inventory import Setting
+from workloads.protocol import messages
+from workloads.protocol.inventory import Setting
+from workloads.protocol.results import RunResult
 from workloads.ranks import folder
-from workloads.results import RunResult
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -65,7 +65,7 @@ def _lives(pid: int) -> bool:
 
 
 def _until_measuring(driver: Driver, phase: str) -> list[int]:
-    driver.until(protocol.Progress, lambda event: event.phase == phase)
+    driver.until(messages.Progress, lambda event: event.phase == phase)
     pids = _ranks_of(driver)
     # torchrun and two ranks.
     assert len(pids) == 3
@@ -82,7 +82,7 @@ def test_the_ranks_decide_alike_and_the_slowest_is_what_counts(runner: Driver) -
     assert [span.devices for span in result.spans] == [("cpu",)]
     assert len(set(result.pids)) == 2
     assert runner.worker_pid() not in result.pids
-    phases = [event.phase for event in runner.seen if isinstance(event, protocol.Progress)]
+    phases = [event.phase for event in runner.seen if isinstance(event, messages.Progress)]
     assert list(dict.fromkeys(phases)) == ["preparing", "first call", "warm-up", "measuring"]
 
 
@@ -124,11 +124,11 @@ def test_hosts_that_do_not_meet_end_with_one_line(runner: Driver) -> None:
 
 
 def test_a_cancel_keeps_what_was_measured_and_leaves_no_rank(runner: Driver) -> None:
-    runner.send(protocol.Run("c", "unequal", "cpu", {}, {}, "careful"))
-    runner.until(protocol.Progress, lambda event: event.blocks >= 3)
+    runner.send(messages.Run("c", "unequal", "cpu", {}, {}, "careful"))
+    runner.until(messages.Progress, lambda event: event.blocks >= 3)
     pids = _ranks_of(runner)
-    runner.send(protocol.Cancel("c"))
-    result = runner.until(protocol.Finished).result
+    runner.send(messages.Cancel("c"))
+    result = runner.until(messages.Finished).result
     assert result.status == "cancelled"
     assert result.time is not None or "median_so_far" in result.figures
     assert len(pids) == 3
@@ -136,18 +136,18 @@ def test_a_cancel_keeps_what_was_measured_and_leaves_no_rank(runner: Driver) -> 
 
 
 def test_ranks_that_hang_are_ended_by_a_cancel(runner: Driver) -> None:
-    runner.send(protocol.Run("h", "never_returns", "cpu", {}, {}, "quick"))
+    runner.send(messages.Run("h", "never_returns", "cpu", {}, {}, "quick"))
     pids = _until_measuring(runner, "first call")
-    runner.send(protocol.Cancel("h"))
-    assert runner.until(protocol.Finished).result.status == "cancelled"
+    runner.send(messages.Cancel("h"))
+    assert runner.until(messages.Finished).result.status == "cancelled"
     assert _gone(pids)
 
 
 def test_no_rank_outlives_a_worker_that_is_killed(runner: Driver) -> None:
-    runner.send(protocol.Run("k", "never_returns", "cpu", {}, {}, "quick"))
+    runner.send(messages.Run("k", "never_returns", "cpu", {}, {}, "quick"))
     pids = _until_measuring(runner, "first call")
     os.kill(runner.worker_pid(), signal.SIGKILL)
-    assert runner.until(protocol.Finished).result.status == "failed"
+    assert runner.until(messages.Finished).result.status == "failed"
     assert _gone(pids)
 
 
@@ -175,7 +175,7 @@ def test_two_hosts_on_loopback_find_the_same_figures(runner: Driver) -> None:
 
 
 def _finished(host: Driver) -> RunResult:
-    return host.until(protocol.Finished, lambda event: event.result.id == "two").result
+    return host.until(messages.Finished, lambda event: event.result.id == "two").result
 
 
 def test_data_parallel_training_averages_its_gradients(runner: Driver) -> None:

@@ -11,9 +11,10 @@ import psutil
 import pytest
 
 from tests.children.driver import MISBEHAVING, PATIENCE_S, Driver
-from workloads import catalog, protocol
-from workloads.results import RunResult
-from workloads.workload import infos
+from workloads import catalog
+from workloads.declare.workload import infos
+from workloads.protocol import messages
+from workloads.protocol.results import RunResult
 
 assert catalog
 CHEAP = ["transfer", "matmul", "conv2d", "mlp_training", "mlp_evaluation", "naive_timing"]
@@ -36,14 +37,14 @@ def misbehaving() -> Iterator[Driver]:
 
 def test_it_says_hello_with_the_catalogue_before_torch_is_imported() -> None:
     with Driver() as driver:
-        hello = driver.until(protocol.Hello)
+        hello = driver.until(messages.Hello)
         assert driver.seen == [hello]
         assert [info.name for info in hello.workloads] == [info.name for info in infos()]
-        assert hello.version == protocol.VERSION
+        assert hello.version == messages.VERSION
 
 
 def test_the_environment_names_torch_its_threads_and_the_malloc_settings(runner: Driver) -> None:
-    ready = next(event for event in runner.seen if isinstance(event, protocol.Ready))
+    ready = next(event for event in runner.seen if isinstance(event, messages.Ready))
     environment = ready.environment
     assert environment.torch
     assert environment.threads >= 1
@@ -114,7 +115,7 @@ def test_what_does_not_fit_into_memory_is_skipped_with_the_need(runner: Driver) 
 def test_progress_comes_by_phase_with_blocks_and_an_estimate(runner: Driver) -> None:
     runner.seen.clear()
     runner.run("conv2d")
-    progress = [event for event in runner.seen if isinstance(event, protocol.Progress)]
+    progress = [event for event in runner.seen if isinstance(event, messages.Progress)]
     phases = list(dict.fromkeys(event.phase for event in progress))
     assert phases == ["preparing", "first call", "warm-up", "measuring", "checking"]
     measuring = [event for event in progress if event.phase == "measuring"]
@@ -124,7 +125,7 @@ def test_progress_comes_by_phase_with_blocks_and_an_estimate(runner: Driver) -> 
 def test_a_comparison_tells_each_pair_and_ends_with_a_verdict(runner: Driver) -> None:
     runner.seen.clear()
     comparison = runner.compare("conv2d", "mkldnn.enabled", (True, False), pairs=6)
-    told = [event.comparison.pairs for event in runner.seen if isinstance(event, protocol.Compared)]
+    told = [event.comparison.pairs for event in runner.seen if isinstance(event, messages.Compared)]
     assert told == [1, 2, 3, 4, 5, 6, 6]
     assert comparison.verdict in ("faster", "slower", "same", "unclear")
     assert comparison.ci95 is not None
@@ -142,15 +143,15 @@ def test_a_flag_without_effect_here_is_refused_with_the_reason(runner: Driver) -
 
 def _cancel(driver: Driver) -> RunResult:
     asked = time.monotonic()
-    driver.send(protocol.Cancel("run"))
-    result = driver.until(protocol.Finished).result
+    driver.send(messages.Cancel("run"))
+    result = driver.until(messages.Finished).result
     assert time.monotonic() - asked < 2.0
     return result
 
 
 def test_a_cancel_between_blocks_keeps_what_was_measured(runner: Driver) -> None:
-    runner.send(protocol.Run("run", "mlp_training", "cpu", {"epochs": 1}, {}, "careful"))
-    runner.until(protocol.Progress, lambda event: event.blocks >= 2)
+    runner.send(messages.Run("run", "mlp_training", "cpu", {"epochs": 1}, {}, "careful"))
+    runner.until(messages.Progress, lambda event: event.blocks >= 2)
     result = _cancel(runner)
     assert result.status == "cancelled"
     assert result.time is not None
@@ -168,10 +169,10 @@ def _computing(pid: int) -> None:
 
 def test_a_cancel_in_a_call_that_does_not_return_costs_the_worker(runner: Driver) -> None:
     runner.start_run("matmul", n=8192)
-    runner.until(protocol.Progress, lambda event: event.phase == "first call")
+    runner.until(messages.Progress, lambda event: event.phase == "first call")
     _computing(runner.worker_pid())
     assert _cancel(runner).status == "cancelled"
-    ended = runner.until(protocol.WorkerEnded)
+    ended = runner.until(messages.WorkerEnded)
     assert ended.expected
     assert runner.run("conv2d").status == "ok"
 
@@ -179,9 +180,9 @@ def test_a_cancel_in_a_call_that_does_not_return_costs_the_worker(runner: Driver
 def test_a_cancel_of_all_ends_what_waits_too(runner: Driver) -> None:
     runner.start_run("mlp_training", "first", epochs=200)
     runner.start_run("matmul", "second")
-    runner.until(protocol.Progress)
-    runner.send(protocol.Cancel(""))
-    ended = {runner.until(protocol.Finished).result.id for _ in range(2)}
+    runner.until(messages.Progress)
+    runner.send(messages.Cancel(""))
+    ended = {runner.until(messages.Finished).result.id for _ in range(2)}
     assert ended == {"first", "second"}
 
 
@@ -190,13 +191,13 @@ def test_a_worker_killed_in_mid_run_is_reported_and_replaced(
     runner: Driver, number: signal.Signals
 ) -> None:
     runner.start_run("mlp_training", epochs=1000)
-    runner.until(protocol.Progress)
+    runner.until(messages.Progress)
     os.kill(runner.worker_pid(), number)
-    result = runner.until(protocol.Finished).result
+    result = runner.until(messages.Finished).result
     assert result.status == "failed"
     assert result.reason is not None
     assert number.name in result.reason
-    assert not runner.until(protocol.WorkerEnded).expected
+    assert not runner.until(messages.WorkerEnded).expected
     assert runner.run("conv2d").status == "ok"
 
 
@@ -235,7 +236,7 @@ def test_what_a_workload_writes_does_not_touch_the_protocol(
 def test_after_a_device_error_the_next_queued_run_gets_a_new_process(misbehaving: Driver) -> None:
     misbehaving.start_run("loses_the_device", "first")
     misbehaving.start_run("conv2d", "second")
-    results = [misbehaving.until(protocol.Finished).result for _ in range(2)]
+    results = [misbehaving.until(messages.Finished).result for _ in range(2)]
     assert [result.status for result in results] == ["failed", "ok"]
     assert "device-side assert" in (results[0].reason or "")
 
@@ -273,7 +274,7 @@ def test_an_exception_after_the_time_was_taken_keeps_the_time(misbehaving: Drive
 
 def test_a_cancel_while_the_result_is_checked_keeps_the_time(misbehaving: Driver) -> None:
     misbehaving.start_run("check_takes_long")
-    misbehaving.until(protocol.Progress, lambda event: event.phase == "checking")
+    misbehaving.until(messages.Progress, lambda event: event.phase == "checking")
     result = _cancel(misbehaving)
     assert result.status == "cancelled"
     assert result.time is not None
@@ -290,7 +291,7 @@ def test_the_peak_of_a_run_does_not_hold_what_ran_before(runner: Driver) -> None
 
 def test_the_first_call_says_whether_it_was_the_first_of_its_process(runner: Driver) -> None:
     os.kill(runner.worker_pid(), signal.SIGKILL)
-    runner.until(protocol.WorkerEnded)
+    runner.until(messages.WorkerEnded)
     times = [runner.run("conv2d").time for _ in range(2)]
     assert [time.first_call_cold for time in times if time is not None] == [True, False]
 
@@ -309,13 +310,13 @@ def test_shapes_said_to_be_unseen_are_met_by_a_process_that_has_run_nothing(
 
 def test_a_call_that_holds_the_gil_is_cancelled_all_the_same(misbehaving: Driver) -> None:
     misbehaving.start_run("holds_the_gil")
-    misbehaving.until(protocol.Progress, lambda event: event.phase == "first call")
+    misbehaving.until(messages.Progress, lambda event: event.phase == "first call")
     assert _cancel(misbehaving).status == "cancelled"
 
 
 def test_what_a_cancelled_workload_started_is_ended_with_it(misbehaving: Driver) -> None:
     misbehaving.start_run("leaves_a_child")
-    misbehaving.until(protocol.Progress, lambda event: event.phase == "first call")
+    misbehaving.until(messages.Progress, lambda event: event.phase == "first call")
     worker = psutil.Process(misbehaving.worker_pid())
     children = _wait_for(worker.children)
     _cancel(misbehaving)
@@ -337,7 +338,7 @@ def test_closing_its_stdin_ends_it_and_its_worker() -> None:
     driver = Driver()
     driver.ready()
     driver.start_run("mlp_training", epochs=1000)
-    driver.until(protocol.Progress)
+    driver.until(messages.Progress)
     worker = psutil.Process(driver.worker_pid())
     assert driver.close() == 0
     assert psutil.wait_procs([worker], timeout=5)[1] == []
@@ -347,7 +348,7 @@ def test_a_runner_killed_outright_leaves_no_worker() -> None:
     driver = Driver()
     driver.ready()
     driver.start_run("mlp_training", epochs=1000)
-    driver.until(protocol.Progress)
+    driver.until(messages.Progress)
     worker = psutil.Process(driver.worker_pid())
     driver.process.kill()
     assert psutil.wait_procs([worker], timeout=5)[1] == []

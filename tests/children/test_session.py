@@ -180,7 +180,7 @@ async def test_a_monitor_that_dies_starts_anew() -> None:
         await until(session, lambda: session.store.sample is not None)
         first = session.store.sample
         monitor = next(
-            child for child in psutil.Process().children() if "tui.devices" in child.cmdline()
+            child for child in psutil.Process().children() if "tui.monitor" in child.cmdline()
         )
         monitor.kill()
         await until(session, lambda: session.store.monitor.status == "restarting")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.scenes import MIB, oom, segment
-from tui.snapshot_desk.session import SnapshotSession
-from tui.snapshots.messages import (
+from tui.session.snapshot.reader import SnapshotSession
+from tui.snapshots.reader.messages import (
     AskDifference,
     AskMap,
     AskPinning,

@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from tui.devices.identity import absent_paths
-from tui.devices.messages import MONITOR_EVENTS, MonitorHello, Sample, Watch
-from workloads.wire import decode, encode
+from tui.monitor.identity import absent_paths
+from tui.monitor.messages import MONITOR_EVENTS, MonitorHello, Sample, Watch
+from workloads.protocol.wire import decode, encode
 
 DEADLINE = 20.0
 """Seconds after which a condition that did not come about fails a test; far above any real wait."""
@@ -22,7 +22,7 @@ DEADLINE = 20.0
 class MonitorProcess:
     def __init__(self, env: dict[str, str] | None = None, interval: float = 0.1) -> None:
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "tui.devices", "serve", "--interval", str(interval)],
+            [sys.executable, "-m", "tui.monitor", "serve", "--interval", str(interval)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.helpers import NOW, WORKER, gpu, make_store, sample, uuid
-from tui.devices.identity import identity_of, lost_device
-from tui.devices.messages import Device
-from tui.store.pairing import DeviceView
-from tui.store.store import Store
-from tui.views.device_detail import device_detail
-from tui.views.devices import row
-from tui.views.devices_columns import columns
-from tui.views.lines import Tone, plain
-from tui.views.processes import holders
+from tui.monitor.identity import identity_of, lost_device
+from tui.monitor.messages import Device
+from tui.state.pairing import DeviceView
+from tui.state.store import Store
+from tui.ui.views.device_detail import device_detail
+from tui.ui.views.devices import row
+from tui.ui.views.devices_columns import columns
+from tui.ui.views.lines import Tone, plain
+from tui.ui.views.processes import holders
 
 REASON = "GPU is lost: reset it or reboot"
 LOST_AT = NOW + 10

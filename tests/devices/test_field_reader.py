@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tui.devices.field_reader import FieldReader
-from tui.devices.nvml_call import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
+from tui.monitor.field_reader import FieldReader
+from tui.monitor.nvml_call import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
 
 
 class NVMLError(Exception):

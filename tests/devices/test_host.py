@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.child.cgroup import Cgroup
-from tui.devices import host
+from tui.monitor import host
 
 GIB = 1024**3
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.devices.conftest import Start
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
-from tui.devices.device_memory import UNIFIED, device_memory
-from tui.devices.messages import DeviceMemory
-from tui.devices.nvml_call import Code, no_answer
+from tui.monitor.device_memory import UNIFIED, device_memory
+from tui.monitor.messages import DeviceMemory
+from tui.monitor.nvml_call import Code, no_answer
 
 HOST = 128 * 1024 * MIB
 H200 = Gpu(total=1000 * MIB, reserved=100 * MIB, used=300 * MIB)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tui.devices.device_reader import Due
-from tui.devices.identity import Identity, absent_paths, identity_of, lost_device, unknown_identity
-from tui.devices.messages import MONITOR_EVENTS, Cpu, Driver, Host, HostMemory, Sample
-from tui.devices.nvml_loop import NOT_YET, NvmlState, Schedule
-from workloads.wire import decode, encode
+from tui.monitor.device_reader import Due
+from tui.monitor.identity import Identity, absent_paths, identity_of, lost_device, unknown_identity
+from tui.monitor.messages import MONITOR_EVENTS, Cpu, Driver, Host, HostMemory, Sample
+from tui.monitor.nvml_loop import NOT_YET, NvmlState, Schedule
+from workloads.protocol.wire import decode, encode
 
 LOST = lost_device(Identity("GPU-1", 0, "H200", "0:1"), "gone", read_at=2.0, lost_at=1.0)
 STATE = NvmlState(Driver("580", "13.0", None), (LOST,), took_s=0.5, readings=3)

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from tests.devices.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario, uuid
-from tui.devices import process_owners, processes
-from tui.devices.messages import Device, GpuProcess, Sample
-from tui.devices.process_owners import ProcessOwners, has_own_pids
-from tui.devices.processes import ListedProcess
+from tui.monitor import process_owners, processes
+from tui.monitor.messages import Device, GpuProcess, Sample
+from tui.monitor.process_owners import ProcessOwners, has_own_pids
+from tui.monitor.processes import ListedProcess
 
 NOBODY = 4_194_305
 """Above the highest PID that Linux gives."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.devices import throttle
+from tui.monitor import throttle
 
 masks = st.integers(0, 2**64 - 1)
 known = st.sets(st.sampled_from(sorted(throttle.REASONS.values())))

@@ -12,10 +12,10 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.screens.helpers import NOW, gpu, sample
 from tests.terminal.terminal import Terminal
-from tui.store.pairing import pair
-from tui.views.device_detail import device_detail
-from workloads import environment
-from workloads.inventory import TorchDevice
+from tui.state.pairing import pair
+from tui.ui.views.device_detail import device_detail
+from workloads.measure import environment
+from workloads.protocol.inventory import TorchDevice
 
 CPU = TorchDevice("cpu", "EPYC")
 UUID = "11111111-2222-3333-4444-555555555555"

@@ -9,8 +9,8 @@ import torch
 
 from tests.gpu.test_transfer import GPU, on_gpu
 from tests.unit.catalog_runs import column, numbers, ran
-from workloads.inventory import Setting
-from workloads.place import Place
+from workloads.declare.place import Place
+from workloads.protocol.inventory import Setting
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 

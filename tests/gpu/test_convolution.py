@@ -7,7 +7,7 @@ import torch
 
 from tests.gpu.test_transfer import on_gpu
 from tests.unit.catalog_runs import column
-from workloads.catalog.convolution_layers import RESNET50
+from workloads.catalog.convolution.layers import RESNET50
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 

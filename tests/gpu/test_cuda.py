@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.children.driver import Driver
-from workloads import protocol
-from workloads.inventory import Setting
-from workloads.results import RunResult
+from workloads.protocol import messages
+from workloads.protocol.inventory import Setting
+from workloads.protocol.results import RunResult
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
@@ -29,8 +29,8 @@ def runner() -> Iterator[Driver]:
 
 
 def run_on_gpu(runner: Driver, workload: str, **parameters: Setting) -> RunResult:
-    runner.send(protocol.Run("gpu", workload, GPU, dict(parameters), {}, "quick"))
-    return runner.until(protocol.Finished, lambda event: event.result.id == "gpu").result
+    runner.send(messages.Run("gpu", workload, GPU, dict(parameters), {}, "quick"))
+    return runner.until(messages.Finished, lambda event: event.result.id == "gpu").result
 
 
 def command(*arguments: str) -> dict[str, Any]:
@@ -85,14 +85,14 @@ def test_the_devices_own_time_does_not_exceed_the_wall_clock(runner: Driver) -> 
 
 def test_the_allocators_figures_arrive_and_the_cache_can_be_returned(runner: Driver) -> None:
     run_on_gpu(runner, "matmul", n=4096)
-    runner.send(protocol.EmptyCache(GPU))
-    emptied = runner.until(protocol.Emptied)
+    runner.send(messages.EmptyCache(GPU))
+    emptied = runner.until(messages.Emptied)
     assert emptied.freed > 0
-    memory = runner.until(protocol.TorchMemory)
+    memory = runner.until(messages.TorchMemory)
     chain = (memory.requested, memory.allocated, memory.active, memory.reserved)
     assert list(chain) == sorted(chain)
-    runner.send(protocol.ResetPeaks(GPU))
-    memory = runner.until(protocol.TorchMemory)
+    runner.send(messages.ResetPeaks(GPU))
+    memory = runner.until(messages.TorchMemory)
     assert memory.reserved_peak == memory.reserved
 
 
@@ -119,31 +119,31 @@ def test_a_cudnn_flag_is_compared_in_the_way_it_demands(
 ) -> None:
     runner.seen.clear()
     settings = (False, True)
-    request = protocol.Compare("c", "conv2d", GPU, {"batch": 16}, flag, settings, {}, 3, "quick")
+    request = messages.Compare("c", "conv2d", GPU, {"batch": 16}, flag, settings, {}, 3, "quick")
     runner.send(request)
-    found = runner.until(protocol.Compared, lambda event: event.done).comparison
+    found = runner.until(messages.Compared, lambda event: event.done).comparison
     assert (found.status, found.reason) == ("ok", None)
     assert found.fresh_process is fresh
     assert found.pairs == 3
-    workers = [event for event in runner.seen if isinstance(event, protocol.WorkerStarted)]
+    workers = [event for event in runner.seen if isinstance(event, messages.WorkerStarted)]
     assert len(workers) >= (6 if fresh else 0)
 
 
 def test_a_setting_compared_with_itself_is_not_called_different(runner: Driver) -> None:
-    request = protocol.Compare(
+    request = messages.Compare(
         "c", "conv2d", GPU, {"batch": 16}, "cudnn.allow_tf32", (True, True), {}, None, "normal"
     )
     runner.send(request)
-    found = runner.until(protocol.Compared, lambda event: event.done).comparison
+    found = runner.until(messages.Compared, lambda event: event.done).comparison
     assert found.verdict in ("same", "unclear")
 
 
 def test_a_cancel_ends_a_gpu_run_within_two_seconds(runner: Driver) -> None:
-    request = protocol.Run("gpu", "matmul", GPU, {"n": 16384}, {}, "careful")
+    request = messages.Run("gpu", "matmul", GPU, {"n": 16384}, {}, "careful")
     runner.send(request)
-    runner.until(protocol.Progress, lambda event: event.blocks >= 1)
-    runner.send(protocol.Cancel("gpu"))
-    result = runner.until(protocol.Finished).result
+    runner.until(messages.Progress, lambda event: event.blocks >= 1)
+    runner.send(messages.Cancel("gpu"))
+    result = runner.until(messages.Finished).result
     assert result.status == "cancelled"
 
 
@@ -166,4 +166,4 @@ def test_run_brings_the_conditions_of_the_device() -> None:
 def test_looking_at_the_devices_takes_no_memory_of_the_gpu() -> None:
     found = command("devices")
     commands = [process["command"] for process in found["devices"][0]["processes"] or ()]
-    assert not any("tui.devices" in (text or "") for text in commands)
+    assert not any("tui.monitor" in (text or "") for text in commands)

@@ -7,13 +7,14 @@ import torch
 
 from tests.gpu.test_transfer import on_gpu
 from tests.unit.catalog_runs import column, numbers
-from workloads import ceiling_bench, environment, limits, pcie_link
-from workloads.ceilings import Ceilings
-from workloads.clocks import clock_for
-from workloads.limit_lookup import LimitQuery, find
-from workloads.place import Place
-from workloads.results import COPY
-from workloads.timing import Control
+from workloads.declare.place import Place
+from workloads.limits import ceiling_bench, limits, pcie_link
+from workloads.limits.ceilings import Ceilings
+from workloads.limits.limit_lookup import LimitQuery, find
+from workloads.measure import environment
+from workloads.measure.clocks import clock_for
+from workloads.measure.timing import Control
+from workloads.protocol.results import COPY
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 

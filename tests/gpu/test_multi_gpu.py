@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from tests.children.driver import Driver
-from workloads import protocol
-from workloads.inventory import Setting
-from workloads.results import RunResult
+from workloads.protocol import messages
+from workloads.protocol.inventory import Setting
+from workloads.protocol.results import RunResult
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs 2 GPUs")
@@ -24,8 +24,8 @@ def runner() -> Iterator[Driver]:
 
 
 def _run(runner: Driver, workload: str, **parameters: Setting) -> RunResult:
-    runner.send(protocol.Run("gpu", workload, "cuda:0", dict(parameters), {}, "quick"))
-    return runner.until(protocol.Finished, lambda event: event.result.id == "gpu").result
+    runner.send(messages.Run("gpu", workload, "cuda:0", dict(parameters), {}, "quick"))
+    return runner.until(messages.Finished, lambda event: event.result.id == "gpu").result
 
 
 @pytest.mark.parametrize("workload", ["all_reduce", "ddp_training"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.catalog_runs import column, numbers, ran, table
-from workloads.inventory import Setting
-from workloads.results import RunResult
+from workloads.protocol.inventory import Setting
+from workloads.protocol.results import RunResult
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.screens.helpers import gpu, sample
-from tui.devices.messages import MonitorHello
+from tui.monitor.messages import MonitorHello
 from tui.recordings import lines
 from tui.recordings.recorder import GZIP, Recorder
-from tui.store.events import AnyEvent, LogLine, RunQueued
-from workloads import protocol, wire
+from tui.state.events import AnyEvent, LogLine, RunQueued
+from workloads.protocol import messages, wire
 
 AT = 1_750_000_000.0
 
@@ -31,12 +31,12 @@ class Clock:
 
 def script() -> list[tuple[float, AnyEvent]]:
     """Seconds to wait, and what is said then."""
-    run = protocol.Run("run-1", "matmul", "cpu", {"n": 64, "dtype": "float32"}, {})
+    run = messages.Run("run-1", "matmul", "cpu", {"n": 64, "dtype": "float32"}, {})
     return [
         (0.0, MonitorHello(1, 7)),
         (0.5, sample(gpu(), gpu(1))),
         (1.0, RunQueued(run)),
-        (0.25, protocol.Progress("run-1", "measuring", 0.5, "cpu", 3, 0.001)),
+        (0.25, messages.Progress("run-1", "measuring", 0.5, "cpu", 3, 0.001)),
         (2.0, LogLine("runner", "[/x] a line\nof two", "warning")),
     ]
 

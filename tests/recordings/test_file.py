@@ -15,8 +15,8 @@ from tests.recordings.making import AT, header_line, packed, recorded, refusal, 
 from tui.recordings import lines, source
 from tui.recordings.lines import RecordingError
 from tui.recordings.recorder import Recorder
-from tui.store.events import AnyEvent, LogLine
-from workloads import protocol
+from tui.state.events import AnyEvent, LogLine
+from workloads.protocol import messages
 
 NAMES = ("x.jsonl", "x.jsonl.gz")
 LINE = lines.event_line(1.0, LogLine("runner", "x"))
@@ -68,7 +68,7 @@ def test_a_recording_is_its_owners_alone_and_takes_no_other_files_place(tmp_path
 def test_requests_are_written_and_are_not_played(tmp_path: Path) -> None:
     path = tmp_path / "x"
     recorder = Recorder(path)
-    recorder.to_runner(protocol.Cancel("run-1"))
+    recorder.to_runner(messages.Cancel("run-1"))
     recorder.close()
     assert played(path) == []
     assert b'"to":"runner","message":{"type":"cancel","id":"run-1"}' in path.read_bytes()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.recordings.making import header_line, refusal
 from tests.screens.helpers import gpu, gpu_process, sample
-from tui.devices.messages import Watch
+from tui.monitor.messages import Watch
 from tui.recordings import lines
-from tui.store.events import (
+from tui.state.events import (
     AnyEvent,
     DeviceSelected,
     FlagSet,
@@ -24,8 +24,8 @@ from tui.store.events import (
     RunQueued,
     SweepSet,
 )
-from tui.sweeps.sweep import Sweep
-from workloads import protocol
+from tui.state.sweep import Sweep
+from workloads.protocol import messages
 
 texts = st.text(max_size=20)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -34,7 +34,7 @@ settings = st.booleans() | st.integers(-(2**60), 2**60) | finite | texts
 tables = st.dictionaries(texts, settings, max_size=3)
 flags = st.dictionaries(texts, st.booleans(), max_size=3)
 runs = st.builds(
-    protocol.Run, texts, texts, texts, tables, flags, st.sampled_from(["quick", "normal"])
+    messages.Run, texts, texts, texts, tables, flags, st.sampled_from(["quick", "normal"])
 )
 processes = st.builds(
     lambda user, command, memory: gpu_process(user=user, command=command, memory=memory),
@@ -58,10 +58,10 @@ events: st.SearchStrategy[AnyEvent] = st.one_of(
     st.builds(RunQueued, runs),
     st.builds(RunnerStatus, st.sampled_from(["ready", "ended"]), texts, texts, st.none() | texts),
     st.builds(MonitorStatus, st.sampled_from(["ready", "restarting"]), texts),
-    st.builds(protocol.Heartbeat, finite, st.none() | texts),
-    st.builds(protocol.Progress, texts, st.just("measuring"), finite, texts, st.integers(), maybe),
-    st.builds(protocol.Rejected, texts, texts),
-    st.builds(protocol.WorkerEnded, st.integers(), texts, st.booleans()),
+    st.builds(messages.Heartbeat, finite, st.none() | texts),
+    st.builds(messages.Progress, texts, st.just("measuring"), finite, texts, st.integers(), maybe),
+    st.builds(messages.Rejected, texts, texts),
+    st.builds(messages.WorkerEnded, st.integers(), texts, st.booleans()),
 )
 moments = st.floats(0, lines.LONGEST_S)
 
@@ -78,7 +78,7 @@ def test_an_event_comes_back_as_it_was(at: float, event: AnyEvent) -> None:
 
 
 @given(moments, runs)
-def test_a_request_is_kept_and_is_no_event(at: float, run: protocol.Run) -> None:
+def test_a_request_is_kept_and_is_no_event(at: float, run: messages.Run) -> None:
     found = lines.entry(lines.request_line(at, "runner", run))
     assert found.speaker is None
     assert found.message["id"] == run.id
@@ -87,7 +87,7 @@ def test_a_request_is_kept_and_is_no_event(at: float, run: protocol.Run) -> None
 def test_each_event_is_its_speakers() -> None:
     said: list[tuple[AnyEvent, str]] = [
         (sample(), "monitor"),
-        (protocol.Heartbeat(1.0, None), "runner"),
+        (messages.Heartbeat(1.0, None), "runner"),
         (LogLine("runner", "x"), "workbench"),
     ]
     for event, speaker in said:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import environment, gpu, gpu_process, sample
-from tui.devices.messages import HostProcesses
+from tui.monitor.messages import HostProcesses
 from tui.recordings.redaction import HOST, Redaction, program
-from tui.store.events import AnyEvent, LogLine, RunnerStatus
-from workloads import protocol, wire
+from tui.state.events import AnyEvent, LogLine, RunnerStatus
+from workloads.protocol import messages, wire
 
 SECRET = "grace"
 
@@ -49,7 +49,7 @@ def test_no_name_of_a_user_is_left_in_a_sample(user: str) -> None:
     [
         LogLine("workbench", "report: /home/linus/.local/state/x and /scratch/linus/y"),
         RunnerStatus("restarting", "/home/linus/x", report="/home/linus/.local/x"),
-        protocol.Hello(1, 2, "3.11", "python", (), ("/Users/linus/w.py: line 3: no workload",)),
+        messages.Hello(1, 2, "3.11", "python", (), ("/Users/linus/w.py: line 3: no workload",)),
     ],
 )
 def test_our_own_home_goes_from_every_text(event: AnyEvent) -> None:
@@ -59,10 +59,10 @@ def test_our_own_home_goes_from_every_text(event: AnyEvent) -> None:
 
 
 def test_of_the_python_that_runs_the_workloads_its_name_stays() -> None:
-    said = protocol.Hello(1, 2, "3.11", "/srv/secret/venv/bin/python3.11", ())
+    said = messages.Hello(1, 2, "3.11", "/srv/secret/venv/bin/python3.11", ())
     assert redaction()(said).executable == "python3.11"
     there = environment(executable="/srv/secret/venv/bin/python3.11")
-    assert redaction()(protocol.Ready(there, 1.0)).environment.executable == "python3.11"
+    assert redaction()(messages.Ready(there, 1.0)).environment.executable == "python3.11"
 
 
 def test_a_name_that_a_sample_told_goes_from_what_follows() -> None:

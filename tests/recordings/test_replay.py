@@ -22,8 +22,8 @@ from tui.recordings.recorder import Recorder
 from tui.recordings.replay import ReplaySession
 from tui.recordings.source import look_through
 from tui.session.session import Session
-from tui.store.events import AnyEvent, DeviceSelected, LogLine
-from tui.store.store import Part, Parts, Store
+from tui.state.events import AnyEvent, DeviceSelected, LogLine
+from tui.state.store import Part, Parts, Store
 
 PATIENCE_S = 30.0
 

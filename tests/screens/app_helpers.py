@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from tests.screens.driving import press, settle
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
-from tui.app.workbench import WorkbenchApp
-from tui.store.events import AnyEvent
+from tui.state.events import AnyEvent
+from tui.ui.app.workbench import WorkbenchApp
 
 POLL_S = 0.005
 ROUNDS = 4000

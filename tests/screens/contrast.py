@@ -9,7 +9,7 @@ from rich.color import Color, ColorType
 from rich.style import Style
 from textual.app import App
 
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 LEAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of ordinary size."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.screens.helpers import Recorder
-from tui.store.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued, SweepSet
-from tui.store.parameters import defaults
-from tui.store.store import Parts, Store
-from tui.sweeps.sweep import Sweep
-from workloads import protocol
-from workloads.inventory import Setting
-from workloads.protocol import Budget
+from tui.state.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued, SweepSet
+from tui.state.parameters import defaults
+from tui.state.store import Parts, Store
+from tui.state.sweep import Sweep
+from workloads.protocol import messages
+from workloads.protocol.inventory import Setting
+from workloads.protocol.messages import Budget
 
 
 class FakeSession(Recorder):
@@ -70,7 +70,7 @@ class FakeSession(Recorder):
         for name in workloads:
             for parameters in self.store.points(name):
                 number = f"run-{len(self.store.runs)}-{len(self.asked)}-{name}"
-                self.tell(RunQueued(protocol.Run(number, name, "cpu", parameters, {})))
+                self.tell(RunQueued(messages.Run(number, name, "cpu", parameters, {})))
 
     def run_for_demo(self, workload: str) -> None:
         super().run_for_demo(workload)
@@ -78,5 +78,5 @@ class FakeSession(Recorder):
             if info.name == workload:
                 number = f"demo-{len(self.store.runs)}-{workload}"
                 self.tell(
-                    RunQueued(protocol.Run(number, workload, "cpu", defaults(info), {}), True)
+                    RunQueued(messages.Run(number, workload, "cpu", defaults(info), {}), True)
                 )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from textual.app import App, ComposeResult
 
-from tui.devices.messages import (
+from tui.monitor.messages import (
     Clocks,
     Cpu,
     Device,
@@ -26,12 +26,12 @@ from tui.devices.messages import (
     Utilization,
     WatchedProcess,
 )
-from tui.store.events import AnyEvent
-from tui.store.store import Store
-from tui.sweeps.sweep import Sweep
-from tui.widgets.pane import Pane
-from workloads import protocol
-from workloads.inventory import (
+from tui.state.events import AnyEvent
+from tui.state.store import Store
+from tui.state.sweep import Sweep
+from tui.ui.widgets.pane import Pane
+from workloads.protocol import messages
+from workloads.protocol.inventory import (
     Environment,
     FlagInfo,
     ParameterInfo,
@@ -39,7 +39,7 @@ from workloads.inventory import (
     TorchDevice,
     WorkloadInfo,
 )
-from workloads.protocol import Budget
+from workloads.protocol.messages import Budget
 
 NOW = 1_750_000_000.0
 MIB = 1024**2
@@ -232,13 +232,13 @@ def environment(*gpus: TorchDevice, **changes: object) -> Environment:
     return Environment(**values)  # type: ignore[arg-type]
 
 
-def hello(*workloads: WorkloadInfo) -> protocol.Hello:
-    return protocol.Hello(
-        protocol.VERSION, 4000, "3.12.4", "/usr/bin/python3", workloads or CATALOGUE
+def hello(*workloads: WorkloadInfo) -> messages.Hello:
+    return messages.Hello(
+        messages.VERSION, 4000, "3.12.4", "/usr/bin/python3", workloads or CATALOGUE
     )
 
 
-def torch_memory(device: str = "cuda:0", **changes: object) -> protocol.TorchMemory:
+def torch_memory(device: str = "cuda:0", **changes: object) -> messages.TorchMemory:
     """The worker's allocator, in step with the figures of :func:`gpu`."""
     values: dict[str, object] = {
         "device": device,
@@ -257,10 +257,10 @@ def torch_memory(device: str = "cuda:0", **changes: object) -> protocol.TorchMem
         "device_total": int(139.8 * GIB),
         **changes,
     }
-    return protocol.TorchMemory(**values)  # type: ignore[arg-type]
+    return messages.TorchMemory(**values)  # type: ignore[arg-type]
 
 
-def host_heap(**changes: object) -> protocol.HostHeap:
+def host_heap(**changes: object) -> messages.HostHeap:
     values: dict[str, object] = {
         "pid": WORKER,
         "at": NOW,
@@ -268,7 +268,7 @@ def host_heap(**changes: object) -> protocol.HostHeap:
         "cached": 220 * MIB,
         **changes,
     }
-    return protocol.HostHeap(**values)  # type: ignore[arg-type]
+    return messages.HostHeap(**values)  # type: ignore[arg-type]
 
 
 def make_store(kind: Kind = "one gpu", *more: AnyEvent) -> Store:
@@ -285,8 +285,8 @@ def make_store(kind: Kind = "one gpu", *more: AnyEvent) -> Store:
             store,
             sample(*(gpu(index) for index in range(count))),
             hello(),
-            protocol.Ready(environment(*(torch_gpu(index) for index in range(count))), 1.8),
-            protocol.WorkerStarted(WORKER),
+            messages.Ready(environment(*(torch_gpu(index) for index in range(count))), 1.8),
+            messages.WorkerStarted(WORKER),
         )
         if count:
             store.apply(torch_memory())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tui.store.events import AnyEvent, CompareQueued, RunQueued
-from tui.store.store import Store
-from workloads import protocol
-from workloads.inventory import Setting
-from workloads.results import (
+from tui.state.events import AnyEvent, CompareQueued, RunQueued
+from tui.state.store import Store
+from workloads.protocol import messages
+from workloads.protocol.inventory import Setting
+from workloads.protocol.results import (
     Arm,
     Check,
     Comparison,
@@ -82,15 +82,15 @@ def result(
 
 def queued(workload: str = "matmul", device: str = "cuda:0", **changes: object) -> RunQueued:
     done = result(workload, device)
-    request = protocol.Run(done.id, workload, device, DEFAULTS, done.flags)
-    return RunQueued(protocol.Run(**{**request.__dict__, **changes}))
+    request = messages.Run(done.id, workload, device, DEFAULTS, done.flags)
+    return RunQueued(messages.Run(**{**request.__dict__, **changes}))
 
 
 def ran(workload: str = "matmul", device: str = "cuda:0", **changes: object) -> list[AnyEvent]:
     """A run from its request to its result."""
     done = result(workload, device, **changes)  # type: ignore[arg-type]
     flags = done.flags
-    return [queued(workload, device, flags=flags), protocol.Finished(done)]
+    return [queued(workload, device, flags=flags), messages.Finished(done)]
 
 
 def progress(workload: str = "matmul", device: str = "cuda:0", **changes: object) -> AnyEvent:
@@ -105,7 +105,7 @@ def progress(workload: str = "matmul", device: str = "cuda:0", **changes: object
         "remaining_s": 3.1,
         **changes,
     }
-    return protocol.Progress(**values)  # type: ignore[arg-type]
+    return messages.Progress(**values)  # type: ignore[arg-type]
 
 
 def compare_queued(
@@ -113,7 +113,7 @@ def compare_queued(
 ) -> CompareQueued:
     run_id = f"{flag} of {workload}"
     settings = (False, True)
-    request = protocol.Compare(run_id, workload, device, DEFAULTS, flag, settings, {})
+    request = messages.Compare(run_id, workload, device, DEFAULTS, flag, settings, {})
     return CompareQueued(request)
 
 
@@ -144,7 +144,7 @@ def compared(
 ) -> list[AnyEvent]:
     """A comparison from its request to its verdict."""
     found = comparison(flag, workload, **changes)
-    return [compare_queued(flag, workload), protocol.Compared(found, done)]
+    return [compare_queued(flag, workload), messages.Compared(found, done)]
 
 
 def busy(store: Store) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.screens.app_helpers import running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
-from tui.app.workbench import WorkbenchApp
+from tui.ui.app.workbench import WorkbenchApp
 
 
 @pytest.mark.parametrize(("key", "code"), [("q", 0), ("ctrl+q", 0), ("ctrl+c", 130)])

@@ -10,9 +10,9 @@ from tests.screens.app_helpers import running
 from tests.screens.contrast import DARK, LEAST, LIGHT, Palette, contrast, ratio, texts
 from tests.screens.test_golden import busy_events
 from tui.settings import THEME
-from tui.terminal import looks
-from tui.views.lines import Tone
-from tui.widgets import tones
+from tui.ui.terminal import palettes as looks
+from tui.ui.views.lines import Tone
+from tui.ui.widgets import styles as tones
 
 STATES: dict[str, tuple[str, ...]] = {
     "workbench": (),

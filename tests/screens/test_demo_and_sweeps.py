@@ -7,11 +7,11 @@ import pytest
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import hello, workload
 from tests.screens.results import DEFAULTS, ran, result
-from tui.screens.demo import DemoScreen
-from tui.store.events import ParametersSet
-from tui.sweeps.sweep import Sweep
-from workloads import protocol
-from workloads.results import Chart, Series
+from tui.state.events import ParametersSet
+from tui.state.sweep import Sweep
+from tui.ui.screens.demo import DemoScreen
+from workloads.protocol import messages
+from workloads.protocol.results import Chart, Series
 
 GROUP = hello(
     workload("first", "group", "the first one"),
@@ -47,7 +47,7 @@ async def test_a_page_shows_its_result_and_runs_again() -> None:
         run_id = next(iter(app.session.store.runs))
         chart = Chart("c", "a curve", "n", (1.0, 2.0), (Series("x", "s", (1.0, 2.0)),))
         found = result("first", "cpu", id=run_id, charts=(chart,), limit=None)
-        await app.tell(protocol.Finished(found))
+        await app.tell(messages.Finished(found))
         assert "2.71 ms" in app.text
         await app.press("G")
         assert "a curve" in app.text
@@ -68,9 +68,9 @@ async def test_a_run_whose_page_is_left_is_cancelled_and_the_next_page_says_so(
         assert ("cancel", first) in app.asked
         words = "cancelled: the run of first, because its page was left"
         assert f"{words}; p turns back and runs it again" in said(app)
-        await app.tell(protocol.Rejected(first, "before it began", "cancelled"))
+        await app.tell(messages.Rejected(first, "before it began", "cancelled"))
         done = result("second", "cpu", id=second, limit=None)
-        await app.tell(protocol.Finished(done))
+        await app.tell(messages.Finished(done))
         await app.press("p")
         assert "cancelled" not in app.text
         assert [item for item in app.asked if item[0] == "run_for_demo"][-1][1] == "first"
@@ -105,7 +105,7 @@ async def test_a_demo_leaves_the_user_s_results_as_they_were() -> None:
     async with running((80, 24), "no gpu", GROUP, *mine) as app:
         await app.press("D")
         run_id = next(reversed(app.session.store.runs))
-        await app.tell(protocol.Finished(result("first", "cpu", 0.25, id=run_id, limit=None)))
+        await app.tell(messages.Finished(result("first", "cpu", 0.25, id=run_id, limit=None)))
         assert "250 ms" in app.text
         await app.press("q")
         assert "500 ms" in app.row("first size")

@@ -20,12 +20,12 @@ from tests.screens.helpers import (
     stylesheets,
     uuid,
 )
-from tui.devices.messages import Utilization
-from tui.store.events import DeviceSelected, MonitorStatus
-from tui.store.pairing import CPU
-from tui.store.store import Store
-from tui.views.changes import changes
-from tui.widgets.devices_pane import DevicesPane
+from tui.monitor.messages import Utilization
+from tui.state.events import DeviceSelected, MonitorStatus
+from tui.state.pairing import CPU
+from tui.state.store import Store
+from tui.ui.views.changes import changes
+from tui.ui.widgets.devices_pane import DevicesPane
 
 
 def app_of(

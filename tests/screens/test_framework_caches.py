@@ -9,8 +9,8 @@ from textual._styles_cache import StylesCache
 from tests.screens.driving import press, settle
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
-from tui.app.workbench import WorkbenchApp
-from tui.terminal import framework_caches
+from tui.ui.app.workbench import WorkbenchApp
+from tui.ui.terminal import framework_caches
 
 
 def _caches() -> int:

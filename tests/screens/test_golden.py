@@ -15,9 +15,9 @@ import pytest
 from tests.screens.app_helpers import running
 from tests.screens.helpers import Kind, make_store
 from tests.screens.results import busy
-from tui.store.events import AnyEvent
-from tui.store.store import Store
-from workloads import protocol
+from tui.state.events import AnyEvent
+from tui.state.store import Store
+from workloads.protocol import messages
 
 FOLDER = Path(__file__).with_name("golden")
 UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
@@ -49,7 +49,7 @@ SCREENS: dict[str, tuple[tuple[int, int], Kind, list[AnyEvent], tuple[str, ...]]
     "no-torch-80x24": (
         (80, 24),
         "no gpu",
-        [protocol.Unusable("no module named 'torch' in this Python", "give --python PATH")],
+        [messages.Unusable("no module named 'torch' in this Python", "give --python PATH")],
         (),
     ),
     "parameters-80x24": ((80, 24), "one gpu", [], ("equals_sign",)),

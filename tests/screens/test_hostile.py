@@ -19,9 +19,9 @@ from tests.screens.helpers import (
     workload,
 )
 from tests.screens.results import compared, ran
-from tui.store.events import AnyEvent, LogLine, RunnerStatus
-from workloads import protocol
-from workloads.inventory import ParameterInfo
+from tui.state.events import AnyEvent, LogLine, RunnerStatus
+from workloads.protocol import messages
+from workloads.protocol.inventory import ParameterInfo
 
 SIZE = (200, 50)
 NAME = "conv[NHWC] [/x]"
@@ -53,7 +53,7 @@ def hostile_events() -> list[AnyEvent]:
     return [
         sample(gpu(name=HOSTILE), host=host(name="box[/x]")),
         hello(info),
-        protocol.Ready(there, 1.0),
+        messages.Ready(there, 1.0),
         type(result[0])(request),  # type: ignore[call-arg, arg-type]
         result[1],
         *compared(workload=NAME, status="failed", reason=HOSTILE),

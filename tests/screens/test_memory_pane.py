@@ -21,12 +21,12 @@ from tests.screens.helpers import (
     torch_memory,
     uuid,
 )
-from tui.devices.messages import DeviceMemory
-from tui.store.events import AnyEvent, DeviceSelected
-from tui.store.pairing import CPU
-from tui.store.store import Store
-from tui.widgets.memory_pane import MemoryPane
-from workloads import protocol
+from tui.monitor.messages import DeviceMemory
+from tui.state.events import AnyEvent, DeviceSelected
+from tui.state.pairing import CPU
+from tui.state.store import Store
+from tui.ui.widgets.memory_pane import MemoryPane
+from workloads.protocol import messages
 
 
 async def shown(store: Store, size: tuple[int, int], height: int, now: float = NOW) -> list[str]:
@@ -101,7 +101,7 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
         ),
         ((torch_memory(ooms=1),), "! out of memory 1 time in this worker"),
         (
-            (protocol.WorkerEnded(WORKER, "killed", False),),
+            (messages.WorkerEnded(WORKER, "killed", False),),
             "allocated, cached, context n/a: no worker is running",
         ),
         (

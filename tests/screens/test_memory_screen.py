@@ -19,14 +19,14 @@ from tests.screens.helpers import (
     stylesheets,
     uuid,
 )
-from tui.accounting import account
-from tui.screens.memory import MemoryView
-from tui.store.events import DeviceSelected
-from tui.store.pairing import CPU
-from tui.store.store import Store
-from tui.views.device_detail import device_detail
-from tui.views.lines import plain, width
-from tui.views.memory_account import account_lines
+from tui.memory import account
+from tui.state.events import DeviceSelected
+from tui.state.pairing import CPU
+from tui.state.store import Store
+from tui.ui.screens.memory import MemoryView
+from tui.ui.views.device_detail import device_detail
+from tui.ui.views.lines import plain, width
+from tui.ui.views.memory_account import account_lines
 
 
 def lines_of(store: Store, cells: int) -> list[str]:

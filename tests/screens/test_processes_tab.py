@@ -11,8 +11,8 @@ import pytest
 
 from tests.screens.app_helpers import running
 from tests.screens.helpers import STRANGER, WORKER, gpu, gpu_process, host, sample
-from tui.devices.messages import HostProcesses
-from tui.store.pairing import CPU
+from tui.monitor.messages import HostProcesses
+from tui.state.pairing import CPU
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])

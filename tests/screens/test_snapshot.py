@@ -18,7 +18,7 @@ from tests.children.test_snapshot_reader import MESSAGE, TRAINING, oom_file
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tests.snapshots.scenes import segment
-from tui.snapshot_desk.desk import SnapshotDesk
+from tui.session.snapshot.session import SnapshotDesk
 
 FOLDER = Path(__file__).with_name("golden_snapshot")
 UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))

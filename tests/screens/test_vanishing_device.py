@@ -6,10 +6,10 @@ import pytest
 
 from tests.screens.driving import settle
 from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, stylesheets, uuid
-from tui.screens.memory import MemoryView
-from tui.store.events import DeviceSelected
-from tui.store.pairing import CPU
-from tui.widgets.memory_pane import MemoryPane
+from tui.state.events import DeviceSelected
+from tui.state.pairing import CPU
+from tui.ui.screens.memory import MemoryView
+from tui.ui.widgets.memory_pane import MemoryPane
 
 
 @pytest.mark.parametrize("pane", [MemoryPane, MemoryView])

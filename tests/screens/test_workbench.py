@@ -8,8 +8,8 @@ from textual import events
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
-from tui.store.events import RunnerStatus
-from workloads import protocol
+from tui.state.events import RunnerStatus
+from workloads.protocol import messages
 
 # ---- what the panes show -----------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ async def test_a_comparison_is_seen_from_its_queue_to_its_verdict() -> None:
 
 async def test_a_runner_that_cannot_be_used_says_so_with_advice() -> None:
     async with running((80, 24), "no gpu") as on:
-        await on.tell(protocol.Unusable("no module named 'torch'", "give --python a path"))
+        await on.tell(messages.Unusable("no module named 'torch'", "give --python a path"))
         assert "unusable" in on.rows[0]
         assert "Nothing can be run: no module named 'torch'" in on.text
         assert "give --python a path" in on.text
@@ -177,7 +177,7 @@ async def test_the_cursor_stays_on_its_workload_when_the_catalogue_changes() -> 
         await on.press("down", "down")
         assert on.row("▸ mlp")
         infos = on.session.store.catalogue
-        await on.tell(protocol.Hello(1, 1, "3.12", "python", infos[1:]))
+        await on.tell(messages.Hello(1, 1, "3.12", "python", infos[1:]))
         assert on.row("▸ mlp")
 
 
@@ -228,7 +228,7 @@ async def test_zoom_folds_the_others_and_escape_unfolds_them() -> None:
 
 async def test_l_puts_the_log_where_the_detail_is() -> None:
     async with running((120, 40)) as on:
-        await on.tell(protocol.Emptied("cuda:0", 3))
+        await on.tell(messages.Emptied("cuda:0", 3))
         await on.press("l")
         assert on.row("3 B returned")
         assert not on.row("Look for")

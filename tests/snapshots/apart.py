@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import BinaryIO, cast
 
-from tui.snapshots import limits
-from tui.snapshots.analysis import Analysis
-from tui.snapshots.checks import check
-from tui.snapshots.load import load
-from tui.snapshots.model import Action, Snapshot, SnapshotError
+from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.analysis.checks import check
+from tui.snapshots.model.snapshot import Action, Snapshot, SnapshotError
+from tui.snapshots.read import memory_limit
+from tui.snapshots.read.load import load
 
 HARMLESS = frozenset(
     ("sys._getframe", "object.__getattr__", "array.__new__", "builtins.id", "sys.excepthook")
@@ -95,7 +95,7 @@ def _child(files: Iterable[bytes], allowed: int, writing: int) -> None:
         # A death by signal is one of the outcomes; its stack on the terminal is not wanted.
         faulthandler.disable()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        limits.restrict(limits.Estimate(0, 0, None, allowed, None))
+        memory_limit.restrict(memory_limit.Estimate(0, 0, None, allowed, None))
         before = _peak()
         events: list[str] = []
         armed = [False]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tests.snapshots.generator import MIB, Device, Options, Raw, generate
-from tui.snapshots.analysis import Analysis
-from tui.snapshots.normalise import normalise
+from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.read.normalise import normalise
 
 OPTIONS = st.builds(
     Options,

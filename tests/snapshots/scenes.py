@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.snapshots.analysis import Analysis
-from tui.snapshots.normalise import normalise
+from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.read.normalise import normalise
 
 MIB = 1 << 20
 Raw = dict[str, Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.snapshots.scenes import MIB
-from tui.snapshots.facts import FrameKind
-from tui.snapshots.frames import BEFORE_TRACE_STACK, Stacks, frame_kind, frame_label
-from tui.snapshots.model import Frame, Snapshot
-from tui.snapshots.normalise import normalise
+from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks, frame_kind, frame_label
+from tui.snapshots.model.results import FrameKind
+from tui.snapshots.model.snapshot import Frame, Snapshot
+from tui.snapshots.read.normalise import normalise
 
 
 @pytest.mark.parametrize(

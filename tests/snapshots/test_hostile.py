@@ -15,8 +15,8 @@ import pytest
 
 from tests.snapshots import raw
 from tests.snapshots.apart import Outcome, assert_safe, read
-from tui.snapshots.load import load
-from tui.snapshots.model import SnapshotError
+from tui.snapshots.model.snapshot import SnapshotError
+from tui.snapshots.read.load import load
 
 MIB = 1 << 20
 ALLOWED = 400 * MIB
@@ -258,7 +258,7 @@ def test_a_crafted_snapshot_gives_a_result_or_a_line(what: str) -> None:
 
 
 def test_a_bomb_is_not_unpacked_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.snapshots.limits.most_unpacked", lambda _: MIB)
+    monkeypatch.setattr("tui.snapshots.read.memory_limit.most_unpacked", lambda _: MIB)
     packed = gzip.compress(b"[" + b" " * 4 * MIB + b"]")
     with pytest.raises(SnapshotError, match=r"unpacks to more than 1\.0 MiB"):
         load(io.BytesIO(packed))

@@ -25,10 +25,10 @@ from tests.snapshots import raw
 from tests.snapshots.generator import Options, generate
 from tests.snapshots.helpers import OPTIONS, SEEDS
 from tui.child.cgroup import Cgroup
-from tui.snapshots import columns, limits, source
-from tui.snapshots.load import estimate, load
-from tui.snapshots.model import Snapshot, SnapshotError
-from tui.snapshots.normalise import normalise
+from tui.snapshots.model.snapshot import Snapshot, SnapshotError
+from tui.snapshots.read import columns, memory_limit, source
+from tui.snapshots.read.load import estimate, load
+from tui.snapshots.read.normalise import normalise
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
 
@@ -108,7 +108,7 @@ def test_packed_with_gzip(name: str, tmp_path: Path) -> None:
 def test_from_standard_input(packed: bool) -> None:
     whole = pickle.dumps(raw.snapshot(), 4)
     code = (
-        "from tui.snapshots.load import load; s = load('-');"
+        "from tui.snapshots.read.load import load; s = load('-');"
         "print(s.file, s.container, s.byte, len(s.devices[0].trace))"
     )
     piped = gzip.compress(whole) if packed else whole
@@ -330,7 +330,9 @@ def test_the_estimate_in_words(tmp_path: Path) -> None:
     assert made.expected is not None
     assert made.expected == pytest.approx(1e9, rel=0.1)
     words = str(
-        limits.estimated(path.stat().st_size, path.stat().st_size, json=False, available=14 << 30)
+        memory_limit.estimated(
+            path.stat().st_size, path.stat().st_size, json=False, available=14 << 30
+        )
     )
     assert words == "needs about 954 MiB for 181 MiB, allowed 2.7 GiB, 14.0 GiB available"
     assert made.enough is (made.available is None or made.available > made.expected)
@@ -347,17 +349,17 @@ def test_available_is_what_the_kernel_and_the_container_leave(tmp_path: Path) ->
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 99 kB\nMemAvailable:   1048576 kB\n")
     none = tmp_path / "none"
-    assert limits.available(meminfo, Cgroup(none, none)) == (1 << 30) - (64 << 20)
+    assert memory_limit.available(meminfo, Cgroup(none, none)) == (1 << 30) - (64 << 20)
     (tmp_path / "memory.max").write_text(str(512 << 20))
     (tmp_path / "memory.current").write_text(str(112 << 20))
     (tmp_path / "self").write_text("0::/\n")
     cgroup = Cgroup(tmp_path, tmp_path / "self")
-    assert limits.available(meminfo, cgroup) == (400 - 64) << 20
-    assert limits.available(none, Cgroup(none, none)) is None
+    assert memory_limit.available(meminfo, cgroup) == (400 - 64) << 20
+    assert memory_limit.available(none, Cgroup(none, none)) is None
 
 
 def test_torch_is_not_imported() -> None:
-    code = "import sys, tui.snapshots.load; print(*sys.modules)"
+    code = "import sys, tui.snapshots.read.load; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"torch", "numpy", "textual", "psutil"}

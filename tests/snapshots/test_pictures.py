@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, scene, segment
-from tui.snapshots.layout import Filled, final_layout, fragmentation
-from tui.snapshots.pinning import cheapest_window, widest_window
+from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
+from tui.snapshots.analysis.pinning import cheapest_window, widest_window
 
 PIECES = st.lists(
     st.tuples(st.sampled_from(("allocated", "free")), st.integers(1, 9)), min_size=1, max_size=9

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tui.snapshots.analysis import Analysis, DeviceAnalysis
-from tui.snapshots.normalise import normalise
-from tui.snapshots.sites import Query
+from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
+from tui.snapshots.analysis.sites import Query
+from tui.snapshots.read.normalise import normalise
 
 FILES = Path(__file__).with_name("files")
 NAMES = ("training", "generation", "diffusion")

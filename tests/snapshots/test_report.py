@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, oom, scene, segment
-from tui.snapshots.analysis import Analysis, compare
-from tui.snapshots.markdown import diff_markdown, snapshot_markdown
-from tui.snapshots.redact import redacted
-from tui.snapshots.report import diff_report, snapshot_report
-from workloads import wire
+from tui.snapshots.analysis.analysis import Analysis, compare
+from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
+from tui.snapshots.analysis.redact import redacted
+from tui.snapshots.analysis.report import diff_report, snapshot_report
+from workloads.protocol import wire
 
 DEVICE_KEYS = {
     "index",

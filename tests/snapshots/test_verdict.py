@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
-from tui.snapshots.analysis import Analysis
-from tui.snapshots.cause import segment_for
-from tui.snapshots.facts import Verdict
-from tui.snapshots.oom_text import parse_oom_texts
+from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.analysis.cause import segment_for
+from tui.snapshots.analysis.oom_text import parse_oom_texts
+from tui.snapshots.model.results import Verdict
 
 GIB_TEXT = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total"

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from types import FrameType
 
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 BEAT_S = 0.02
 LATE_S = 0.1

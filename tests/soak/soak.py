@@ -20,7 +20,7 @@ from tests.soak import heart
 from tests.soak.faults import GPUS, Faults
 from tests.soak.heart import Beats, Late
 from tests.soak.screen import Screen
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 FREEZE_S = 0.2
 LEAK_BYTES = 5 * 2**20

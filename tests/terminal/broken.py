@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tui.app import workbench as app
 from tui.cli.main import main
 from tui.session import session
-from tui.widgets.devices_pane import DevicesPane
+from tui.ui.app import workbench as app
+from tui.ui.widgets.devices_pane import DevicesPane
 
 WORDS = "broken on purpose [/x]"
 

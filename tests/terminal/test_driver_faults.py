@@ -13,7 +13,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box, uuid
 from tests.terminal.faults import assert_gone, assert_restored, without_torch
 from tests.terminal.terminal import Terminal
-from tui.devices.nvml_call import Code
+from tui.monitor.nvml_call import Code
 
 BOX = busy_box(3)
 FIGURES = "/700 W"
@@ -142,7 +142,7 @@ def test_t28_looking_loads_nothing_of_cuda_into_the_program_or_its_monitor(
     terminal: Terminal,
 ) -> None:
     program, *children = terminal.family()
-    monitor = [child for child in children if "tui.devices" in child.cmdline()]
+    monitor = [child for child in children if "tui.monitor" in child.cmdline()]
     assert len(monitor) == 1
     for process in (program, *monitor):
         maps = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ import pytest
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
-from tui.devices.nvml_call import Code
+from tui.monitor.nvml_call import Code
 
 END_S = 2.0
 LEAVES_ALTERNATE_SCREEN = b"\x1b[?1049l"
@@ -44,7 +44,7 @@ def _runner(terminal: Terminal) -> psutil.Process:
     (runner,) = [
         process
         for process in psutil.Process(terminal.process.pid).children()
-        if "serve" in process.cmdline() and "tui.devices" not in process.cmdline()
+        if "serve" in process.cmdline() and "tui.monitor" not in process.cmdline()
     ]
     return runner
 

@@ -8,12 +8,14 @@ from unittest.mock import patch
 
 import torch
 
-from workloads import bench, catalog, timing
-from workloads.execute import run
-from workloads.inventory import Setting
-from workloads.protocol import Budget, Run
-from workloads.results import Cell, RunResult, Table
-from workloads.timing import Control, Plan
+from workloads import catalog
+from workloads.measure import timing
+from workloads.measure.timing import Control, Plan
+from workloads.protocol.inventory import Setting
+from workloads.protocol.messages import Budget, Run
+from workloads.protocol.results import Cell, RunResult, Table
+from workloads.runner import bench
+from workloads.runner.execute import run
 
 assert catalog
 

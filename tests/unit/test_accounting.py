@@ -25,13 +25,13 @@ from tests.screens.helpers import (
     torch_memory,
     uuid,
 )
-from tui.accounting import Gauge, account, gpu_gauge, host_gauge
-from tui.devices.messages import Device, DeviceMemory, HostMemory, WatchedProcess
-from tui.store.history import MemoryPoint
-from tui.store.pairing import DeviceView
-from tui.store.reading import Absent, Stale, Value, value_of
-from tui.store.store import Store
-from workloads import protocol
+from tui.memory import Gauge, account, gpu_gauge, host_gauge
+from tui.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
+from tui.state.history import MemoryPoint
+from tui.state.pairing import DeviceView
+from tui.state.reading import Absent, Stale, Value, value_of
+from tui.state.store import Store
+from workloads.protocol import messages
 
 NOTHING = MemoryPoint(0.0)
 LIST_OF_HOST_PIDS = (gpu_process(99_999, 17 * GIB), gpu_process(STRANGER, 3 * GIB))
@@ -41,7 +41,7 @@ def selected(store: Store, now: float = NOW) -> Gauge:
     return account(store, store.selected_device, now)
 
 
-def account_of(device: Device, torch: protocol.TorchMemory | None = None) -> Gauge:
+def account_of(device: Device, torch: messages.TorchMemory | None = None) -> Gauge:
     view = DeviceView(device.id, device, torch_gpu(0))
     return gpu_gauge(view, sample(device), torch, WORKER, NOTHING, NOW)
 
@@ -70,7 +70,7 @@ def devices(draw: st.DrawFn) -> Device:
 
 
 @st.composite
-def allocators(draw: st.DrawFn) -> protocol.TorchMemory | None:
+def allocators(draw: st.DrawFn) -> messages.TorchMemory | None:
     size = st.integers(0, 200 * GIB)
     return draw(
         st.one_of(
@@ -93,7 +93,7 @@ def allocators(draw: st.DrawFn) -> protocol.TorchMemory | None:
 @settings(max_examples=400, deadline=None)
 @given(devices(), allocators(), st.sampled_from([WORKER, None]))
 def test_the_slices_of_a_gpu_add_up_whatever_the_figures(
-    device: Device, torch: protocol.TorchMemory | None, worker_pid: int | None
+    device: Device, torch: messages.TorchMemory | None, worker_pid: int | None
 ) -> None:
     view = DeviceView(device.id, device, torch_gpu(0))
     gauge = gpu_gauge(view, sample(device), torch, worker_pid, NOTHING, NOW)
@@ -206,7 +206,7 @@ def test_a_device_that_the_runner_has_not_used_has_no_torch_figures() -> None:
 def test_figures_of_a_dead_worker_are_not_shown() -> None:
     gauge = account_of(gpu(), torch_memory(pid=1))
     assert isinstance(gauge.term("reserved").bytes, Absent)
-    store = make_store("one gpu", protocol.WorkerEnded(WORKER, "killed", False))
+    store = make_store("one gpu", messages.WorkerEnded(WORKER, "killed", False))
     assert selected(store).term("reserved").bytes == Absent("no worker is running")
 
 

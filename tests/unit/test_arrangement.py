@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.views.arrangement import LOWER, PANES, arrange, order
+from tui.ui.views.arrangement import LOWER, PANES, arrange, order
 
 SIZES = st.tuples(st.integers(20, 250), st.integers(8, 100))
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
 from tests.screens.results import compare_queued, compared, comparison, progress
 from tui.cli.compare_output import sentence
-from tui.store.events import DeviceSelected, FlagSet
-from tui.store.store import Store
-from tui.views.backend import between, newest, switches, verdict, view
-from tui.views.lines import Span, Tone, plain, width
-from workloads import protocol
-from workloads.inventory import FlagInfo
-from workloads.results import Arm, Verdict
+from tui.state.events import DeviceSelected, FlagSet
+from tui.state.store import Store
+from tui.ui.views.backend import between, newest, switches, verdict, view
+from tui.ui.views.lines import Span, Tone, plain, width
+from workloads.protocol import messages
+from workloads.protocol.inventory import FlagInfo
+from workloads.protocol.results import Arm, Verdict
 
 ONEDNN = (
     FlagInfo("mkldnn.enabled", "enabled", "", ("cpu",), False, True, None),
@@ -36,7 +36,7 @@ def both(kind: str = "one gpu") -> Store:
     gpus = (torch_gpu(),) if kind == "one gpu" else ()
     why = None if gpus else "this torch has no cuDNN: it is a build without CUDA"
     flags = tuple(replace(flag, unavailable=why) for flag in CUDNN_FLAGS)
-    ready = protocol.Ready(environment(*gpus, flags=(*flags, *ONEDNN)), 1.0)
+    ready = messages.Ready(environment(*gpus, flags=(*flags, *ONEDNN)), 1.0)
     return make_store("one gpu" if gpus else "no gpu", ready)
 
 
@@ -73,7 +73,7 @@ def test_the_cursor_is_on_one_switch_and_only_where_keys_arrive() -> None:
 
 def test_before_torch_is_imported_there_are_no_switches() -> None:
     assert shown(Store()) == ["the switches are known when torch is imported"]
-    unusable = protocol.Unusable("no module named torch", "install it")
+    unusable = messages.Unusable("no module named torch", "install it")
     store = Store()
     store.apply(unusable)
     assert shown(store) == ["no switches: the runner is not usable"]
@@ -169,9 +169,9 @@ def test_a_comparison_that_goes_on_shows_the_verdict_so_far_and_its_phase() -> N
     store.apply(progress(id="cudnn.benchmark of conv2d", phase="warm-up"))
     assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  warm-up"
     so_far = comparison(pairs=1, ratio=None, ci95=None, arms=UNTIMED)
-    store.apply(protocol.Compared(so_far, done=False))
+    store.apply(messages.Compared(so_far, done=False))
     assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  warm-up, 1 of 5 pairs"
-    store.apply(protocol.Compared(comparison(pairs=3), done=False))
+    store.apply(messages.Compared(comparison(pairs=3), done=False))
     assert shown(store)[1].startswith(
         "conv2d cuda:0 benchmark off→on  so far 1.44x faster (1.40–1.47, 3 of 5 pairs)  warm-up"
     )
@@ -258,7 +258,7 @@ def test_only_the_newest_of_a_flag_and_a_workload_is_shown() -> None:
     store = make_store("one gpu", *compared(pairs=3), *compared("cudnn.allow_tf32"))
     again = comparison(id="again")
     request = replace(compare_queued().request, id="again")
-    feed(store, type(compare_queued())(request), protocol.Compared(again, done=True))
+    feed(store, type(compare_queued())(request), messages.Compared(again, done=True))
     assert [state.request.id for state in newest(store)] == ["again", "cudnn.allow_tf32 of conv2d"]
 
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from workloads import malloc
-from workloads.bench import FEWEST, ROUNDS, Bench
-from workloads.clocks import HostClock
-from workloads.study import Within
-from workloads.timing import Cancelled, Control
+from workloads.declare.study import Within
+from workloads.measure import malloc
+from workloads.measure.clocks import HostClock
+from workloads.measure.timing import Cancelled, Control
+from workloads.runner.bench import FEWEST, ROUNDS, Bench
 
 MIB = 2**20
 CPU = torch.device("cpu")

@@ -20,7 +20,7 @@ from tui import reports
 from tui.cli.bundle import PATH, Anonymizer, contents, write
 from tui.cli.commands import doctor
 from tui.cli.commands.doctor import DoctorOptions, Finding, within
-from tui.devices.messages import HostProcesses
+from tui.monitor.messages import HostProcesses
 
 __all__ = ["scripted_library", "scripted_nvml"]
 

@@ -14,22 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads import ceiling_bench, curves, environment, flop, limit_lookup, limits
-from workloads.catalog import (
-    compute_attention,
-    compute_memory_bound,
-    compute_shapes,
-    profiler_rows,
-)
-from workloads.catalog.compute_attention import CAUSAL, FULL
-from workloads.catalog.compute_shapes import SHAPES, Shape, _sweep, bound_by
-from workloads.catalog.profiler_rows import ProfilerRow
-from workloads.ceilings import Ceilings
-from workloads.needs import unmet
-from workloads.place import Place
-from workloads.results import COPY, Ceiling, Rates
-from workloads.study import Call, ClockName, HeldMemory, Study
-from workloads.workload import Case
+from workloads.catalog.compute import attention, memory_bound, shapes
+from workloads.catalog.compute.attention import CAUSAL, FULL
+from workloads.catalog.compute.shapes import SHAPES, Shape, _sweep, bound_by
+from workloads.catalog.shared import profiler_rows
+from workloads.catalog.shared.profiler_rows import ProfilerRow
+from workloads.declare import flop
+from workloads.declare.needs import unmet
+from workloads.declare.place import Place
+from workloads.declare.study import Call, ClockName, HeldMemory, Study
+from workloads.declare.workload import Case
+from workloads.limits import ceiling_bench, limit_lookup, limits
+from workloads.limits.ceilings import Ceilings
+from workloads.measure import curves, environment
+from workloads.protocol.results import COPY, Ceiling, Rates
 
 MIB = 2**20
 
@@ -91,7 +89,7 @@ def test_the_memorys_rate_is_that_of_a_copy_which_no_cache_holds(
     cache: int | None, mib: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "last_cache", lambda _device: cache)
-    monkeypatch.setattr(compute_shapes, "SHAPES", (Shape("small", 8, 8, 8),))
+    monkeypatch.setattr(shapes, "SHAPES", (Shape("small", 8, 8, 8),))
     result = ok("matmul_shapes")
     assert result.figures["memory_rate"].about == f"of a copy of {mib} MiB, read and written"
     assert limits.cached(limits.MEMORY, 2 * mib * MIB, cache) is None
@@ -226,12 +224,12 @@ def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
 def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
     room: int, length: int, tables: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compute_attention, "LONG", 64)
+    monkeypatch.setattr(attention, "LONG", 64)
     # The CPU under the name of a GPU, with the CPU's clock and kernels.
     monkeypatch.setattr(Place, "type", property(lambda _place: "cuda"))
     monkeypatch.setattr(Place, "free_memory", lambda _place: room)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
-    monkeypatch.setattr("workloads.prepare._start_libraries", lambda *_: None)
+    monkeypatch.setattr("workloads.runner.prepare._start_libraries", lambda *_: None)
     result = ok("attention", batch=1, heads=2, length=length, width=16)
     assert [found.name for found in result.tables] == tables
     assert any("would not fit" in line for line in result.log) is (room < 2**30)
@@ -247,7 +245,7 @@ def test_a_chains_kernels_are_counted_where_the_profiler_sees_them(
     def counted(rows: Callable[[Callable[[], object], Place], list[ProfilerRow]]) -> Study:
         monkeypatch.setattr(profiler_rows, "kernels_of", rows)
         study = Study(1.0, "device", _Told([]), lambda _study: None)  # type: ignore[arg-type]
-        compute_memory_bound._count_kernels(study, _SecondPlace("cpu"), {"eager": lambda: None})
+        memory_bound._count_kernels(study, _SecondPlace("cpu"), {"eager": lambda: None})
         return study
 
     assert counted(launched).figures["kernels_eager"].value == 4.0
@@ -282,7 +280,7 @@ def test_a_compiler_that_fails_skips_the_chain_with_one_line(
         return call
 
     monkeypatch.setattr(torch, "compile", broken)
-    monkeypatch.setattr("workloads.prepare.unmet", lambda *_: None)
+    monkeypatch.setattr("workloads.runner.prepare.unmet", lambda *_: None)
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     result = ran("elementwise", mib=1)
     assert result.status == "skipped"
@@ -300,7 +298,7 @@ def test_the_chain_is_compiled_in_this_process_and_from_nothing(
         return chain
 
     monkeypatch.setattr(torch, "compile", noted)
-    monkeypatch.setattr("workloads.prepare.unmet", lambda *_: None)
+    monkeypatch.setattr("workloads.runner.prepare.unmet", lambda *_: None)
     threads = inductor.compile_threads
     ok("elementwise", mib=1)
     ((during, folder),) = seen
@@ -325,10 +323,10 @@ def test_a_chain_is_really_compiled_where_there_is_a_compiler() -> None:
 
 def test_a_compiled_chain_is_compared_with_the_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda chain: chain)
-    monkeypatch.setattr("workloads.prepare.unmet", lambda *_: None)
+    monkeypatch.setattr("workloads.runner.prepare.unmet", lambda *_: None)
     result = ok("elementwise", mib=1)
     assert column(result, "ways", "variant") == ["eager", "compiled"]
     assert isinstance(result.figures["compile"].value, float)
     assert "break_even_calls" in result.figures
     assert "no kernels" in result.unavailable["figures.kernels_compiled"]
-    assert result.figures["expected_speed_up"].value == compute_memory_bound.EAGER_PASSES / 2
+    assert result.figures["expected_speed_up"].value == memory_bound.EAGER_PASSES / 2

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran, ran_under
-from workloads import flop
-from workloads.catalog.convolution_choice import determinism, settings_kept
-from workloads.catalog.convolution_layers import RESNET50, Layer
-from workloads.catalog.convolution_layouts import tf32_set, types
-from workloads.place import Place
-from workloads.timing import Control
-from workloads.workload import registered
+from workloads.catalog.convolution.choice import determinism, settings_kept
+from workloads.catalog.convolution.layers import RESNET50, Layer
+from workloads.catalog.convolution.layouts import tf32_set, types
+from workloads.declare import flop
+from workloads.declare.place import Place
+from workloads.declare.workload import registered
+from workloads.measure.timing import Control
 
 
 def test_the_layers_are_those_of_a_resnet50() -> None:
@@ -52,7 +52,7 @@ def test_the_counter_agrees_with_a_layers_formula(
 
 def test_each_layer_has_its_row_and_the_network_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     some = RESNET50[-4:]
-    monkeypatch.setattr("workloads.catalog.convolution_layers.RESNET50", some)
+    monkeypatch.setattr("workloads.catalog.convolution.layers.RESNET50", some)
     result = ok("resnet50_layers")
     assert column(result, "layers", "layer") == [layer.text for layer in some]
     total = result.figures["network"].value
@@ -65,7 +65,7 @@ def test_each_layer_has_its_row_and_the_network_their_sum(monkeypatch: pytest.Mo
 def test_the_other_layout_stands_beside_each_layer_and_their_mean_below(
     layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workloads.catalog.convolution_layers.RESNET50", RESNET50[-2:])
+    monkeypatch.setattr("workloads.catalog.convolution.layers.RESNET50", RESNET50[-2:])
     result = ran_under(Control(), "resnet50_layers", {"layout": layout}, budget="normal")
     assert result.status == "ok", result.reason
     other = {"NCHW": "channels_last", "channels_last": "NCHW"}[layout]
@@ -87,7 +87,7 @@ def test_a_gpu_that_has_tf32_shows_float32_without_it_and_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert types(Place("cpu"))["float32"] == ("float32", None)
-    monkeypatch.setattr("workloads.place.precision", lambda *_: "tf32")
+    monkeypatch.setattr("workloads.declare.place.precision", lambda *_: "tf32")
     assert list(types(Place("cpu")).items())[:2] == [
         ("float32, no TF32", ("float32", False)),
         ("TF32", ("float32", True)),

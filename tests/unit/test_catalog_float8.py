@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads import flop, limits
-from workloads.catalog.compute_float8 import _have_float8
-from workloads.place import Place
-from workloads.workload import Skip
+from workloads.catalog.compute.float8 import _have_float8
+from workloads.declare import flop
+from workloads.declare.place import Place
+from workloads.declare.workload import Skip
+from workloads.limits import limits
 
 
 def test_an_8_bit_product_is_right_and_coarser_than_bfloat16() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads.catalog.compute_linalg import NO_COUNT, cholesky_flop, solve_flop
+from workloads.catalog.compute.linalg import NO_COUNT, cholesky_flop, solve_flop
 
 
 def _eliminated(n: int, right: int) -> int:
@@ -75,7 +75,7 @@ def test_what_has_no_routine_here_is_told_and_the_others_go_on(
 
 
 def test_a_system_too_large_for_the_memory_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workloads.place.Place.free_memory", lambda _place: 2**20)
+    monkeypatch.setattr("workloads.declare.place.Place.free_memory", lambda _place: 2**20)
     result = ran("linalg", n=512)
     assert result.status == "skipped"
     assert "matrices of 512 x 512" in (result.reason or "")

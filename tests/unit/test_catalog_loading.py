@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tests.unit.catalog_runs import column, numbers, ok, ran, ran_under
-from workloads.catalog.training_loading import CAN_FORK, Costly, Loaders
-from workloads.inventory import Setting
-from workloads.protocol import Phase
-from workloads.timing import Cancelled, Control
+from workloads.catalog.training.data_loading import CAN_FORK, Costly, Loaders
+from workloads.measure.timing import Cancelled, Control
+from workloads.protocol.inventory import Setting
+from workloads.protocol.messages import Phase
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="worker processes are forked on Linux only")
 
@@ -53,7 +53,7 @@ class CancelIn(Control):
 
 @pytest.fixture(autouse=True)
 def _one_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workloads.catalog.training_loading.EPOCHS", 1)
+    monkeypatch.setattr("workloads.catalog.training.data_loading.EPOCHS", 1)
 
 
 @pytest.mark.parametrize(("phase", "after"), [("warm-up", 0), ("measuring", 1), ("figures", 7)])

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import numbers, ran
 from tests.unit.test_study import Scripted
-from workloads import malloc
-from workloads.catalog.memory import largest_free
-from workloads.catalog.memory_batch import FINE, LARGEST, WIDTH, Trials, search
-from workloads.catalog.memory_oom import explained
-from workloads.peaks import PEAKS
-from workloads.results import Cell
-from workloads.study import Call, ClockName, Study
+from workloads.catalog.memory.allocations import largest_free
+from workloads.catalog.memory.largest_batch import FINE, LARGEST, WIDTH, Trials, search
+from workloads.catalog.memory.out_of_memory import explained
+from workloads.declare.study import Call, ClockName, Study
+from workloads.limits.peaks import PEAKS
+from workloads.measure import malloc
+from workloads.protocol.results import Cell
 
 MIB = 2**20
 FULL = "allocate 64 MiB"

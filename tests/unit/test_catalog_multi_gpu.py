@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.unit.catalog_runs import ran
-from workloads.catalog import multi_gpu_burn
+from workloads.catalog.multi_gpu import burn
 
 
 def test_the_list_of_devices_has_the_cpu_and_says_why_there_is_no_gpu() -> None:
@@ -44,7 +44,7 @@ def test_a_burn_counts_flop_as_by_hand_and_finds_nothing_wrong() -> None:
 def test_a_product_that_changes_is_counted() -> None:
     generator = torch.Generator().manual_seed(1)
     a, b = (torch.randn(32, 32, generator=generator) for _ in range(2))
-    burner = multi_gpu_burn.Burner("cpu", a, b)
+    burner = burn.Burner("cpu", a, b)
     burner.start(1)
     burner.finish()
     assert burner.wrong() == 0
@@ -60,5 +60,5 @@ def test_a_product_that_changes_is_counted() -> None:
 
 def test_the_first_and_the_last_second_are_held_against_each_other() -> None:
     rates = [(0.5, [10.0]), (1.0, [20.0]), (1.5, [1.0]), (2.0, [4.0]), (2.5, [6.0])]
-    assert multi_gpu_burn.edges(rates, 0) == (15.0, 5.0)
-    assert multi_gpu_burn.edges([(3.0, [7.0])], 0) == (7.0, 7.0)
+    assert burn.edges(rates, 0) == (15.0, 5.0)
+    assert burn.edges([(3.0, [7.0])], 0) == (7.0, 7.0)

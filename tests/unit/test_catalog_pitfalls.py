@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads.catalog.pitfalls_comparing import tolerance
+from workloads.catalog.pitfalls.comparing import tolerance
 
 
 def test_a_mixture_of_devices_raises_what_is_told_and_the_fix_works() -> None:

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, one_thread, ran
-from workloads import malloc
-from workloads.catalog import training_models as models
-from workloads.catalog.profiler_rows import kernels, operators
-from workloads.catalog.stopwatch import split
-from workloads.catalog.training_precision import tf32_set, ways
-from workloads.catalog.training_scaling import bend
-from workloads.catalog.training_tensors import tensor_bytes
-from workloads.inventory import Setting
-from workloads.place import Place
+from workloads.catalog.shared.profiler_rows import kernels, operators
+from workloads.catalog.shared.stopwatch import split
+from workloads.catalog.training import shared_models as models
+from workloads.catalog.training.batch_scaling import bend
+from workloads.catalog.training.mixed_precision import tf32_set, ways
+from workloads.catalog.training.shared_tensors import tensor_bytes
+from workloads.declare.place import Place
+from workloads.measure import malloc
+from workloads.protocol.inventory import Setting
 
 CPU = Place("cpu")
 SMALL: dict[str, Setting] = {"width": 4, "batch": 8, "size": 16}

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads.catalog.transfer_copies import _bend
-from workloads.catalog.transfer_overlap import hidden_share
-from workloads.place import Place
+from workloads.catalog.transfer.copy_sizes import _bend
+from workloads.catalog.transfer.overlap import hidden_share
+from workloads.declare.place import Place
 
 SECONDS = st.floats(1e-6, 1e3)
 

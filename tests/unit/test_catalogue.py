@@ -8,7 +8,7 @@ import pytest
 
 import workloads
 from tui.session import catalogue
-from workloads import wire
+from workloads.protocol import wire
 
 
 @pytest.fixture(autouse=True)

@@ -13,15 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.session import ceilings as kept
-from workloads import catalog, ceiling_bench, cpu_share, execute, flags, limit_lookup, readings
-from workloads.ceilings import Ceilings, newest
-from workloads.clocks import HostClock, TimedBlock
-from workloads.place import Place
-from workloads.protocol import Run
-from workloads.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
-from workloads.study import Study
-from workloads.timing import Cancelled, Control
-from workloads.workload import Case, forget, workload
+from workloads import catalog
+from workloads.declare.place import Place
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, forget, workload
+from workloads.limits import ceiling_bench, limit_lookup
+from workloads.limits.ceilings import Ceilings, newest
+from workloads.measure import cpu_share, flags
+from workloads.measure.clocks import HostClock, TimedBlock
+from workloads.measure.timing import Cancelled, Control
+from workloads.protocol.messages import Run
+from workloads.protocol.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
+from workloads.runner import execute, readings
 
 assert catalog
 CPU = torch.device("cpu")

@@ -172,13 +172,13 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "textual rich torch pynvml psutil",
         ),
         (
-            "import tui.store.store, tui.session.session, tui.session.conditions",
+            "import tui.state.store, tui.session.session, tui.session.conditions",
             "textual rich torch pynvml psutil",
         ),
         ("import tui.cli.run_output, tui.cli.commands.doctor", "textual torch pynvml psutil"),
-        ("import tui.devices.monitor", "textual rich torch"),
-        ("import tui.app.workbench", "torch pynvml psutil numpy"),
-        ("import workloads.protocol, workloads.catalog", "torch textual tui psutil"),
+        ("import tui.monitor.monitor", "textual rich torch"),
+        ("import tui.ui.app.workbench", "torch pynvml psutil numpy"),
+        ("import workloads.protocol.messages, workloads.catalog", "torch textual tui psutil"),
     ],
 )
 def test_what_a_fresh_interpreter_has_imported(code: str, forbidden: str) -> None:
@@ -215,7 +215,7 @@ NEW = """
 import sys
 from tui.cli.options import add_common
 from tui.cli.subcommand import Subcommand
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 @frozen
 class GreetOptions:

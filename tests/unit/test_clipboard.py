@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.terminal.clipboard import keep, told
+from tui.ui.terminal.clipboard import keep, told
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.session.coalesce import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
-from tui.store.store import Part
+from tui.state.store import Part
+from tui.ui.app.coalesce import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
 
 WORKLOADS = frozenset({Part.WORKLOADS})
 

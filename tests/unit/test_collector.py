@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tui.app import collector
-from tui.app.collector import DUE, LATE_S, MOST_LOOKS, QUIET_S, Collector
+from tui.ui.app import collector
+from tui.ui.app.collector import DUE, LATE_S, MOST_LOOKS, QUIET_S, Collector
 
 
 class Node:

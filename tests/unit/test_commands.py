@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from tui.app.actions import command_bindings
-from tui.app.replay import ReplayApp
-from tui.app.workbench import WorkbenchApp
-from tui.commands.command import Command, Situation
-from tui.commands.registry import (
+from tui.ui.app.actions import command_bindings
+from tui.ui.app.replay import ReplayApp
+from tui.ui.app.workbench import WorkbenchApp
+from tui.ui.commands.command import Command, Situation
+from tui.ui.commands.registry import (
     COMMANDS,
     KEY_WORDS,
     in_footer,
@@ -23,12 +23,12 @@ from tui.commands.registry import (
     key_text,
     keys_text,
 )
-from tui.commands.tabs import NAMES
-from tui.screens.demo import DemoScreen
-from tui.views.footer import KEPT, chosen, command_at, footer_line
-from tui.views.header import TABS
-from tui.views.help import help_lines, sections
-from tui.views.lines import plain, width
+from tui.ui.commands.tabs import NAMES
+from tui.ui.screens.demo import DemoScreen
+from tui.ui.views.footer import KEPT, chosen, command_at, footer_line
+from tui.ui.views.header import TABS
+from tui.ui.views.help import help_lines, sections
+from tui.ui.views.lines import plain, width
 
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 SITUATIONS = [

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.screens.helpers import environment, gpu, make_store, sample
 from tests.screens.results import result
-from tui.devices.messages import Clocks, Device, GpuProcess
+from tui.monitor.messages import Clocks, Device, GpuProcess
 from tui.session.conditions import (
     Followed,
     SampledDevice,
@@ -16,9 +16,9 @@ from tui.session.conditions import (
     unsampled,
 )
 from tui.session.measured import conditions_of
-from tui.store.conditions import NOT_SAMPLED, TOO_SHORT
-from workloads import protocol
-from workloads.results import MeasuredSpan
+from tui.state.conditions import NOT_SAMPLED, TOO_SHORT
+from workloads.protocol import messages
+from workloads.protocol.results import MeasuredSpan
 
 
 def _at(moment: float, device: Device) -> tuple[SampledDevice, ...]:
@@ -132,7 +132,7 @@ def test_a_run_is_followed_on_every_device_that_its_spans_name() -> None:
     store = make_store("two gpus")
     hot = replace(gpu(1), clocks_mhz=Clocks(900, 3201), throttle=("hw_slowdown",))
     samples = [_at(4.0, _device(1980)), _at(4.1, hot)]
-    ended = protocol.Finished(result(device="cuda:0", spans=spans))
+    ended = messages.Finished(result(device="cuda:0", spans=spans))
     seen = conditions_of(ended, store, samples, 77)
     assert seen is not None
     assert seen.conditions.devices == ("cuda:0", "cuda:1")

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from workloads.cpu_share import CpuTime, now, other_cores
+from workloads.measure.cpu_share import CpuTime, now, other_cores
 
 
 def test_what_is_not_ours_is_theirs() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.screens.helpers import hello, make_store, workload
 from tests.screens.results import DEFAULTS, ran
-from tui.store.events import AnyEvent, FlagSet, ParametersSet, RunQueued, SweepSet
-from tui.store.store import Store
-from tui.sweeps.sweep import Sweep
-from tui.views.demo import headline_lines, page_lines
-from tui.views.lines import plain
-from tui.views.workload_table import row
+from tui.state.events import AnyEvent, FlagSet, ParametersSet, RunQueued, SweepSet
+from tui.state.store import Store
+from tui.state.sweep import Sweep
+from tui.ui.views.demo import headline_lines, page_lines
+from tui.ui.views.lines import plain
+from tui.ui.views.workload_table import row
 
 
 def headline(store: Store, note: str = "", cells: int = 100) -> list[str]:

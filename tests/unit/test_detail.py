@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
-from tui.store.conditions import TOO_SHORT, Conditions
-from tui.store.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, RunQueued
-from tui.store.store import Store
-from tui.views.detail import copy_text, detail_lines
-from tui.views.lines import plain, width
-from workloads.results import Check, Figure
+from tui.state.conditions import TOO_SHORT, Conditions
+from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, RunQueued
+from tui.state.store import Store
+from tui.ui.views.detail import copy_text, detail_lines
+from tui.ui.views.lines import plain, width
+from workloads.protocol.results import Check, Figure
 
 
 def shown(store: Store, name: str | None = "matmul", cells: int = 100) -> list[str]:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
-from tui.devices.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
-from tui.store.events import MonitorStatus
-from tui.store.pairing import DeviceView
-from tui.views.device_detail import device_detail
-from tui.views.devices import devices_title, level, notice, row, throttling
-from tui.views.devices_columns import cells, columns
-from tui.views.lines import plain, width
+from tui.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
+from tui.state.events import MonitorStatus
+from tui.state.pairing import DeviceView
+from tui.ui.views.device_detail import device_detail
+from tui.ui.views.devices import devices_title, level, notice, row, throttling
+from tui.ui.views.devices_columns import cells, columns
+from tui.ui.views.lines import plain, width
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
 READY = MonitorStatus("ready")

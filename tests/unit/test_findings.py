@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE
 from tests.screens.results import result
-from tui.quantity import absent_words, label, number, quantity
-from tui.terminal import glyphs
-from tui.views.bars import bar
-from tui.views.chart import chart_lines, point_table
-from tui.views.findings import finding_lines, missing_lines
-from tui.views.lines import plain, verbatim, width
-from tui.views.scales import scale_for
-from tui.views.tables import table_lines
-from workloads.results import Chart, Column, Figure, Series, Table
+from tui.text import glyphs
+from tui.text.quantity import absent_words, label, number, quantity
+from tui.ui.views.bars import bar
+from tui.ui.views.chart import chart_lines, point_table
+from tui.ui.views.findings import finding_lines, missing_lines
+from tui.ui.views.lines import plain, verbatim, width
+from tui.ui.views.scales import scale_for
+from tui.ui.views.tables import table_lines
+from workloads.protocol.results import Chart, Column, Figure, Series, Table
 
 MIB = 2.0**20
 TABLE = Table(

@@ -13,7 +13,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
-from tui.terminal.frame_bytes import FrugalUpdate
+from tui.ui.terminal.frame_bytes import FrugalUpdate
 
 ROWS, CELLS, CUT = 4, 16, 7
 STYLES = st.builds(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 
 @frozen

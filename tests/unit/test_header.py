@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
-from tui.store.events import ChildStatus, RunnerStatus
-from tui.views.header import header_line, runner_words, tab_at
-from tui.views.lines import plain, width
-from workloads import protocol
+from tui.state.events import ChildStatus, RunnerStatus
+from tui.ui.views.header import header_line, runner_words, tab_at
+from tui.ui.views.lines import plain, width
+from workloads.protocol import messages
 
 
 def test_at_160_cells_all_versions_are_there() -> None:
@@ -56,7 +56,7 @@ def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
     store = make_store("one gpu", compare_queued())
     store.apply(progress(id="cudnn.benchmark of conv2d", phase="preparing"))
     assert runner_words(store).text == "running conv2d with cudnn.benchmark, preparing"
-    store.apply(protocol.Compared(comparison(pairs=2), done=False))
+    store.apply(messages.Compared(comparison(pairs=2), done=False))
     assert runner_words(store).text == "running conv2d with cudnn.benchmark, pair 3 of 5"
 
 
@@ -89,7 +89,7 @@ def test_without_a_driver_and_cuda_it_says_so() -> None:
 @given(st.integers(min_value=30, max_value=250), st.text(max_size=60))
 def test_it_is_exactly_as_wide_as_the_screen(cells: int, name: str) -> None:
     store = make_store("one gpu", sample(host=host(name=name + HOSTILE)))
-    store.apply(protocol.Heartbeat(0.0, name))
+    store.apply(messages.Heartbeat(0.0, name))
     assert width(header_line(store, "workbench", cells)) == cells
 
 

@@ -18,14 +18,14 @@ def loaded(module: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.app.workbench", "tui.screens.workbench", "tui.commands.registry"]
+    "module", ["tui.ui.app.workbench", "tui.ui.screens.workbench", "tui.ui.commands.registry"]
 )
 def test_the_screens_reach_neither_torch_nor_nvml(module: str) -> None:
     assert not loaded(module) & set(HEAVY)
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.commands.registry", "tui.store.parameters", "tui.terminal.lifeline"]
+    "module", ["tui.ui.commands.registry", "tui.state.parameters", "tui.ui.terminal.hangup"]
 )
 def test_what_needs_no_screen_reaches_no_textual(module: str) -> None:
     assert not loaded(module) & set(SCREENS)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads import bench, comparison
-from workloads import intervals as s
+from workloads.measure import comparison
+from workloads.measure import intervals as s
+from workloads.runner import bench
 
 positive = st.floats(min_value=1e-9, max_value=1e6, allow_nan=False)
 samples = st.lists(positive, min_size=1, max_size=60)

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.results import timing
-from workloads import catalog, comparison, wire
-from workloads.comparison import ArmSample, Pair
-from workloads.jobs import BlocksJob, ProcessesJob, RunJob
-from workloads.protocol import (
+from workloads import catalog
+from workloads.measure import comparison
+from workloads.measure.comparison import ArmSample, Pair
+from workloads.protocol import wire
+from workloads.protocol.messages import (
     EVENTS,
     Compare,
     Compared,
@@ -21,8 +22,9 @@ from workloads.protocol import (
     Progress,
     Run,
 )
-from workloads.results import RunResult, Status, Timing
-from workloads.wire import EncodedMessage
+from workloads.protocol.results import RunResult, Status, Timing
+from workloads.protocol.wire import EncodedMessage
+from workloads.runner.jobs import BlocksJob, ProcessesJob, RunJob
 
 assert catalog
 REQUEST = Compare(

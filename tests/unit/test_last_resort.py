@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tui.terminal.last_resort import stalled
+from tui.ui.terminal.forced_exit import stalled
 
 PATIENCE_S = 30.0
 

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 
-from tui.terminal.lifeline import Lifeline, hung_up
+from tui.ui.terminal.hangup import Lifeline, hung_up
 
 
 def test_a_terminal_is_gone_when_its_other_side_is_closed() -> None:

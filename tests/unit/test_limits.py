@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from workloads import limits, pcie_link, peaks
-from workloads.inventory import TorchDevice
-from workloads.pcie_link import LinkState, PcieLink
-from workloads.place import Place, attention_precision
-from workloads.results import Ceiling
-from workloads.workload import THREE_TF32
+from workloads.declare.place import Place, attention_precision
+from workloads.declare.workload import THREE_TF32
+from workloads.limits import limits, pcie_link, peaks
+from workloads.limits.pcie_link import LinkState, PcieLink
+from workloads.protocol.inventory import TorchDevice
+from workloads.protocol.results import Ceiling
 
 GIB = 2**30
 H200 = TorchDevice(

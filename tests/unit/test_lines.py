@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.terminal import glyphs
-from tui.views.lines import (
+from tui.text import glyphs
+from tui.ui.views.lines import (
     Line,
     LinesOnDemand,
     Span,

@@ -10,13 +10,13 @@ from tests.screens.helpers import make_store
 from tests.screens.results import compared, comparison, ran, result
 from tui.cli import compare_output, run_output
 from tui.cli.run_output import as_text
-from tui.store.conditions import Conditions
-from tui.store.events import ConditionsSeen
-from tui.store.store import Store
-from tui.views.backend import view
-from tui.views.detail import detail_lines
-from tui.views.lines import plain
-from workloads.results import Basis, Limit
+from tui.state.conditions import Conditions
+from tui.state.events import ConditionsSeen
+from tui.state.store import Store
+from tui.ui.views.backend import view
+from tui.ui.views.detail import detail_lines
+from tui.ui.views.lines import plain
+from workloads.protocol.results import Basis, Limit
 
 HOT = Conditions(
     5, 1200, 1980.0, 690.0, 88.0, ("hw_thermal_slowdown",), None,

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, MIB, NOW, gpu, make_store, sample, torch_memory
-from tui.accounting import Slice, account
-from tui.store.history import MemoryPoint
-from tui.store.reading import Value
-from tui.views.lines import plain, width
-from tui.views.memory import bar_cells, bar_line, body, history_lines, legend, title
+from tui.memory import Slice, account
+from tui.state.history import MemoryPoint
+from tui.state.reading import Value
+from tui.ui.views.lines import plain, width
+from tui.ui.views.memory import bar_cells, bar_line, body, history_lines, legend, title
 
 
 def parts(*sizes: int) -> list[Slice]:

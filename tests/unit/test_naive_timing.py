@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from tests.unit.catalog_runs import column, ok
-from workloads import ceiling_bench, execute
-from workloads.ceilings import Ceilings
-from workloads.protocol import Run
-from workloads.results import Ceiling
-from workloads.timing import Control
+from workloads.limits import ceiling_bench
+from workloads.limits.ceilings import Ceilings
+from workloads.measure.timing import Control
+from workloads.protocol.messages import Run
+from workloads.protocol.results import Ceiling
+from workloads.runner import execute
 
 
 def test_a_product_is_timed_by_each_clock_there_is_with_the_rate_that_implies() -> None:

@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 
 from tests.screens.helpers import gpu, torch_gpu
-from tui.store.pairing import CPU, pair
-from workloads.inventory import TorchDevice
+from tui.state.pairing import CPU, pair
+from workloads.protocol.inventory import TorchDevice
 
 CPU_DEVICE = TorchDevice(CPU, "EPYC")
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.store.parameters import Invalid, Valid, allowed, parse, short, text_of, validate
-from workloads.inventory import ParameterInfo, Setting, WorkloadInfo
-from workloads.workload import checked
+from tui.state.parameters import Invalid, Valid, allowed, parse, short, text_of, validate
+from workloads.declare.workload import checked
+from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
 
 SIZE = ParameterInfo("size", 4096, "rows", minimum=16, maximum=65_536)
 DTYPE = ParameterInfo("dtype", "float32", "of the numbers", ("float32", "bfloat16"))

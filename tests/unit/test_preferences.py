@@ -9,9 +9,9 @@ import pytest
 from tests.screens.helpers import gpu, make_store, sample, uuid, workload
 from tui.session.preferences import Preferences, usable
 from tui.settings import choose, read
-from tui.store.events import AnyEvent, CatalogueRead, DeviceSelected, ParametersSet
-from tui.store.store import Store
-from workloads.inventory import Setting
+from tui.state.events import AnyEvent, CatalogueRead, DeviceSelected, ParametersSet
+from tui.state.store import Store
+from workloads.protocol.inventory import Setting
 
 MATMUL: dict[str, Setting] = {"size": 4096, "dtype": "float32"}
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, WORKER, gpu, gpu_process, host, sample
-from tui.devices.messages import DeviceMemory, GpuProcess, HostProcesses, Sample
-from tui.store.pairing import CPU, DeviceView
-from tui.store.store import Store
-from tui.views.lines import plain, width
-from tui.views.processes import (
+from tui.monitor.messages import DeviceMemory, GpuProcess, HostProcesses, Sample
+from tui.state.pairing import CPU, DeviceView
+from tui.state.store import Store
+from tui.ui.views.lines import plain, width
+from tui.ui.views.processes import (
     CONTAINER,
     Holders,
     heading,

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workloads import timing
-from workloads.clocks import TimedBlock
-from workloads.inventory import Setting
-from workloads.protocol import Run
+from workloads.declare.workload import RANK_PARAMETERS, ParameterError, Skip
+from workloads.measure import timing
+from workloads.measure.clocks import TimedBlock
+from workloads.protocol.inventory import Setting
+from workloads.protocol.messages import Run
 from workloads.ranks import torchrun
 from workloads.ranks.lockstep import LockstepClock, RankGroup
-from workloads.workload import RANK_PARAMETERS, ParameterError, Skip
 
 DEFAULTS = {parameter.name: parameter.default for parameter in RANK_PARAMETERS}
 KILLED = """Failures:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.catalog_runs import ran
-from workloads.catalog.training_tensors import tensor_bytes
-from workloads.inventory import Setting
-from workloads.place import Place
+from workloads.catalog.training.shared_tensors import tensor_bytes
+from workloads.declare.place import Place
+from workloads.protocol.inventory import Setting
 
 ATTENTION: dict[str, Setting] = {"batch": 1, "length": 256, "width": 16}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.store.run_book import KEPT, RunBook
-from tui.store.runs import RunState
-from workloads.protocol import Run
-from workloads.results import RunResult
+from tui.state.run_book import KEPT, RunBook
+from tui.state.runs import RunState
+from workloads.protocol.messages import Run
+from workloads.protocol.results import RunResult
 
 
 def _run(number: int, n: int = 1, device: str = "cpu", *, demo: bool = False) -> RunState:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.screens.helpers import environment, hello, torch_gpu
 from tests.screens.results import DEFAULTS
 from tui.session.session import Session
-from tui.sweeps.sweep import Sweep
-from workloads import protocol
+from tui.state.sweep import Sweep
+from workloads.protocol import messages
 
 
 def _session() -> Session:
@@ -23,7 +23,7 @@ def test_a_run_asked_for_before_the_gpus_are_known_gets_its_gpu_half_once_they_a
     session = _session()
     session.run(["matmul"])
     assert _asked(session) == [("matmul", "cpu")]
-    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
     assert _asked(session) == [("matmul", "cpu"), ("matmul", "cuda:0")]
 
 
@@ -31,7 +31,7 @@ def test_a_cancel_takes_that_half_with_it() -> None:
     session = _session()
     session.run(["matmul"])
     session.cancel()
-    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
     assert _asked(session) == [("matmul", "cpu")]
     assert session.store.pending() == ()
 
@@ -41,7 +41,7 @@ def test_a_demo_runs_with_the_defaults_whatever_was_edited_or_is_swept() -> None
     points = tuple({**DEFAULTS, "size": size} for size in (16, 32))
     session.set_sweep("matmul", Sweep({"size": "16,32"}, points))
     session.run_for_demo("matmul")
-    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
     runs = session.store.runs.values()
     assert [(run.request.device, run.request.parameters) for run in runs] == [
         ("cpu", DEFAULTS),
@@ -56,7 +56,7 @@ def test_a_cancelled_run_of_the_demo_leaves_the_user_s_gpu_half() -> None:
     session.run_for_demo("matmul")
     (run_id,) = (run.request.id for run in session.store.runs.values() if run.demo)
     session.cancel(run_id)
-    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
     on_gpu = [run for run in session.store.runs.values() if run.request.device == "cuda:0"]
     assert [run.demo for run in on_gpu] == [False]
 
@@ -64,13 +64,13 @@ def test_a_cancelled_run_of_the_demo_leaves_the_user_s_gpu_half() -> None:
 def test_a_device_that_was_named_is_the_only_one() -> None:
     session = _session()
     session.run(["matmul"], ["cpu"])
-    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
     assert _asked(session) == [("matmul", "cpu")]
 
 
 def test_a_run_gets_the_flags_of_its_device_and_no_others() -> None:
     session = _session()
-    session.apply(protocol.Ready(environment(torch_gpu(0)), 1.0))
+    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
     session.run(["matmul"])
     by_device = {run.request.device: run.request.flags for run in session.store.runs.values()}
     assert all(name.startswith("cudnn.") for name in by_device["cuda:0"])

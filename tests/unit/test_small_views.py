@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, make_store
-from tui.store.events import LogLine, RunnerStatus
-from tui.store.store import Store
-from tui.views.lines import plain, width
-from tui.views.log import log_lines
-from tui.views.runner_notes import runner_notes
-from workloads import protocol
+from tui.state.events import LogLine, RunnerStatus
+from tui.state.store import Store
+from tui.ui.views.lines import plain, width
+from tui.ui.views.log import log_lines
+from tui.ui.views.runner_notes import runner_notes
+from workloads.protocol import messages
 
 
 def notes(store: Store, cells: int = 200) -> list[str]:
@@ -28,7 +28,7 @@ def test_before_anything_is_known() -> None:
 
 
 def test_a_python_without_torch_comes_with_advice() -> None:
-    store = make_store("no gpu", protocol.Unusable("no module named torch", "give --python PATH"))
+    store = make_store("no gpu", messages.Unusable("no module named torch", "give --python PATH"))
     assert notes(store) == ["Nothing can be run: no module named torch", "give --python PATH"]
 
 

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from tui.cli.commands.snapshot import event_range, size_of
 from tui.cli.errors import UsageError
-from tui.snapshot_desk.child import death_in_words
-from tui.snapshots.facts import Bucket, SiteListing, SiteRow, Timeline
-from tui.snapshots.model import Frame
-from tui.terminal import glyphs
-from tui.views.lines import plain, width
-from tui.views.snapshot.files import completed, matching
-from tui.views.snapshot.map import picture
-from tui.views.snapshot.sites import Node, nodes, search_of
-from tui.views.snapshot.timeline import chart_lines, clamped, column_of
-from tui.views.snapshot.words import stack_lines
+from tui.session.snapshot.process import death_in_words
+from tui.snapshots.model.results import Bucket, SiteListing, SiteRow, Timeline
+from tui.snapshots.model.snapshot import Frame
+from tui.text import glyphs
+from tui.ui.views.lines import plain, width
+from tui.ui.views.snapshot.files import completed, matching
+from tui.ui.views.snapshot.map import picture
+from tui.ui.views.snapshot.sites import Node, nodes, search_of
+from tui.ui.views.snapshot.timeline import chart_lines, clamped, column_of
+from tui.ui.views.snapshot.words import stack_lines
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30

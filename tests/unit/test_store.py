@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.helpers import make_store
-from tui.store.events import (
+from tui.state.events import (
     ChildStatus,
     CompareQueued,
     DeviceSelected,
@@ -16,24 +16,24 @@ from tui.store.events import (
     RunnerStatus,
     RunQueued,
 )
-from tui.store.store import Part, Store
-from workloads import protocol
-from workloads.inventory import ParameterInfo, WorkloadInfo
-from workloads.results import RunResult, Status
+from tui.state.store import Part, Store
+from workloads.protocol import messages
+from workloads.protocol.inventory import ParameterInfo, WorkloadInfo
+from workloads.protocol.results import RunResult, Status
 
 MATMUL = WorkloadInfo(
     "matmul", "compute", "t", "a", "l", (ParameterInfo("n", 2048, "rows"),), ("cpu",)
 )
-HELLO = protocol.Hello(protocol.VERSION, 1, "3.11", "python", (MATMUL,))
+HELLO = messages.Hello(messages.VERSION, 1, "3.11", "python", (MATMUL,))
 
 
-def _run(run_id: str = "run-1", device: str = "cpu", n: int = 2048) -> protocol.Run:
-    return protocol.Run(run_id, "matmul", device, {"n": n}, {})
+def _run(run_id: str = "run-1", device: str = "cpu", n: int = 2048) -> messages.Run:
+    return messages.Run(run_id, "matmul", device, {"n": n}, {})
 
 
-def _result(run: protocol.Run, status: Status = "ok") -> protocol.Finished:
+def _result(run: messages.Run, status: Status = "ok") -> messages.Finished:
     result = RunResult(run.id, run.workload, run.device, run.parameters, {}, status)
-    return protocol.Finished(result)
+    return messages.Finished(result)
 
 
 def test_a_hello_brings_the_catalogue_with_its_defaults() -> None:
@@ -81,7 +81,7 @@ def test_a_result_nobody_asked_for_changes_nothing() -> None:
 def test_a_refused_run_has_failed_with_the_reason() -> None:
     store = Store()
     store.apply(RunQueued(_run()))
-    store.apply(protocol.Rejected("run-1", "[/x] no"))
+    store.apply(messages.Rejected("run-1", "[/x] no"))
     result = store.runs["run-1"].result
     assert result is not None
     assert (result.status, result.reason) == ("failed", "[/x] no")
@@ -90,9 +90,9 @@ def test_a_refused_run_has_failed_with_the_reason() -> None:
 
 def test_a_refused_comparison_has_failed_with_the_reason() -> None:
     store = Store()
-    request = protocol.Compare("c", "matmul", "cpu", {}, "mkldnn.enabled", (True, False), {})
+    request = messages.Compare("c", "matmul", "cpu", {}, "mkldnn.enabled", (True, False), {})
     store.apply(CompareQueued(request))
-    store.apply(protocol.Rejected("c", "no"))
+    store.apply(messages.Rejected("c", "no"))
     found = store.comparisons["c"].comparison
     assert found is not None
     assert (found.status, found.reason, found.verdict) == ("failed", "no", "unclear")
@@ -102,8 +102,8 @@ def test_a_refused_comparison_has_failed_with_the_reason() -> None:
 @pytest.mark.parametrize("status", ["restarting", "ended", "unusable"])
 def test_the_memory_of_a_dead_worker_is_forgotten(status: ChildStatus) -> None:
     store = Store()
-    store.apply(protocol.WorkerStarted(7))
-    store.apply(protocol.HostHeap(7, 0.0, 1, 1))
+    store.apply(messages.WorkerStarted(7))
+    store.apply(messages.HostHeap(7, 0.0, 1, 1))
     store.apply(RunnerStatus(status))
     assert store.worker_pid is None
     assert store.heap is None
@@ -111,16 +111,16 @@ def test_the_memory_of_a_dead_worker_is_forgotten(status: ChildStatus) -> None:
 
 def test_an_unexpected_end_of_a_worker_is_a_line_in_the_log() -> None:
     store = Store()
-    store.apply(protocol.WorkerStarted(7))
-    store.apply(protocol.WorkerEnded(7, "the worker died: SIGSEGV", expected=False))
+    store.apply(messages.WorkerStarted(7))
+    store.apply(messages.WorkerEnded(7, "the worker died: SIGSEGV", expected=False))
     assert store.log[-1] == LogLine("runner", "the worker died: SIGSEGV", "error")
 
 
 def test_progress_of_a_comparison_is_not_progress_of_a_run() -> None:
     store = Store()
-    request = protocol.Compare("c", "matmul", "cpu", {}, "mkldnn.enabled", (True, False), {})
+    request = messages.Compare("c", "matmul", "cpu", {}, "mkldnn.enabled", (True, False), {})
     store.apply(CompareQueued(request))
-    progress = protocol.Progress("c", "measuring", 1.0, "cpu")
+    progress = messages.Progress("c", "measuring", 1.0, "cpu")
     assert store.apply(progress) == frozenset({Part.BACKEND})
     assert store.apply(replace(progress, id="other")) == frozenset()
 

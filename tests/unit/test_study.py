@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads import wire
-from workloads.results import Ceiling, Column, Limit
-from workloads.study import Call, ClockName, HeldMemory, Study
-from workloads.timing import Cancelled
+from workloads.declare.study import Call, ClockName, HeldMemory, Study
+from workloads.measure.timing import Cancelled
+from workloads.protocol import wire
+from workloads.protocol.results import Ceiling, Column, Limit
 
 HELD = HeldMemory(10, 20, 30, None, {"nvml": "the CPU's memory is not NVML's"})
 

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, result, timing
-from tui.store.events import ParametersSet, RunQueued, SweepSet
-from tui.store.parameters import Invalid, Valid
-from tui.store.store import Store
-from tui.sweeps.result import Swept, progress_text, swept
-from tui.sweeps.sweep import MOST_RUNS, Sweep, read, values
-from tui.views.detail import detail_lines
-from tui.views.lines import plain
-from tui.views.workload_table import Row, row
-from workloads import protocol
-from workloads.inventory import ParameterInfo, WorkloadInfo
+from tui.state.events import ParametersSet, RunQueued, SweepSet
+from tui.state.parameters import Invalid, Valid
+from tui.state.store import Store
+from tui.state.sweep import MOST_RUNS, Sweep, read, values
+from tui.state.sweep_result import Swept, progress_text, swept
+from tui.ui.views.detail import detail_lines
+from tui.ui.views.lines import plain
+from tui.ui.views.workload_table import Row, row
+from workloads.protocol import messages
+from workloads.protocol.inventory import ParameterInfo, WorkloadInfo
 
 SIZE = ParameterInfo("size", 4096, "rows", minimum=16, maximum=65_536)
 DTYPE = ParameterInfo("dtype", "float32", "of the numbers", ("float32", "bfloat16", "float16"))
@@ -148,7 +148,7 @@ def swept_store(
         for size, seconds in times.items():
             parameters = {**DEFAULTS, "size": size}
             name = f"{device} {size}"
-            store.apply(RunQueued(protocol.Run(name, "matmul", device, parameters, {})))
+            store.apply(RunQueued(messages.Run(name, "matmul", device, parameters, {})))
             chosen = {"batch": batches[0 if device == "cpu" else 1]}
             done = result(
                 "matmul", device, id=name, parameters=parameters, time=timing(seconds),
@@ -160,7 +160,7 @@ def swept_store(
                     "matmul", device, id=name, parameters=parameters, time=None,
                     status="skipped", reason=reason,
                 )  # fmt: skip
-            store.apply(protocol.Finished(done))
+            store.apply(messages.Finished(done))
     return store
 
 
@@ -251,9 +251,9 @@ def test_a_sweep_marks_other_parameters_that_were_changed() -> None:
 
 def test_a_run_of_the_demo_is_no_point_of_a_sweep() -> None:
     store = make_store("one gpu", SweepSet("matmul", sweep_of(64, 4096)))
-    request = protocol.Run("demo", "matmul", "cpu", DEFAULTS, {})
+    request = messages.Run("demo", "matmul", "cpu", DEFAULTS, {})
     store.apply(RunQueued(request, demo=True))
-    store.apply(protocol.Finished(result("matmul", "cpu", id="demo")))
+    store.apply(messages.Finished(result("matmul", "cpu", id="demo")))
     assert found(store).done == 0
 
 

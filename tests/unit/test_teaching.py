@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from workloads import catalog
-from workloads.workload import infos
+from workloads.declare.workload import infos
 
 assert catalog
 TEACHING = Path(__file__).resolve().parents[2] / "docs" / "teaching.md"

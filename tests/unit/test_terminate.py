@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from tests.screens.helpers import gpu_process
-from tui.devices.messages import GpuProcess
-from tui.terminate import refusal, terminate
+from tui.monitor.messages import GpuProcess
+from tui.session.terminate import refusal, terminate
 
 
 @pytest.fixture

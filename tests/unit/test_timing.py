@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from workloads import timing
-from workloads.clocks import TimedBlock
-from workloads.protocol import Phase
-from workloads.timing import Blocks, Cancelled, Control, Plan
+from workloads.measure import timing
+from workloads.measure.clocks import TimedBlock
+from workloads.measure.timing import Blocks, Cancelled, Control, Plan
+from workloads.protocol.messages import Phase
 
 PLAN = Plan(0.01, 0.1, 3, 6, 0.2, 3.0, 20)
 

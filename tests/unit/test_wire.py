@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads import protocol, wire
+from workloads.protocol import messages, wire
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def test_deep_nesting_is_refused_and_does_not_end_the_reader() -> None:
 
 
 def test_the_names_of_all_messages_differ() -> None:
-    names = {cls.__name__ for cls in (*protocol.EVENTS, *protocol.REQUESTS)}
-    assert len(names) == len(protocol.EVENTS) + len(protocol.REQUESTS)
+    names = {cls.__name__ for cls in (*messages.EVENTS, *messages.REQUESTS)}
+    assert len(names) == len(messages.EVENTS) + len(messages.REQUESTS)
 
 
 @given(outers)

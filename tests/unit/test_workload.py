@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import catalog
-from workloads.inventory import ParameterInfo, WorkloadInfo
-from workloads.place import Place
-from workloads.workload import (
+from workloads.declare.place import Place
+from workloads.declare.workload import (
     Case,
     ParameterError,
     complete,
@@ -23,6 +22,7 @@ from workloads.workload import (
     whole,
     workload,
 )
+from workloads.protocol.inventory import ParameterInfo, WorkloadInfo
 
 assert catalog
 
@@ -109,7 +109,7 @@ def test_what_is_no_whole_number_is_refused(value: bool | float | str) -> None:
 def test_a_choice_is_refused_with_the_choices(
     parameter: ParameterInfo, value: str, says: str
 ) -> None:
-    from workloads.workload import checked
+    from workloads.declare.workload import checked
 
     with pytest.raises(ParameterError) as caught:
         checked("matmul", parameter, value)

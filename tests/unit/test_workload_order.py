@@ -6,8 +6,8 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import busy
-from tui.views.workload_order import ORDERS, Order, following, ordered
-from tui.views.workload_table import Group, Row, entries
+from tui.ui.views.workload_order import ORDERS, Order, following, ordered
+from tui.ui.views.workload_table import Group, Row, entries
 
 
 def names(order: Order) -> list[str]:

@@ -8,12 +8,12 @@ import pytest
 
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
-from tui.store.conditions import Conditions
-from tui.store.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
-from tui.store.store import Store
-from tui.views.lines import plain
-from tui.views.workload_table import Group, Row, entries, row
-from workloads.results import Basis, Check, Limit, Rates
+from tui.state.conditions import Conditions
+from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
+from tui.state.store import Store
+from tui.ui.views.lines import plain
+from tui.ui.views.workload_table import Group, Row, entries, row
+from workloads.protocol.results import Basis, Check, Limit, Rates
 
 
 def the_row(store: Store, name: str = "matmul") -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 _UNLIMITED = 1 << 60
 """Version 1 writes no limit as a number near 2**63."""

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from workloads.process import die_with_parent, separate_protocol, write_whole
-from workloads.wire import WireError, decode, encode
+from workloads.protocol.process import die_with_parent, separate_protocol, write_whole
+from workloads.protocol.wire import WireError, decode, encode
 
 T = TypeVar("T")
 

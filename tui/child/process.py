@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from workloads import wire
-from workloads.frozen import frozen
-from workloads.process import signal_in_words
+from workloads.protocol import wire
+from workloads.protocol.frozen import frozen
+from workloads.protocol.process import signal_in_words
 
 E = TypeVar("E")
 

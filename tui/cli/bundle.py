@@ -22,10 +22,10 @@ from typing import Any
 import tui
 from tui import reports
 from tui.cli.output import SCHEMA
-from tui.devices.messages import Device, GpuProcess, Sample
+from tui.monitor.messages import Device, GpuProcess, Sample
 from tui.text.redact import whole_words, with_texts
-from workloads import wire
-from workloads.inventory import Environment
+from workloads.protocol import wire
+from workloads.protocol.inventory import Environment
 
 REPORTS = 5
 """The newest so many go along."""

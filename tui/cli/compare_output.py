@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui import format as fmt
-from tui.store.runs import CompareState
-from tui.views.backend import on_off, unfinished, verdict
-from tui.views.lines import plain
-from workloads import wire
-from workloads.inventory import Environment
-from workloads.results import Comparison
+from tui.state.runs import CompareState
+from tui.text import numbers as fmt
+from tui.ui.views.backend import on_off, unfinished, verdict
+from tui.ui.views.lines import plain
+from workloads.protocol import wire
+from workloads.protocol.inventory import Environment
+from workloads.protocol.results import Comparison
 
 
 def going_on(state: CompareState) -> str:

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.errors import Failure
-from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
 from tui.session.supervisors import VARIABLES, runner_command
-from workloads import protocol
-from workloads.protocol import Event
+from workloads.protocol import messages
+from workloads.protocol.messages import Event
 
 TORCH_S = 90.0
 """For a runner to import torch and say what it sees."""
@@ -26,7 +26,7 @@ async def look() -> Sample:
         Failure: it gave none.
     """
     child: ChildProcess[MonitorEvent] = ChildProcess(
-        (sys.executable, "-m", "tui.devices", "once"), MONITOR_EVENTS, folder="/"
+        (sys.executable, "-m", "tui.monitor", "once"), MONITOR_EVENTS, folder="/"
     )
     try:
         await child.start()
@@ -52,7 +52,7 @@ async def ask_runner(
         question: reads the answer from the events of the runner, which is started.
         unanswered: makes an answer of the reason why there is none.
     """
-    child: ChildProcess[Event] = ChildProcess(runner_command(python), protocol.EVENTS, VARIABLES)
+    child: ChildProcess[Event] = ChildProcess(runner_command(python), messages.EVENTS, VARIABLES)
 
     async def ask() -> T:
         await child.start()

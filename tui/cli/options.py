@@ -83,7 +83,7 @@ def parameter(text: str) -> tuple[str, str]:
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
-    """``budget``: how long a workload is timed, see ``workloads.protocol.Budget``."""
+    """``budget``: how long a workload is timed, see ``workloads.protocol.messages.Budget``."""
     group = parser.add_mutually_exclusive_group()
     for name, about in (
         ("quick", "about 3 s each, to 2%%"),

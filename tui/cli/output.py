@@ -10,8 +10,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from tui.cli.errors import Failure
-from tui.views.lines import fit
-from workloads import wire
+from tui.ui.views.lines import fit
+from workloads.protocol import wire
 
 SCHEMA = 1
 

@@ -13,7 +13,7 @@ from tui.cli.errors import UsageError
 from tui.cli.options import Parser, add_python_and_files
 from tui.cli.subcommand import Subcommand
 from tui.settings import KNOWN
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 COMMANDS = "tui.cli.commands"
 REST = "rest"

@@ -11,8 +11,8 @@ from typing import TypeVar
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.errors import Failure
 from tui.cli.output import ProgressLine
-from tui.snapshot_desk.child import STANDARD_INPUT, death_in_words, names, reader
-from tui.snapshots.messages import (
+from tui.session.snapshot.process import STANDARD_INPUT, death_in_words, names, reader
+from tui.snapshots.reader.messages import (
     VERSION,
     Answer,
     Estimated,

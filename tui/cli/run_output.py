@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tui import format as fmt
-from tui.store.parameters import short
-from tui.store.runs import RunState
-from tui.store.store import Store
-from tui.sweeps.result import Swept, progress_text, swept
-from tui.sweeps.sweep import Sweep
-from tui.views.chart import mark_lines
-from tui.views.detail_result import check_lines
-from tui.views.findings import finding_lines
-from tui.views.lines import Line, plain
-from tui.views.tables import reason_lines, table_lines
-from tui.views.workload_state import half_width, warnings_of
-from workloads import wire
-from workloads.results import Limit, RunResult
+from tui.state.parameters import short
+from tui.state.runs import RunState
+from tui.state.store import Store
+from tui.state.sweep import Sweep
+from tui.state.sweep_result import Swept, progress_text, swept
+from tui.text import numbers as fmt
+from tui.ui.views.chart import mark_lines
+from tui.ui.views.detail_result import check_lines
+from tui.ui.views.findings import finding_lines
+from tui.ui.views.lines import Line, plain
+from tui.ui.views.tables import reason_lines, table_lines
+from tui.ui.views.workload_state import half_width, warnings_of
+from workloads.protocol import wire
+from workloads.protocol.results import Limit, RunResult
 
 WIDTH = 100
 """Of lines that go into a file or a pipe."""

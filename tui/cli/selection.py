@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from tui.cli.errors import Failure, UsageError
 from tui.session.session import Session
-from tui.store.parameters import Invalid, Valid
-from tui.store.store import Store
-from tui.sweeps.sweep import read
+from tui.state.parameters import Invalid, Valid
+from tui.state.store import Store
+from tui.state.sweep import read
 
 INTERVAL_S = 0.5
 """Between two samples of the devices while workloads run."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-from tui import format as text
 from tui.cli.errors import Failure
 from tui.cli.reader import Reader
-from tui.snapshots.facts import Summary
-from tui.snapshots.messages import (
+from tui.snapshots.model.results import Summary
+from tui.snapshots.reader.messages import (
     AskDifference,
     AskSites,
     AskState,
@@ -19,11 +18,12 @@ from tui.snapshots.messages import (
     StateIs,
     VerdictIs,
 )
-from tui.views.lines import Line, Span, Tone, line, plain
-from tui.views.snapshot import difference as difference_view
-from tui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
-from tui.views.snapshot.sites import Node, node_line
-from tui.views.snapshot.timeline import state_lines
+from tui.text import numbers as text
+from tui.ui.views.lines import Line, Span, Tone, line, plain
+from tui.ui.views.snapshot import difference as difference_view
+from tui.ui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
+from tui.ui.views.snapshot.sites import Node, node_line
+from tui.ui.views.snapshot.timeline import state_lines
 
 NARROWEST, WIDEST = 60, 120
 MOST_VERDICTS = 3

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -16,7 +16,7 @@ from tui.cli.errors import UsageError
 from tui.settings import BY_NAME
 
 if TYPE_CHECKING:
-    from workloads.inventory import Setting
+    from workloads.protocol.inventory import Setting
 
 STANDARD_INPUT = "-"
 """Stands for standard input where a file may be named."""

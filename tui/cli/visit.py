@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from tui.cli.main import main as workbench
-from workloads.process import die_with_parent
+from workloads.protocol.process import die_with_parent
 
 # Not ``-m``: it would find a folder named tui where we are.
 _CODE = (

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tui.cli.errors import Failure
 from tui.cli.output import ProgressLine
 from tui.session.session import Session
-from workloads import protocol
+from workloads.protocol import messages
 
 END_S = 3.0
 
@@ -99,7 +99,7 @@ class Watcher:
         return code if self.signalled is None else 128 + int(self.signalled)
 
 
-def say_problems(hello: protocol.Hello | None) -> None:
+def say_problems(hello: messages.Hello | None) -> None:
     """A line on stderr for each problem with the files of workloads that the user brought."""
     for problem in hello.problems if hello else ():
         sys.stderr.write(f"gpu-workbench: {problem}\n")

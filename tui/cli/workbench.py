@@ -14,8 +14,8 @@ from tui.cli.errors import UsageError
 from tui.cli.resolve import python_of, resolve
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, oom_text, setting_named
-from tui.terminal import theme
-from workloads.frozen import frozen
+from tui.ui.terminal import theme
+from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -104,10 +104,10 @@ def open_workbench(options: WorkbenchOptions) -> int:
     python = python_of(chosen)
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
-    from tui.app.workbench import WorkbenchApp
     from tui.cli.themes import with_theme
     from tui.session.preferences import Preferences
     from tui.session.session import Session
+    from tui.ui.app.workbench import WorkbenchApp
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     session = Session(python, preferences.refresh, options.files, _recorder(options))

@@ -5,7 +5,7 @@ A recording is text, one JSON object a line. The first is a :class:`Recording`; 
 ``{"t": seconds since the first, "from": "monitor" | "runner" | "workbench", "message": {…}}``
 
 or, with ``"to"`` in place of ``"from"``, a request that a child was sent. A message is what travels
-between the processes (see ``workloads.wire``); those of the workbench are ``tui.store.events``.
+between the processes (see ``workloads.protocol.wire``); those of the workbench are ``tui.state.events``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import json
 import math
 from typing import Any, Literal, cast, get_args
 
-from tui.devices.messages import MONITOR_EVENTS
-from tui.store.events import AnyEvent, LocalEvent
-from workloads import protocol, wire
-from workloads.frozen import frozen
+from tui.monitor.messages import MONITOR_EVENTS
+from tui.state.events import AnyEvent, LocalEvent
+from workloads.protocol import messages, wire
+from workloads.protocol.frozen import frozen
 
 VERSION = 1
 """Raised when a line changes in a way that an older program would misread."""
@@ -28,7 +28,7 @@ Child = Literal["monitor", "runner"]
 
 _SPEAKERS: dict[type, Speaker] = {
     **dict.fromkeys(get_args(LocalEvent), "workbench"),
-    **dict.fromkeys(protocol.EVENTS, "runner"),
+    **dict.fromkeys(messages.EVENTS, "runner"),
     **dict.fromkeys(MONITOR_EVENTS, "monitor"),
 }
 _KINDS: dict[str, tuple[type, ...]] = {

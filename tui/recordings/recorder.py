@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.recordings import lines
-from tui.store.events import AnyEvent
-from workloads import wire
+from tui.state.events import AnyEvent
+from workloads.protocol import wire
 
 if TYPE_CHECKING:
     from tui.recordings.redaction import Redaction

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TypeVar, cast
 
-from tui.devices.messages import GpuProcess, HostProcesses, Sample
+from tui.monitor.messages import GpuProcess, HostProcesses, Sample
 from tui.text.redact import NAME, Redactor
-from workloads import protocol
+from workloads.protocol import messages
 
 E = TypeVar("E")
 
@@ -36,9 +36,9 @@ class Redaction:
         """The event without them."""
         if isinstance(event, Sample):
             return cast(E, self._sample(event))
-        if isinstance(event, protocol.Hello):
+        if isinstance(event, messages.Hello):
             event = cast(E, replace(event, executable=program(event.executable)))
-        elif isinstance(event, protocol.Ready):
+        elif isinstance(event, messages.Ready):
             python = program(event.environment.executable)
             event = cast(
                 E, replace(event, environment=replace(event.environment, executable=python))

@@ -10,9 +10,9 @@ from typing import Literal
 from tui.recordings import source
 from tui.recordings.lines import Entry, event_of, time_text
 from tui.recordings.playhead import Playhead, speed_text
-from tui.store.events import AnyEvent, DeviceSelected, LogLine
-from tui.store.store import Part, Parts, Store
-from workloads import wire
+from tui.state.events import AnyEvent, DeviceSelected, LogLine
+from tui.state.store import Part, Parts, Store
+from workloads.protocol import wire
 
 NOTHING_ASKED = "this is a recording: nothing is run and nothing is changed"
 SHOWN_S = 1.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from tui.recordings import lines
 from tui.recordings.lines import Entry, Recording, RecordingError
 from tui.recordings.recorder import GZIP
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 CHUNK = 2**16
 LONGEST_LINE = 2**24

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tui.sweeps.sweep import Sweep
-from workloads.inventory import Setting
-from workloads.protocol import Budget
+from tui.state.sweep import Sweep
+from workloads.protocol.inventory import Setting
+from workloads.protocol.messages import Budget
 
 
 class Actions(Protocol):

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import workloads
 from tui import reports
-from workloads import wire
-from workloads.frozen import frozen
-from workloads.inventory import WorkloadInfo
+from workloads.protocol import wire
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import WorkloadInfo
 
 
 @frozen
@@ -47,7 +47,7 @@ def read() -> tuple[WorkloadInfo, ...]:
 def imported() -> tuple[WorkloadInfo, ...]:
     """The catalogue from the modules themselves."""
     from workloads import catalog
-    from workloads.workload import infos
+    from workloads.declare.workload import infos
 
     assert catalog  # importing it declares the workloads
     return infos()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tui import reports
-from workloads import wire
-from workloads.ceilings import newest
-from workloads.frozen import frozen
-from workloads.results import Ceiling
+from workloads.limits.ceilings import newest
+from workloads.protocol import wire
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import Ceiling
 
 KEPT = 64
 """The newest so many: of older machines, drivers and versions of torch none is needed again."""

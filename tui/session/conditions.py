@@ -8,11 +8,11 @@ from statistics import median
 from sys import intern
 from typing import NamedTuple
 
-from tui.devices.messages import Sample
-from tui.devices.throttle import HARMFUL
-from tui.store.conditions import NOT_GIVEN, TOO_SHORT, Conditions
-from workloads.frozen import frozen
-from workloads.inventory import Environment
+from tui.monitor.messages import Sample
+from tui.monitor.throttle import HARMFUL
+from tui.state.conditions import NOT_GIVEN, TOO_SHORT, Conditions
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Environment
 
 _SAMPLED = (
     "sm_clock_mhz_min",

@@ -10,17 +10,17 @@ from dataclasses import replace
 
 from tui.session import conditions
 from tui.session.conditions import Followed, SampledDevice
-from tui.store.conditions import NO_MONITOR, NOT_SAMPLED, SEVERAL, Conditions
-from tui.store.events import ConditionsSeen
-from tui.store.store import Store
-from workloads import protocol
-from workloads.results import Comparison, MeasuredSpan, RunResult
+from tui.state.conditions import NO_MONITOR, NOT_SAMPLED, SEVERAL, Conditions
+from tui.state.events import ConditionsSeen
+from tui.state.store import Store
+from workloads.protocol import messages
+from workloads.protocol.results import Comparison, MeasuredSpan, RunResult
 
 Samples = Iterable[tuple[SampledDevice, ...]]
 
 
 def conditions_of(
-    event: protocol.Finished | protocol.Compared,
+    event: messages.Finished | messages.Compared,
     store: Store,
     samples: Samples | None,
     pid: int | None,
@@ -34,7 +34,7 @@ def conditions_of(
         pid: of the worker that ran it.
     """
     found: RunResult | Comparison
-    if isinstance(event, protocol.Compared):
+    if isinstance(event, messages.Compared):
         found = event.comparison
         names = found.devices or (found.device,)
         spans = tuple(MeasuredSpan(start, end, names) for start, end in found.measured)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tui import settings
-from tui.store.events import AnyEvent, LogLine, ParametersSet
-from tui.store.parameters import Invalid, changed, text_of, validate
-from tui.store.store import Part, Parts, Store
-from workloads.inventory import Setting, WorkloadInfo
+from tui.state.events import AnyEvent, LogLine, ParametersSet
+from tui.state.parameters import Invalid, changed, text_of, validate
+from tui.state.store import Part, Parts, Store
+from workloads.protocol.inventory import Setting, WorkloadInfo
 
 
 class SettingsTarget(Protocol):

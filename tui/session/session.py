@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tui.session import catalogue
-from tui.store.events import (
+from tui.state.events import (
     AnyEvent,
     CatalogueRead,
     CompareQueued,
@@ -24,13 +24,13 @@ from tui.store.events import (
     RunQueued,
     SweepSet,
 )
-from tui.store.pairing import CPU
-from tui.store.parameters import defaults
-from tui.store.store import Parts, Store
-from tui.sweeps.sweep import Sweep
-from workloads import protocol
-from workloads.inventory import Setting
-from workloads.protocol import Budget
+from tui.state.pairing import CPU
+from tui.state.parameters import defaults
+from tui.state.store import Parts, Store
+from tui.state.sweep import Sweep
+from workloads.protocol import messages
+from workloads.protocol.inventory import Setting
+from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
     from tui.child.process import ChildProcess
@@ -136,11 +136,11 @@ class Session:
         if self._recorder is not None:
             self._recorder.event(event)
         parts = self.store.apply(event)
-        if isinstance(event, protocol.Finished) or (
-            isinstance(event, protocol.Compared) and event.done
+        if isinstance(event, messages.Finished) or (
+            isinstance(event, messages.Compared) and event.done
         ):
             self._add_conditions(event, worker_pid)
-        elif isinstance(event, protocol.Ready):
+        elif isinstance(event, messages.Ready):
             self._queue_early_on_gpu()
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
@@ -154,7 +154,7 @@ class Session:
             self._queue_runs(workload, gpus, budget, demo)
 
     def _add_conditions(
-        self, event: protocol.Finished | protocol.Compared, worker_pid: int | None
+        self, event: messages.Finished | messages.Compared, worker_pid: int | None
     ) -> None:
         from tui.session.measured import conditions_of
 
@@ -163,7 +163,7 @@ class Session:
         if seen is not None:
             self.apply(seen)
 
-    def _send(self, request: protocol.Request) -> bool:
+    def _send(self, request: messages.Request) -> bool:
         return self._runner is not None and self._runner.send(request)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -210,7 +210,7 @@ class Session:
         wanted = devices if devices is not None else self.default_devices()
         for parameters in self._points(workload, demo):
             for device in wanted:
-                request = protocol.Run(
+                request = messages.Run(
                     id=f"run-{next(self._numbers)}",
                     workload=workload,
                     device=device,
@@ -243,7 +243,7 @@ class Session:
 
     def cancel(self, run_id: str = "") -> None:
         wanted = [item for item in self.store.pending() if run_id in ("", item)]
-        heard = self._send(protocol.Cancel(run_id))
+        heard = self._send(messages.Cancel(run_id))
         if not heard or self.store.runner.status != "ready":
             # A runner that imports torch hears it later, and finds the same order of things.
             self._forget_early(run_id)
@@ -262,7 +262,7 @@ class Session:
 
     def _give_up(self, run_ids: Sequence[str], reason: str) -> None:
         for run_id in run_ids:
-            self.apply(protocol.Rejected(run_id, reason, "cancelled"))
+            self.apply(messages.Rejected(run_id, reason, "cancelled"))
 
     async def _replace_unless_cancelled(self, wanted: Sequence[str]) -> None:
         await asyncio.sleep(CANCEL_S)
@@ -312,7 +312,7 @@ class Session:
         if self._runner is not None:
             self._runner.retry()
         others = {name: value for name, value in self.flags_for(device).items() if name != flag}
-        request = protocol.Compare(
+        request = messages.Compare(
             id=f"compare-{next(self._numbers)}",
             workload=workload,
             device=device,
@@ -339,12 +339,12 @@ class Session:
 
     def empty_cache(self, key: str) -> None:
         if name := self._torch_name(key):
-            self._ask(protocol.EmptyCache(name))
+            self._ask(messages.EmptyCache(name))
 
     def reset_peaks(self, key: str) -> None:
         self.apply(PeaksReset(key))
         if name := self._torch_name(key):
-            self._ask(protocol.ResetPeaks(name))
+            self._ask(messages.ResetPeaks(name))
 
     def set_refresh(self, seconds: float) -> None:
         self._interval = seconds
@@ -364,7 +364,7 @@ class Session:
             return CPU
         return next((view.torch for view in self.store.devices if view.key == key), None)
 
-    def _ask(self, request: protocol.EmptyCache | protocol.ResetPeaks) -> None:
+    def _ask(self, request: messages.EmptyCache | messages.ResetPeaks) -> None:
         if not self._send(request):
             text = f"{request.device}: the runner is not there"
             self.apply(LogLine("workbench", text, "warning"))

@@ -11,14 +11,15 @@ from dataclasses import replace
 
 from tui import reports
 from tui.child.process import ChildProcess, Garbage
-from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
+from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import ceilings
 from tui.session.conditions import SampledDevice, sampled
-from tui.store.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
-from tui.store.store import Store
-from workloads import BOOTSTRAP, protocol
-from workloads.protocol import Event
-from workloads.results import Ceiling
+from tui.state.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
+from tui.state.store import Store
+from workloads import BOOTSTRAP
+from workloads.protocol import messages
+from workloads.protocol.messages import Event
+from workloads.protocol.results import Ceiling
 
 BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Between the end of a child and its next start; the last one from then on."""
@@ -88,7 +89,7 @@ class MonitorSupervisor:
 
     async def _run_once(self) -> str:
         """Start it and take what it says until it ends; returns how it ended."""
-        command = (sys.executable, "-m", "tui.devices", "serve", "--interval", str(self._interval))
+        command = (sys.executable, "-m", "tui.monitor", "serve", "--interval", str(self._interval))
         # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
         child: ChildProcess[MonitorEvent] = ChildProcess(
             command, MONITOR_EVENTS, folder="/", sent=self._sent
@@ -188,7 +189,7 @@ class RunnerSupervisor:
         """Start it and take what it says until it ends; returns how it ended."""
         command = runner_command(self._python, self._files)
         child: ChildProcess[Event] = ChildProcess(
-            command, protocol.EVENTS, VARIABLES, sent=self._sent
+            command, messages.EVENTS, VARIABLES, sent=self._sent
         )
         self.child = child
         try:
@@ -197,7 +198,7 @@ class RunnerSupervisor:
             advice = "give --python the path of a Python that has torch"
             self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
             return str(error)
-        child.send(protocol.KnownCeilings(self._known_ceilings()))
+        child.send(messages.KnownCeilings(self._known_ceilings()))
         for request in self._store.pending_requests():
             child.send(request)
         async for event in child.events():
@@ -212,19 +213,19 @@ class RunnerSupervisor:
         return await child.ended()
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, protocol.Hello) and event.version != protocol.VERSION:
-            event = protocol.Unusable(
-                f"the runner speaks protocol {event.version}, this program {protocol.VERSION}",
+        if isinstance(event, messages.Hello) and event.version != messages.VERSION:
+            event = messages.Unusable(
+                f"the runner speaks protocol {event.version}, this program {messages.VERSION}",
                 "install the same version of gpu-workbench in both environments",
             )
             # Nothing else that it says is to be believed.
             self.replace()
-        if isinstance(event, protocol.Ready):
+        if isinstance(event, messages.Ready):
             self._got_ready = True
         self._apply(event)
-        if isinstance(event, protocol.CeilingMeasured):
+        if isinstance(event, messages.CeilingMeasured):
             self._keep_ceiling(event.ceiling)
-        if isinstance(event, protocol.WorkerEnded) and not event.expected:
+        if isinstance(event, messages.WorkerEnded) and not event.expected:
             self._save_report(event.reason)
 
     def _known_ceilings(self) -> tuple[Ceiling, ...]:
@@ -296,4 +297,4 @@ class RunnerSupervisor:
 
     def _fail_pending(self, reason: str) -> None:
         for request in self._store.pending_requests():
-            self._apply(protocol.Rejected(request.id, reason))
+            self._apply(messages.Rejected(request.id, reason))

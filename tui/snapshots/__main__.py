@@ -16,10 +16,10 @@ def main() -> None:
     parent = ParentChannel()
     end_by_signals_alone()
     end_with_parent()
-    from tui.snapshots.messages import VERSION, ReaderHello
+    from tui.snapshots.reader.messages import VERSION, ReaderHello
 
     parent.send(ReaderHello(VERSION, os.getpid()))
-    from tui.snapshots.reader import serve
+    from tui.snapshots.reader.serve import serve
 
     serve(parent, arguments.input)
     quit_now()

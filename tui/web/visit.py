@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual_serve.app_service import AppService
 
-from tui.terminal import theme
+from tui.ui.terminal import theme
 
 if TYPE_CHECKING:
     from textual_serve.download_manager import DownloadManager

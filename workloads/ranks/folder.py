@@ -14,7 +14,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from workloads import wire
+from workloads.protocol import wire
 from workloads.ranks.messages import Order
 
 PREFIX = "gpu-workbench-ranks-"

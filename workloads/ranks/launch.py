@@ -13,16 +13,16 @@ from pathlib import Path
 
 import torch
 
-from workloads.process import Channel
-from workloads.protocol import Finished, Measured, Progress, Run
+from workloads.declare.workload import Case
+from workloads.measure.timing import Cancelled, Control
+from workloads.protocol.messages import Finished, Measured, Progress, Run
+from workloads.protocol.process import Channel
+from workloads.protocol.results import Figure, RunResult
 from workloads.ranks import folder as shared
 from workloads.ranks import torchrun
 from workloads.ranks.folder import Folder
 from workloads.ranks.messages import KINDS, Joined, Order
 from workloads.ranks.torchrun import RankLayout
-from workloads.results import Figure, RunResult
-from workloads.timing import Cancelled, Control
-from workloads.workload import Case
 
 LOOK_S = 0.05
 """Between two looks at the control."""

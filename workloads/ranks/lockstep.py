@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
-from workloads.clocks import Clock, TimedBlock
+from workloads.measure.clocks import Clock, TimedBlock
 
 
 class RankGroup:

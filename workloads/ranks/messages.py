@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workloads.frozen import frozen
-from workloads.protocol import Finished, Measured, Progress, Run
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Finished, Measured, Progress, Run
 
 
 @frozen

@@ -15,11 +15,11 @@ import sys
 from collections.abc import Mapping
 
 from workloads import BOOTSTRAP
-from workloads.frozen import frozen
-from workloads.inventory import Setting
-from workloads.process import signal_in_words
-from workloads.protocol import VERSION, Run
-from workloads.workload import RANK_PARAMETERS, ParameterError, Skip
+from workloads.declare.workload import RANK_PARAMETERS, ParameterError, Skip
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Setting
+from workloads.protocol.messages import VERSION, Run
+from workloads.protocol.process import signal_in_words
 
 CPU_RANKS = 2
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")

@@ -15,9 +15,9 @@ from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch import Watcher, say_problems
 from tui.session.session import Session
-from tui.store.pairing import CPU
-from workloads.frozen import frozen
-from workloads.protocol import Budget
+from tui.state.pairing import CPU
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -92,7 +92,7 @@ def compare(options: CompareOptions) -> int:
 async def _compare(python: str, options: CompareOptions) -> int:
     # The door to the views, which bring Rich's table of characters.
     from tui.cli.compare_output import as_json, as_text, going_on
-    from tui.views.backend import backend
+    from tui.ui.views.backend import backend
 
     flag, settings = options.flag
     # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.

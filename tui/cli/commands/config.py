@@ -14,8 +14,8 @@ from tui.cli.resolve import resolve
 from tui.cli.subcommand import Subcommand
 from tui.session import catalogue
 from tui.session.preferences import usable
-from tui.store.parameters import text_of
-from workloads.frozen import frozen
+from tui.state.parameters import text_of
+from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser

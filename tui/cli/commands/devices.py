@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-from tui import format as fmt
 from tui.child.process import ChildProcess
 from tui.cli.look import ask_runner, look
 from tui.cli.options import add_common
 from tui.cli.output import print_json, run_to_exit
 from tui.cli.resolve import python_to_use
 from tui.cli.subcommand import Subcommand
-from tui.devices.messages import Device, Sample
-from tui.store.pairing import DeviceView, pair
-from workloads import protocol, wire
-from workloads.frozen import frozen
-from workloads.inventory import TorchDevice
-from workloads.protocol import Event
+from tui.monitor.messages import Device, Sample
+from tui.state.pairing import DeviceView, pair
+from tui.text import numbers as fmt
+from workloads.protocol import messages, wire
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import TorchDevice
+from workloads.protocol.messages import Event
 
 if TYPE_CHECKING:
     from tui.settings import Value
@@ -58,10 +58,10 @@ async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
 
     async def read(child: ChildProcess[Event]) -> tuple[tuple[TorchDevice, ...], str]:
         async for event in child.events():
-            if isinstance(event, protocol.Ready):
+            if isinstance(event, messages.Ready):
                 environment = event.environment
                 return environment.devices, environment.unavailable.get("devices", "")
-            if isinstance(event, protocol.Unusable):
+            if isinstance(event, messages.Unusable):
                 return (), event.reason
         return (), "the runner ended before it said what torch sees"
 

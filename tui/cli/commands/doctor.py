@@ -23,13 +23,13 @@ from tui.cli.options import add_common
 from tui.cli.output import print_json, run_to_exit
 from tui.cli.resolve import python_to_use
 from tui.cli.subcommand import Subcommand
-from tui.devices.messages import Sample
-from tui.format import count
-from tui.store.pairing import pair
-from workloads import protocol
-from workloads.frozen import frozen
-from workloads.inventory import Environment
-from workloads.protocol import Event
+from tui.monitor.messages import Sample
+from tui.state.pairing import pair
+from tui.text.numbers import count
+from workloads.protocol import messages
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Environment
+from workloads.protocol.messages import Event
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -214,20 +214,20 @@ async def _sample() -> Sample | str:
         return f"the monitor gave no sample within {LOOK_S:g} s"
 
 
-async def _environment(python: str) -> Environment | protocol.Unusable:
+async def _environment(python: str) -> Environment | messages.Unusable:
     advice = "give --python the path of a Python that has torch"
 
-    async def read(child: ChildProcess[Event]) -> Environment | protocol.Unusable:
+    async def read(child: ChildProcess[Event]) -> Environment | messages.Unusable:
         async for event in child.events():
-            if isinstance(event, protocol.Ready):
+            if isinstance(event, messages.Ready):
                 return event.environment
-            if isinstance(event, protocol.Unusable):
+            if isinstance(event, messages.Unusable):
                 return event
         ended = await child.ended()
         last = " ".join(child.stderr.last(1))
-        return protocol.Unusable(f"the runner ended: {ended} {last}".rstrip(), advice)
+        return messages.Unusable(f"the runner ended: {ended} {last}".rstrip(), advice)
 
-    return await ask_runner(python, read, lambda reason: protocol.Unusable(reason, advice))
+    return await ask_runner(python, read, lambda reason: messages.Unusable(reason, advice))
 
 
 def _program() -> list[Finding]:
@@ -298,14 +298,14 @@ def driver_findings(sample: Sample | str) -> list[Finding]:
     return findings
 
 
-def torch_findings(python: str, environment: Environment | protocol.Unusable) -> list[Finding]:
+def torch_findings(python: str, environment: Environment | messages.Unusable) -> list[Finding]:
     """Torch, what it can use, and what keeps its timings from being quiet.
 
     Args:
         python: that runs the workloads.
         environment: what its torch sees, or why it cannot be used.
     """
-    if isinstance(environment, protocol.Unusable):
+    if isinstance(environment, messages.Unusable):
         return [Finding("torch", "failed", environment.reason, environment.advice)]
     found = f"{environment.torch} in Python {environment.python} at {python}"
     findings = [Finding("torch", "passed", found)]

@@ -15,11 +15,11 @@ from tui.cli.resolve import python_to_use
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch import say_problems
 from tui.session.supervisors import runner_command
-from tui.store.parameters import allowed, text_of
-from workloads import protocol
-from workloads.frozen import frozen
-from workloads.inventory import WorkloadInfo
-from workloads.protocol import Event
+from tui.state.parameters import allowed, text_of
+from workloads.protocol import messages
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import WorkloadInfo
+from workloads.protocol.messages import Event
 
 if TYPE_CHECKING:
     from tui.settings import Value
@@ -51,7 +51,7 @@ def list_catalogue(options: ListOptions) -> int:
     return run_to_exit(work())
 
 
-async def catalogue(python: str, files: Sequence[str] = ()) -> protocol.Hello:
+async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
     """The workloads of a Python's runner, and what is wrong with the user's files.
 
     Args:
@@ -61,11 +61,11 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> protocol.Hello:
     Raises:
         Failure: it does not start, or says something else.
     """
-    child: ChildProcess[Event] = ChildProcess(runner_command(python, files), protocol.EVENTS)
+    child: ChildProcess[Event] = ChildProcess(runner_command(python, files), messages.EVENTS)
     try:
         await child.start()
         async for event in child.events():
-            if isinstance(event, protocol.Hello):
+            if isinstance(event, messages.Hello):
                 return event
             if isinstance(event, Garbage):
                 raise Failure(f"{python}: the runner says {event.line!r}: {event.reason}")

@@ -16,7 +16,7 @@ from tui.cli.subcommand import Subcommand
 from tui.cli.workbench import check_terminal, prepare_screen
 from tui.recordings.lines import RecordingError
 from tui.recordings.source import Found, look_through
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -101,9 +101,9 @@ def _show(found: Found, options: ReplayOptions) -> int:
     chosen, problems = resolve(options.given)
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
-    from tui.app.replay import ReplayApp
     from tui.cli.themes import with_theme
     from tui.recordings.replay import ReplaySession
+    from tui.ui.app.replay import ReplayApp
 
     chosen, problems = with_theme(chosen, problems)
     session = ReplaySession(found, options.speed, loop=options.loop)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from tui import format as fmt
 from tui.cli.errors import UsageError
 from tui.cli.options import add_budget, add_common, add_devices, add_parameters
 from tui.cli.output import ProgressLine, print_json, run_to_exit
@@ -17,9 +16,10 @@ from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch import Watcher, say_problems
 from tui.session.session import Session
-from tui.store.store import Store
-from workloads.frozen import frozen
-from workloads.protocol import Budget
+from tui.state.store import Store
+from tui.text import numbers as fmt
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser

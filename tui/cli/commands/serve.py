@@ -15,7 +15,7 @@ from tui.cli.errors import UsageError
 from tui.cli.program import parse
 from tui.cli.subcommand import Subcommand
 from tui.cli.visit import command
-from workloads.frozen import frozen
+from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser

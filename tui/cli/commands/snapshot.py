@@ -14,9 +14,9 @@ from tui.cli.output import run_to_exit
 from tui.cli.reader import reading
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, oom_text
-from tui.snapshot_desk.session import LONGEST_TEXT
-from tui.snapshots.messages import Export, Load
-from workloads.frozen import frozen
+from tui.session.snapshot.reader import LONGEST_TEXT
+from tui.snapshots.reader.messages import Export, Load
+from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -151,7 +151,7 @@ async def _tell(
         child.load(load)
         # The door to the views, which are imported while the reader reads.
         from tui.cli.snapshot_text import as_text
-        from tui.views.snapshot.start import progress_words
+        from tui.ui.views.snapshot.start import progress_words
 
         loaded = await child.loaded(progress_words)
         if options.json or options.markdown:

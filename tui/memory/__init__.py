@@ -1,0 +1,30 @@
+"""Where a device's memory is: the model behind the gauge and the memory screen. Pure.
+
+A GPU's total is requested + rounding + pending + cached + context + others + driver + free; what
+cannot be told apart is one slice with a name that says so, and what does not fit is a warning.
+"""
+
+from __future__ import annotations
+
+from tui.memory.gpu import gpu_gauge
+from tui.memory.host import host_gauge
+from tui.memory.model import Counter, Gauge, Slice, Term
+from tui.state.pairing import CPU, DeviceView
+from tui.state.store import Store
+
+__all__ = ["Counter", "Gauge", "Slice", "Term", "account", "gpu_gauge", "host_gauge"]
+
+
+def account(store: Store, view: DeviceView, now: float) -> Gauge:
+    """Account for one device of a store.
+
+    Args:
+        store: what is known.
+        view: one of the store's devices.
+        now: Unix time.
+    """
+    peak = store.history.sampled_peak(view.key)
+    if view.key == CPU:
+        return host_gauge(store.sample, store.heap, store.worker_pid, peak, now)
+    torch = store.torch_memory.get(view.torch) if view.torch else None
+    return gpu_gauge(view, store.sample, torch, store.worker_pid, peak, now)

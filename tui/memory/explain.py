@@ -1,0 +1,161 @@
+"""Where the memory is, in sentences with the actual figures."""
+
+from __future__ import annotations
+
+from tui.memory.figures import MEM_GET_INFO, NVML, GpuFigures, cached
+from tui.memory.model import Slice
+from tui.state.reading import Absent, Reading, value_of
+from tui.text import numbers as text
+
+
+def explain_gpu(
+    figures: GpuFigures, slices: tuple[Slice, ...], would_free: Reading[int]
+) -> tuple[str, ...]:
+    """Why nvidia-smi shows more than ``torch.cuda.memory_allocated()``.
+
+    Args:
+        figures: what the sources say.
+        slices: how they were laid out.
+        would_free: what emptying the cache returns at most.
+    """
+    parts = {part.key: part for part in slices}
+    return tuple(
+        sentence
+        for sentence in (
+            _opening(figures),
+            _cache(figures, would_free),
+            _context(figures, parts),
+            _others(figures, parts),
+            _unattributed(parts),
+            _driver(figures),
+            _unified(figures),
+        )
+        if sentence
+    )
+
+
+def _ended(reason: str) -> str:
+    """A reason as the end of a sentence; one that asks has its mark already."""
+    return reason if reason.endswith("?") else f"{reason}."
+
+
+def _bytes(parts: dict[str, Slice], key: str) -> int | None:
+    part = parts.get(key)
+    return value_of(part.bytes) if part else None
+
+
+def _opening(figures: GpuFigures) -> str:
+    used, allocated = value_of(figures.used), figures.torch.allocated
+    if used is None:
+        why = figures.used.reason if isinstance(figures.used, Absent) else ""
+        return f"How much of the device is used is not known: {_ended(why)}"
+    if figures.unified:
+        shown = f"{text.size(used)} of the memory shared with the host is in use"
+    elif figures.source == NVML:
+        shown = f"nvidia-smi shows {text.size(used)} in use"
+    else:
+        shown = f"the driver reports {text.size(used)} in use"
+    shown = shown[0].upper() + shown[1:] if figures.source == MEM_GET_INFO else shown
+    if isinstance(allocated, Absent):
+        if figures.holds_nothing:
+            return f"{shown}, none of it the runner's: {_ended(allocated.reason)}"
+        return f"{shown}; torch's share of it is not known: {_ended(allocated.reason)}"
+    return f"{shown}; live tensors are {text.size(allocated.value)} of it (torch allocated)."
+
+
+def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
+    kept, reserved = value_of(cached(figures.torch)), value_of(figures.torch.reserved)
+    if kept is None or reserved is None:
+        return ""
+    if kept <= 0:
+        return "torch's cache is empty: it has reserved no more than the tensors hold."
+    sentence = (
+        f"{text.size(kept)} is torch's cache: freed, but kept for the next tensors "
+        f"(reserved {text.size(reserved)})"
+    )
+    free = value_of(would_free)
+    if free is None:
+        return f"{sentence}."
+    if free == 0:
+        return f"{sentence}; emptying it would return nothing, live tensors sit in every segment."
+    return f"{sentence}; emptying it would return up to {text.size(free)}."
+
+
+def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
+    both = _bytes(parts, "process_and_others")
+    if both is not None and isinstance(figures.process, Absent):
+        return (
+            f"{text.size(both)} is this process's CUDA context and other processes together; "
+            f"the split is not known: {_ended(figures.process.reason)}"
+        )
+    context = _bytes(parts, "context")
+    if context:
+        return (
+            f"{text.size(context)} is this process's CUDA context, kernels and libraries "
+            "(cuBLAS, cuDNN, NCCL), which torch does not count."
+        )
+    process = _bytes(parts, "process")
+    return f"{text.size(process)} is this process; torch has not said how much." if process else ""
+
+
+def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:
+    others = _bytes(parts, "others")
+    if not others:
+        return ""
+    if figures.unified:
+        return f"{text.size(others)} is held by other programs, on the GPU or on the host."
+    if figures.other_processes:
+        whose = text.count(figures.other_processes, "other process", "other processes")
+        return f"{text.size(others)} is held by {whose}."
+    return f"{text.size(others)} is held by others."
+
+
+def _unattributed(parts: dict[str, Slice]) -> str:
+    size = _bytes(parts, "unattributed")
+    return f"{text.size(size)} is in use, but no process is said to hold it." if size else ""
+
+
+def _driver(figures: GpuFigures) -> str:
+    driver = value_of(figures.driver)
+    if not driver:
+        return ""
+    return f"{text.size(driver)} is reserved by the driver and not part of the used figure."
+
+
+def _unified(figures: GpuFigures) -> str:
+    if not figures.unified:
+        return ""
+    return (
+        "This device has unified memory: the total is the host's, and what is available includes "
+        "what the host can take back from its file cache."
+    )
+
+
+def explain_host(
+    used: int, unique: int | None, resident: int | None, kept: int | None, why_not: str
+) -> tuple[str, ...]:
+    """Who holds the host's memory.
+
+    Args:
+        used: bytes of the host that are not available.
+        unique: of the worker alone; ``None`` where not known.
+        resident: of the worker, shared parts included.
+        kept: freed, but kept by the C library's heap.
+        why_not: why the worker's figures are absent, if they are.
+    """
+    sentences = [f"The host has {text.size(used)} in use."]
+    if unique is not None and resident is not None:
+        shared = max(0, resident - unique)
+        sentences.append(
+            f"{text.size(unique)} is the runner's alone and would be free if it ended; "
+            f"{text.size(shared)} more it shares, as torch's libraries."
+        )
+    elif resident is not None:
+        sentences.append(f"{text.size(resident)} is resident in the runner, shared parts included.")
+    elif why_not:
+        sentences.append(f"The runner's part is not known: {_ended(why_not)}")
+    if kept:
+        sentences.append(
+            f"Its heap keeps {text.size(kept)} that is free; emptying it would return up to that."
+        )
+    return tuple(sentences)

@@ -1,0 +1,217 @@
+"""The full account of a GPU's memory."""
+
+from __future__ import annotations
+
+from tui.memory.bar import context, lay_out
+from tui.memory.explain import explain_gpu
+from tui.memory.figures import DERIVED, NVML, TORCH, GpuFigures, TorchFigures, cached, gather
+from tui.memory.model import Counter, Gauge, Term, chain_breaks
+from tui.monitor.messages import Sample
+from tui.state.history import MemoryPoint
+from tui.state.pairing import DeviceView
+from tui.state.reading import Absent, Reading, Value, derive, reading, value_of
+from tui.text import numbers as text
+from workloads.protocol.messages import TorchMemory
+
+CHAIN = ("requested", "allocated", "active", "reserved", "process", "used", "total")
+_CAUSES = {
+    "allocated": "the allocator's own figures do not fit together",
+    "active": "the allocator's own figures do not fit together",
+    "reserved": "the allocator's own figures do not fit together",
+    "process": "NVML's figure lags behind, or in a container that pid is another process's",
+    "used": "NVML's figures lag behind, or memory that processes share is counted for each",
+    "total": "the memory is oversubscribed, or the figures are of different moments",
+}
+
+
+def gpu_gauge(
+    view: DeviceView,
+    sample: Sample | None,
+    torch: TorchMemory | None,
+    worker_pid: int | None,
+    sampled_peak: MemoryPoint,
+    now: float,
+) -> Gauge:
+    """Account for a GPU.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest; ``None`` before the first.
+        torch: the allocator's figures, of whichever worker.
+        worker_pid: the worker that lives now.
+        sampled_peak: the highest that was sampled since the last reset.
+        now: Unix time.
+    """
+    live = torch if torch is not None and torch.pid == worker_pid else None
+    figures = gather(view, sample, torch, worker_pid, now)
+    slices = lay_out(figures)
+    terms = _terms(figures)
+    by_key = {term.key: term for term in terms}
+    warnings = chain_breaks(tuple(by_key[key] for key in CHAIN), _CAUSES)
+    warnings += _sums(figures)
+    counters = _counters(live, figures.torch.reserved)
+    warnings += _events(live)
+    would_free = releasable(figures.torch)
+    return Gauge(
+        total=figures.total,
+        slices=slices,
+        terms=terms,
+        peaks=_peaks(live, figures, sampled_peak),
+        counters=counters,
+        would_free=would_free,
+        warnings=tuple(warnings),
+        explanation=explain_gpu(figures, slices, would_free),
+        unified=figures.unified,
+    )
+
+
+def releasable(torch: TorchFigures) -> Reading[int]:
+    """Whole free segments: at most this, since private pools may hold some of them."""
+    active = torch.allocated if isinstance(torch.active, Absent) else torch.active
+    stuck = Value(0) if isinstance(torch.stuck, Absent) else torch.stuck
+    return derive(
+        lambda reserved, used, stuck: max(0, reserved - used - stuck), torch.reserved, active, stuck
+    )
+
+
+def _difference(larger: Reading[int], smaller: Reading[int]) -> Reading[int]:
+    return derive(lambda a, b: a - b, larger, smaller)
+
+
+def _terms(figures: GpuFigures) -> tuple[Term, ...]:
+    torch, source = figures.torch, figures.source
+    spare = derive(
+        lambda used, process, others: max(0, used - process - others),
+        figures.used,
+        Value(0) if figures.holds_nothing else figures.process,
+        figures.others,
+    )
+    return (
+        Term("requested", "requested", torch.requested, TORCH, "asked for by live tensors"),
+        Term(
+            "rounding",
+            "rounding",
+            _difference(torch.active, torch.requested),
+            DERIVED,
+            "active - requested: sizes are rounded up to 512 bytes",
+        ),
+        Term("allocated", "allocated", torch.allocated, TORCH, "held by live tensors"),
+        Term(
+            "pending",
+            "pending free",
+            _difference(torch.active, torch.allocated),
+            DERIVED,
+            "active - allocated: freed, but a stream may still use it",
+        ),
+        Term("active", "active", torch.active, TORCH, "allocated or pending free"),
+        Term(
+            "stuck",
+            "cached, stuck",
+            torch.stuck,
+            TORCH,
+            "inactive split: free parts of segments that are in use",
+        ),
+        Term(
+            "releasable",
+            "cached, releasable",
+            releasable(torch),
+            DERIVED,
+            "reserved - active - stuck: whole free segments",
+        ),
+        Term("cached", "cached", cached(torch), DERIVED, "reserved - allocated"),
+        Term("reserved", "reserved", torch.reserved, TORCH, "what torch's allocator holds"),
+        Term(
+            "context",
+            "context",
+            context(figures),
+            DERIVED,
+            "this process - reserved: CUDA context, kernels, libraries",
+        ),
+        Term("process", "this process", figures.process, NVML, "the worker that runs workloads"),
+        Term("others", "others", figures.others, NVML, "all other processes on the device"),
+        Term(
+            "unattributed",
+            "unattributed",
+            spare,
+            DERIVED,
+            "device used, but no process is said to hold it",
+        ),
+        _used(figures),
+        Term("driver", "driver reserved", figures.driver, source, "kept by the driver for itself"),
+        Term("free", "free", figures.free, source, "what any process may still take"),
+        Term("total", "total", figures.total, source, ""),
+    )
+
+
+def _used(figures: GpuFigures) -> Term:
+    if figures.unified:
+        return Term("used", "host used", figures.used, figures.source, "GPU and host together")
+    about = "without what the driver reserves"
+    if isinstance(figures.driver, Absent):
+        about = "with what the driver reserves"
+    return Term("used", "device used", figures.used, figures.source, about)
+
+
+def _sums(figures: GpuFigures) -> list[str]:
+    process, others, used = (
+        value_of(figures.process),
+        value_of(figures.others),
+        value_of(figures.used),
+    )
+    if others is None or used is None or (process or 0) + others <= used:
+        return []
+    if process is not None and process > used:
+        return []  # said by the chain already
+    both = text.size((process or 0) + others)
+    return [
+        f"the processes' figures add up to {both}, more than device used {text.size(used)}: "
+        "memory that they share is counted for each"
+    ]
+
+
+def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, ...]:
+    reason = like.reason if isinstance(like, Absent) else None
+    return (
+        Counter(
+            "alloc retries",
+            reading(torch.alloc_retries if torch else None, reason),
+            "times that torch had to return its whole cache to find room",
+        ),
+        Counter(
+            "out of memory",
+            reading(torch.ooms if torch else None, reason),
+            "allocations that failed for want of memory",
+        ),
+    )
+
+
+def _events(torch: TorchMemory | None) -> list[str]:
+    found = []
+    if torch is not None and torch.ooms:
+        found.append(f"out of memory {text.count(torch.ooms, 'time')} in this worker")
+    if torch is not None and torch.alloc_retries:
+        times = text.count(torch.alloc_retries, "time")
+        found.append(f"torch returned its whole cache {times} to find room (alloc retries)")
+    return found
+
+
+def _peaks(
+    torch: TorchMemory | None, figures: GpuFigures, sampled: MemoryPoint
+) -> tuple[Term, ...]:
+    reason = figures.torch.reserved
+    why = reason.reason if isinstance(reason, Absent) else None
+    exact, seen = "torch, exact", f"{figures.source}, sampled"
+    not_seen = "not seen in any sample since the last reset"
+    return (
+        Term(
+            "allocated_peak",
+            "allocated",
+            reading(torch.allocated_peak if torch else None, why),
+            exact,
+        ),
+        Term(
+            "reserved_peak", "reserved", reading(torch.reserved_peak if torch else None, why), exact
+        ),
+        Term("process_peak", "this process", reading(sampled.process, not_seen), seen),
+        Term("used_peak", "device used", reading(sampled.used, not_seen), seen),
+    )

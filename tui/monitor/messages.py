@@ -1,0 +1,221 @@
+"""What the monitor says, one JSON line each; the same shape as ``gpu-workbench devices --json``.
+
+Sizes are bytes, clocks MHz, percent 0-100. A value that is absent is ``None``, and ``unavailable``
+holds the reason under the field's dotted path. Zero always means zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Union
+
+from workloads.protocol.frozen import frozen
+
+VERSION = 1
+
+
+@frozen
+class DeviceMemory:
+    total: int | None
+    used: int | None
+    """NVML memory info v2: without what the driver keeps for itself."""
+    free: int | None
+    driver_reserved: int | None
+    """What the driver keeps for itself; beside ``used``, not within it."""
+    unified: bool = False
+    """The device has no memory of its own: the host's memory is the bar to draw, never as VRAM."""
+
+
+@frozen
+class Utilization:
+    gpu: float | None
+    memory: float | None
+    """Share of time in which device memory was read or written, not how full it is."""
+
+
+@frozen
+class Clocks:
+    sm: int | None
+    memory: int | None
+
+
+@frozen
+class Pcie:
+    generation: int | None
+    width: int | None
+
+
+@frozen
+class GpuProcess:
+    """A process that NVML says uses the device; the pid is the host's."""
+
+    pid: int
+    user: str | None
+    command: str | None
+    memory: int | None
+    kind: str
+    """compute, graphics or mps; joined by ``+`` where NVML lists it more than once."""
+    started_at: float | None = None
+    """Unix time at which the process started: with the pid, its identity. ``None`` where the pid
+    cannot be tied to a process here; such a row must not be sent a signal."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class Device:
+    """One NVML device at one moment."""
+
+    id: str
+    nvml_index: int
+    torch: str | None
+    """torch's name for it, filled in by UUID where the runner's environment is known."""
+    name: str
+    pci_bus_id: str | None
+    memory: DeviceMemory
+    utilization: Utilization
+    temperature_c: float | None
+    power_w: float | None
+    power_limit_w: float | None
+    fan_percent: float | None
+    clocks_mhz: Clocks
+    pstate: int | None
+    throttle: tuple[str, ...] | None
+    """NVML's clocks event reasons in words; empty when none is set."""
+    pcie: Pcie
+    ecc_uncorrected: int | None
+    mig: bool | None
+    """MIG mode is on; the instances follow their GPU as devices with a ``parent``."""
+    processes: tuple[GpuProcess, ...] | None
+    lost: str | None = None
+    """Why the device no longer answers; ``None`` while it does."""
+    lost_at: float | None = None
+    """Unix time at which it was first found lost."""
+    read_at: float = 0.0
+    """Unix time at which these figures were read; older than ``Sample.at`` while NVML is silent."""
+    parent: str | None = None
+    """For a MIG instance the id of its GPU; ``None`` for a whole GPU."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class Cpu:
+    model: str
+    cores: int
+    cores_usable: int
+    """What this process may use: its affinity and the cgroup's quota, rounded up."""
+    load_percent: float | None
+    """Busy share of all cores since the sample before."""
+    frequency_mhz: float | None
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class HostMemory:
+    total: int
+    """The cgroup's limit where that is lower than what the machine has."""
+    used: int
+    available: int
+
+
+@frozen
+class Host:
+    name: str
+    cpu: Cpu
+    memory: HostMemory
+
+
+@frozen
+class Driver:
+    version: str | None
+    cuda: str | None
+    """The highest CUDA version that the driver supports, as nvidia-smi prints it."""
+    error: str | None
+    """Why there is no driver to ask, in one line that ends with what to do."""
+
+
+@frozen
+class WatchedProcess:
+    """Host memory of a process that this program started."""
+
+    pid: int
+    unique: int | None
+    """Memory that would be freed if it ended (USS)."""
+    resident: int | None
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class HostProcesses:
+    """Who holds the host's memory: resident sizes, which count shared pages in each process."""
+
+    rows: tuple[GpuProcess, ...]
+    """The largest, the largest first; their ``kind`` is ``resident``."""
+    others: int
+    """Processes with resident memory that are not among the rows."""
+    others_memory: int
+    """Resident memory of those others together, in bytes."""
+    hidden: int
+    """Processes whose memory this user may not see."""
+
+
+@frozen
+class Sample:
+    """All devices and the host at one moment."""
+
+    at: float
+    """Unix time."""
+    took_s: float
+    """How long the newest complete reading of NVML took; above the interval, it sets the pace."""
+    host: Host
+    driver: Driver
+    devices: tuple[Device, ...]
+    watched: tuple[WatchedProcess, ...] = ()
+    nvml_silent_s: float | None = None
+    """For how long NVML has not answered; ``None`` while it does. The devices are old then."""
+    problems: tuple[str, ...] = ()
+    """What went wrong in the monitor itself, one line each."""
+    host_processes: HostProcesses | None = None
+    """``None`` unless :class:`WatchHost` asked for them."""
+
+
+@frozen
+class MonitorHello:
+    version: int
+    pid: int
+
+
+@frozen
+class Watch:
+    """Request: report the host memory of these processes with each sample from now on."""
+
+    pids: tuple[int, ...]
+
+
+@frozen
+class WatchHost:
+    """Request: list the host's processes with each sample from now on, or no longer."""
+
+    wanted: bool
+
+
+@frozen
+class Pace:
+    """Request: take the samples this far apart from now on."""
+
+    seconds: float
+
+
+MonitorEvent = Union[MonitorHello, Sample]
+MONITOR_EVENTS = (MonitorHello, Sample)
+MonitorRequest = Union[Watch, WatchHost, Pace]
+MONITOR_REQUESTS: tuple[type[MonitorRequest], ...] = (Watch, WatchHost, Pace)
+
+
+def process_of(device: Device, pid: int | None) -> GpuProcess | None:
+    """The row of a process that this program started.
+
+    In a container the list may hold the host's pids, and the same number may be somebody else's;
+    a row is believed only where the monitor could tell it for the local process.
+    """
+    rows = device.processes or ()
+    return next((row for row in rows if row.pid == pid and row.started_at is not None), None)

@@ -1,0 +1,159 @@
+"""What one looks at in a snapshot: file, device, moment, view and how it is grouped. No Textual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from tui.session.snapshot.focus import GROUPINGS, ORDERS, Focus, first_focus, oom_after, peak_of
+from tui.session.snapshot.reader import SnapshotSession
+from tui.snapshots.model.results import Grouping, Order, Summary
+from tui.snapshots.reader.messages import Request
+
+View = Literal["verdict", "timeline", "sites", "map", "difference"]
+VIEWS: tuple[View, ...] = ("verdict", "timeline", "sites", "map", "difference")
+
+
+class SnapshotDesk:
+    """The state behind the snapshot screen.
+
+    Args:
+        main: reads the file that is looked at.
+        both: reads it and another one, to compare them.
+    """
+
+    def __init__(self, main: SnapshotSession, both: SnapshotSession) -> None:
+        self.main = main
+        self.both = both
+        self.view: View = "verdict"
+        self.focus: Focus | None = None
+        self.grouping: Grouping = "site"
+        self.order: Order = "bytes"
+        self.search = ""
+        """As typed."""
+        self.compared_at_peak = False
+        self._changed: Callable[[], None] = lambda: None
+        main.listen(self._take)
+        both.listen(self._take)
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Have a function called when something is to be drawn anew."""
+        self._changed = changed
+
+    def _take(self) -> None:
+        if self.focus is None and self.main.store.loaded is not None:
+            devices = self.main.store.loaded.devices
+            # A device that ran out of memory is what one opened the file for.
+            with_oom = [summary for summary in devices if summary.ooms]
+            busiest = sorted(devices, key=lambda summary: -summary.reserved)
+            for summary in (with_oom or busiest)[:1]:
+                self.focus = first_focus(summary)
+        self._changed()
+
+    # ---- files ----
+
+    def open(self, path: str, oom_text: str = "") -> None:
+        """Read another file."""
+        self.focus = None
+        self.search = ""
+        self.view = "verdict"
+        self.main.open([path], oom_text)
+
+    def compare_with(self, path: str) -> None:
+        """Read the file again, and another one beside it."""
+        self.both.open([*self.main.store.paths, path])
+
+    def cancel(self) -> None:
+        """End the readers that still read."""
+        self.main.cancel()
+        self.both.cancel()
+
+    @property
+    def loading(self) -> bool:
+        """A reader reads."""
+        return "loading" in (self.main.store.status, self.both.store.status)
+
+    @property
+    def ready(self) -> bool:
+        """There is something to look at, even if its reader has died since."""
+        return self.main.store.loaded is not None
+
+    @property
+    def has_ooms(self) -> bool:
+        """The device that is looked at ran out of memory."""
+        return self.summary is not None and bool(self.summary.ooms)
+
+    async def stop(self) -> None:
+        """End the readers for good."""
+        await self.main.stop()
+        await self.both.stop()
+
+    # ---- the moment ----
+
+    @property
+    def summary(self) -> Summary | None:
+        """Of the device that is looked at."""
+        return None if self.focus is None else self.main.store.summary(self.focus.device)
+
+    def look_at(self, event: int | None) -> None:
+        """Go to a moment; beyond the last event lies the end."""
+        summary = self.summary
+        if self.focus is None or summary is None:
+            return
+        if event is not None:
+            event = max(-1, event)
+            event = None if event >= summary.events else event
+        self.focus = Focus(self.focus.device, event)
+        self._changed()
+
+    def next_device(self) -> None:
+        """Go to the next device's first moment of interest."""
+        loaded = self.main.store.loaded
+        if self.focus is None or loaded is None:
+            return
+        indices = [summary.device for summary in loaded.devices]
+        after = (indices.index(self.focus.device) + 1) % len(indices)
+        self.focus = first_focus(loaded.devices[after])
+        self._changed()
+
+    def to_peak(self) -> None:
+        """Go to the peak; where two files are compared, compare their peaks."""
+        self.compared_at_peak = True
+        if self.summary is not None:
+            self.look_at(peak_of(self.summary))
+
+    def to_end(self) -> None:
+        """Go to the end; where two files are compared, compare their ends."""
+        self.compared_at_peak = False
+        self.look_at(None)
+
+    def to_next_oom(self) -> None:
+        """Go to the next OOM."""
+        if self.summary is not None and self.focus is not None and self.summary.ooms:
+            self.look_at(oom_after(self.summary, self.focus.event))
+
+    # ---- how it is shown ----
+
+    def show(self, view: View) -> None:
+        """Show another view."""
+        self.view = view
+        self._changed()
+
+    def next_grouping(self) -> None:
+        """Group by the next thing."""
+        self.grouping = GROUPINGS[(GROUPINGS.index(self.grouping) + 1) % len(GROUPINGS)]
+        self._changed()
+
+    def next_order(self) -> None:
+        """Order by the next column."""
+        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        self._changed()
+
+    def search_for(self, typed: str) -> None:
+        """Show only what matches."""
+        self.search = typed
+        self._changed()
+
+    def want(self, request: Request) -> None:
+        """See to it that a question on the file is answered."""
+        self.main.want(request)

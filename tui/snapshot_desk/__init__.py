@@ -1,1 +1,0 @@
-"""Snapshot files that are open: their readers, what is known of them, what is asked."""

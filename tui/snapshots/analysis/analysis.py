@@ -1,0 +1,271 @@
+"""Everything that can be asked of a snapshot, with what is costly worked out once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tui.snapshots.analysis import moment
+from tui.snapshots.analysis import timeline as timelines
+from tui.snapshots.analysis.allocations import Allocations, allocations
+from tui.snapshots.analysis.annotations import Cover, Span, spans
+from tui.snapshots.analysis.checks import check
+from tui.snapshots.analysis.diff import Side, diff
+from tui.snapshots.analysis.frames import Stacks
+from tui.snapshots.analysis.layout import Filled, Layout, final_layout, layout_at, pools_of_rows
+from tui.snapshots.analysis.oom_text import matching_text
+from tui.snapshots.analysis.pinning import pinning, widest_window
+from tui.snapshots.analysis.replay import Replay, replay
+from tui.snapshots.analysis.segment_map import cells, map_rows, pieces
+from tui.snapshots.analysis.sites import Query, SiteTree, site_tree, top_of
+from tui.snapshots.analysis.summary import summary
+from tui.snapshots.analysis.verdict import verdict
+from tui.snapshots.model.results import (
+    Cell,
+    Difference,
+    Entry,
+    Grouping,
+    MapRow,
+    OomText,
+    Piece,
+    Pinning,
+    State,
+    Summary,
+    Timeline,
+    Top,
+    Verdict,
+)
+from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
+
+TOP = 10
+
+
+class DeviceAnalysis:
+    """One device of a file. Events are numbers into its trace; ``None`` is the end."""
+
+    def __init__(self, snapshot: Snapshot, device: DeviceSnapshot, stacks: Stacks) -> None:
+        self.snapshot = snapshot
+        self.device = device
+        self.stacks = stacks
+        self._layout: tuple[int | None, Layout] | None = None
+        self._tree: tuple[Query, SiteTree] | None = None
+
+    @cached_property
+    def replay(self) -> Replay:
+        """Live and reserved bytes over the trace."""
+        return replay(self.device)
+
+    @cached_property
+    def faults(self) -> tuple[str, ...]:
+        """What the file says of it that does not agree, one line for each kind."""
+        return check(self.device, self.allocations)
+
+    @cached_property
+    def allocations(self) -> Allocations:
+        """The table of the device's allocations."""
+        return allocations(self.snapshot, self.device)
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """The annotations of the device, as spans of time."""
+        return spans(self.snapshot.annotations, self.device.index)
+
+    @cached_property
+    def cover(self) -> Cover:
+        """Which annotation covers a time."""
+        return Cover(self.spans)
+
+    @cached_property
+    def final(self) -> Layout:
+        """The layout of the device at the end of its trace."""
+        return final_layout(self.device)
+
+    def layout(self, event: int | None) -> Layout:
+        """Where everything lay right after an event; the last one asked for is kept.
+
+        Raises:
+            IndexError: the trace has no such event.
+        """
+        if event is None or event == self.replay.events - 1:
+            return self.final
+        self._check(event)
+        if self._layout is None or self._layout[0] != event:
+            made = layout_at(self.snapshot, self.device, self.replay, self.allocations, event)
+            self._layout = (event, made)
+        return self._layout[1]
+
+    def entry(self, event: int) -> Entry:
+        """One entry of the trace.
+
+        Raises:
+            IndexError: the trace has no such event.
+        """
+        return moment.entry_at(self.snapshot, self.device, self.stacks, event, self.allocations)
+
+    def state(self, event: int | None = None) -> State:
+        """The figures right after an event; -1 stands before the first.
+
+        Raises:
+            IndexError: the trace has no such event.
+        """
+        entry = None if event is None or event < 0 else self.entry(event)
+        return moment.state_of(self.replay, self.layout(event), event, entry)
+
+    def sites(self, query: Query) -> SiteTree:
+        """The tree that answers a query; the last one asked for is kept.
+
+        Raises:
+            SearchError: a bad or too costly pattern.
+        """
+        if self._tree is None or self._tree[0] != query:
+            made = site_tree(
+                snapshot=self.snapshot,
+                stacks=self.stacks,
+                table=self.allocations,
+                trace=self.device.trace,
+                cover=lambda: self.cover,
+                query=query,
+                pools=self._pools(query),
+            )
+            self._tree = (query, made)
+        return self._tree[1]
+
+    def top(self, event: int | None, limit: int = TOP) -> tuple[Top, ...]:
+        """The sites that held the most right after an event."""
+        return top_of(self.sites(Query(event=event)).listing(limit=limit))
+
+    def timeline(self, width: int, *, first: int = 0, last: int | None = None) -> Timeline:
+        """The memory over the events.
+
+        Raises:
+            ValueError: no columns.
+        """
+        return timelines.timeline(
+            self.replay, self.device.trace, self.spans, width, first=first, last=last
+        )
+
+    def verdict(self, event: int, texts: tuple[OomText, ...] = (), *, top: int = TOP) -> Verdict:
+        """Why the allocation of an OOM entry failed.
+
+        Args:
+            event: the number of an OOM entry.
+            texts: messages of exceptions; one that fits the entry adds what the file lacks.
+            top: sites to list.
+
+        Raises:
+            ValueError: the entry is no OOM.
+        """
+        if event not in self.replay.ooms:
+            raise ValueError(f"event {event} of device {self.device.index} is no OOM event")
+        entry = self.entry(event)
+        return verdict(
+            snapshot=self.snapshot,
+            device=self.device,
+            replayed=self.replay,
+            layout=self.layout(event),
+            state=self.state(event),
+            entry=entry,
+            top=self.top(event, top),
+            message=matching_text(texts, self.device.index, entry.size),
+        )
+
+    def summary(self, *, top: int = TOP) -> Summary:
+        """The figures that sum up the device."""
+        peak = self.replay.peak_event if self.replay.events else None
+        if peak is None and self.replay.events:
+            peak = -1
+        return summary(self.snapshot, self.device, self.replay, self.final, self.top(peak, top))
+
+    def map_rows(self, event: int | None = None) -> tuple[MapRow, ...]:
+        """The segments right after an event."""
+        return map_rows(self.layout(event))
+
+    def cells(
+        self,
+        event: int | None,
+        row: int,
+        width: int,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> tuple[Cell, ...]:
+        """A segment, by its number among the rows, or a stretch of addresses of it, as cells."""
+        return cells(self._part(event, row), width, start=start, end=end)
+
+    def pieces(self, event: int | None, row: int) -> tuple[Piece, ...]:
+        """The blocks and gaps of a segment, by its number among the rows."""
+        return pieces(self._part(event, row), self.stacks)
+
+    def pinning(self, event: int | None, row: int, most: int = 1) -> Pinning | None:
+        """The blocks of a segment, ``most`` at most, whose release frees the longest span.
+
+        ``None`` where nothing of the segment is in use.
+        """
+        part = self._part(event, row)
+        window = widest_window(part, most)
+        if window is None:
+            return None
+        at = self.replay.events - 1 if event is None else event
+        return pinning(window, part.largest, self.stacks, self.allocations, at)
+
+    def _pools(self, query: Query) -> dict[int, int]:
+        """Pools by row, for entries of torch before 2.12, which do not tell theirs."""
+        if query.grouping != "pool" or query.mode != "live":
+            return {}
+        return pools_of_rows(self.snapshot, self.layout(query.event))
+
+    def _part(self, event: int | None, row: int) -> Filled:
+        return self.layout(event).filled[row]
+
+    def _check(self, event: int) -> None:
+        if not -1 <= event < self.replay.events:
+            raise IndexError(
+                f"device {self.device.index} has no event {event}: its trace has"
+                f" {self.replay.events} entries"
+            )
+
+
+class Analysis:
+    """One snapshot file, with an analysis of each of its devices."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.stacks = Stacks(snapshot)
+        self.devices = {
+            device.index: DeviceAnalysis(snapshot, device, self.stacks)
+            for device in snapshot.devices
+        }
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What the file says that does not agree; empty for a sound file."""
+        return tuple(line for device in self.devices.values() for line in device.faults)
+
+    def side(self, index: int, *, at_peak: bool = False, grouping: Grouping = "site") -> Side:
+        """One device at the end or at its peak, to be compared.
+
+        Raises:
+            KeyError: the file has no such device.
+        """
+        device = self.devices[index]
+        event: int | None = None
+        if at_peak and device.replay.events:
+            peak = device.replay.peak_event
+            event = -1 if peak is None else peak
+        return Side(
+            f"{self.snapshot.file}, device {index}, {'peak' if at_peak else 'end'}",
+            device.sites(Query(event=event, grouping=grouping)),
+            device.replay.reserved[-1] if event is None else device.replay.reserved_at(event),
+        )
+
+
+def compare(
+    a: Analysis, b: Analysis, *, at_peak: bool = False, grouping: Grouping = "site"
+) -> dict[int, Difference]:
+    """The difference of each device that both files have."""
+    return {
+        index: diff(
+            a.side(index, at_peak=at_peak, grouping=grouping),
+            b.side(index, at_peak=at_peak, grouping=grouping),
+        )
+        for index in sorted(a.devices.keys() & b.devices.keys())
+    }

@@ -1,0 +1,139 @@
+"""Whose code a frame is, and the line of a program that an allocation is put down to."""
+
+from __future__ import annotations
+
+import re
+
+from tui.snapshots.model.results import FrameKind, Site
+from tui.snapshots.model.snapshot import Frame, Snapshot, Stack
+
+NO_STACK = Site("no stack recorded", None, None)
+NATIVE_ONLY = Site("no Python frame (C++ only)", "native", None)
+BEFORE_TRACE = Site("allocated before the recording (no stack)", None, None)
+BEFORE_TRACE_STACK = -1
+"""Stands for a stack's number where the allocation predates the trace and has none."""
+
+_NATIVE = re.compile(
+    r"\.(so[.\d]*|dylib|dll|pyd|exe|a|o|c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl)$", re.IGNORECASE
+)
+_FRAMEWORK = re.compile(
+    r"/(site-packages|dist-packages)/"
+    # torch run from its source tree
+    r"|/torch/(_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|distributions|export|fft|func"
+    r"|futures|fx|jit|linalg|multiprocessing|nested|nn|onnx|optim|profiler|sparse|special|utils)/"
+    r"|/torch/(_\w+|functional|hub|library|overrides|random|serialization|storage)\.py$"
+    # what torch.compile and torch.fx write
+    r"|/torchinductor_[^/]*/|^<eval_with_key>"
+    # console scripts: torchrun, accelerate, …
+    r"|/bin/[^/.]+$|/scripts/[^/]+\.exe/__main__\.py$"
+)
+_INTERPRETER = re.compile(
+    r"/lib(64)?/(python|pypy)\d[^/]*/"
+    r"|/(python\d[\d.]*|python|anaconda\d?|miniconda\d?|miniforge\d?|envs/[^/]+)/lib/"
+    r"|/python\d+\.zip/"
+    r"|^<(frozen|__array_function__)"
+)
+
+
+def frame_kind(frame: Frame) -> FrameKind:
+    """Tell whose code a frame is, by its file's name; POSIX and Windows paths.
+
+    Cells of a notebook, ``<stdin>`` and ``<string>`` are the user's.
+    """
+    path = frame.filename.replace("\\", "/")
+    if path in ("", "??") or _NATIVE.search(path) or ("::" in frame.name and frame.line == 0):
+        return "native"
+    lower = path.lower()
+    if _FRAMEWORK.search(lower):
+        return "framework"
+    return "interpreter" if _INTERPRETER.search(lower) else "user"
+
+
+def base_name(filename: str) -> str:
+    """The last part of a POSIX or Windows path."""
+    return filename.replace("\\", "/").rpartition("/")[2] or filename
+
+
+def frame_label(frame: Frame) -> str:
+    """``file.py:12 function``; of a C++ frame its name alone."""
+    if frame.filename in ("", "??"):
+        return frame.name or "??"
+    return f"{base_name(frame.filename)}:{frame.line} {frame.name}"
+
+
+def frame_key(frame: Frame) -> str:
+    """As the label, with the whole path: tells apart files of one name."""
+    return f"{frame.filename}:{frame.line} {frame.name}"
+
+
+class Stacks:
+    """Looks at each frame and each stack of a snapshot once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.frames = snapshot.frames
+        self._stacks = snapshot.stacks
+        self._kinds: dict[int, FrameKind] = {}
+        self._keys: dict[int, str] = {}
+        self._sites: dict[int, Site] = {}
+        self._callers: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def stack(self, number: int) -> Stack:
+        """Numbers of the frames, innermost first; ``()`` where there is none."""
+        return () if number == BEFORE_TRACE_STACK else self._stacks[number]
+
+    def of(self, number: int) -> tuple[Frame, ...]:
+        """The frames of a stack, innermost first."""
+        return tuple(self.frames[frame] for frame in self.stack(number))
+
+    def kind(self, frame: int) -> FrameKind:
+        """Whose code a frame, given by its number, is."""
+        kind = self._kinds.get(frame)
+        if kind is None:
+            kind = self._kinds[frame] = frame_kind(self.frames[frame])
+        return kind
+
+    def key(self, frame: int) -> str:
+        """:func:`frame_key` of a frame, given by its number."""
+        key = self._keys.get(frame)
+        if key is None:
+            key = self._keys[frame] = frame_key(self.frames[frame])
+        return key
+
+    def site(self, number: int) -> Site:
+        """What an allocation with this stack is put down to.
+
+        The innermost frame of the user's code; where there is none the innermost Python frame.
+        """
+        site = self._sites.get(number)
+        if site is None:
+            site = self._sites[number] = self._find_site(number)
+        return site
+
+    def path(self, number: int) -> tuple[tuple[int, int], ...]:
+        """From the site outwards: numbers of frames, each with how many were folded before it.
+
+        Of a stack with frames of the user only those are kept; of others all that are Python.
+        """
+        path = self._callers.get(number)
+        if path is None:
+            path = self._callers[number] = self._find_path(number)
+        return path
+
+    def _find_site(self, number: int) -> Site:
+        if number == BEFORE_TRACE_STACK:
+            return BEFORE_TRACE
+        path = self.path(number)
+        if path:
+            frame = path[0][0]
+            return Site(frame_label(self.frames[frame]), self.kind(frame), self.frames[frame])
+        return NATIVE_ONLY if self._stacks[number] else NO_STACK
+
+    def _find_path(self, number: int) -> tuple[tuple[int, int], ...]:
+        stack = self.stack(number)
+        kept = [place for place, frame in enumerate(stack) if self.kind(frame) == "user"]
+        if not kept:
+            kept = [place for place, frame in enumerate(stack) if self.kind(frame) != "native"]
+        before = [-1, *kept]
+        return tuple(
+            (stack[place], place - last - 1) for last, place in zip(before, kept, strict=False)
+        )

@@ -1,0 +1,180 @@
+"""A snapshot as Markdown, to be pasted into an issue."""
+
+from __future__ import annotations
+
+from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
+from tui.snapshots.analysis.frames import frame_kind, frame_label
+from tui.snapshots.analysis.report import chosen_devices
+from tui.snapshots.model.results import Advice, Difference, OomText, Summary, Top, Verdict
+from tui.snapshots.model.snapshot import Frame
+from tui.text.numbers import count, share
+from tui.text.numbers import size as text
+
+STACK_LIMIT = 12
+DIFF_LIMIT = 50
+
+
+def snapshot_markdown(
+    analysis: Analysis,
+    warnings: tuple[str, ...],
+    *,
+    device: int | None = None,
+    at: int | None = None,
+    top: int = TOP,
+    texts: tuple[OomText, ...] = (),
+) -> str:
+    """The report of a file; arguments and errors as of :func:`report.snapshot_report`."""
+    snapshot = analysis.snapshot
+    lines = [f"# Allocator snapshot `{_code(snapshot.file)}`", ""]
+    lines += [f"{snapshot.container}, {text(snapshot.byte)}", ""]
+    for one in chosen_devices(analysis, device, at):
+        lines += _device(one, at, top, texts)
+    notes = [*snapshot.notes, *warnings]
+    if notes:
+        lines += ["## Warnings", "", *(f"- {_plain(note)}" for note in notes), ""]
+    return "\n".join(lines)
+
+
+def _device(
+    analysis: DeviceAnalysis, at: int | None, top: int, texts: tuple[OomText, ...]
+) -> list[str]:
+    facts = analysis.summary(top=top)
+    lines = [f"## Device {facts.device}", "", f"{facts.headline}.", ""]
+    for event in facts.ooms:
+        lines += _verdict(analysis.verdict(event, texts, top=top))
+    lines += _figures(facts)
+    lines += [f"### Who held the memory at the {facts.top_at}", "", *_top(facts.top)]
+    if at is not None and at < analysis.replay.events:
+        state = analysis.state(at)
+        lines += [
+            f"### At event {at}",
+            "",
+            f"{text(state.live)} live in {count(state.allocations, 'allocation')},"
+            f" {text(state.reserved)} reserved, {text(state.cached)} cached, largest free block"
+            f" {text(state.largest_free_block)}.",
+            "",
+            *_top(analysis.top(at, top)),
+        ]
+    lines += [f"- {_plain(remark)}" for remark in facts.remarks]
+    lines += [""] if facts.remarks else []
+    return [*lines, *_advice(facts.advice)]
+
+
+def _verdict(verdict: Verdict) -> list[str]:
+    state = verdict.state
+    rows = (
+        ("asked", text(verdict.asked)),
+        ("live", text(state.live)),
+        ("rounding", text(state.rounding)),
+        ("cached", text(state.cached)),
+        ("reserved", text(state.reserved)),
+        ("largest free block that could serve", text(verdict.serving_free_block)),
+        ("in private pools", f"{text(state.private_reserved)}, {text(state.private_cached)} free"),
+        ("device free", text(verdict.device_free)),
+        ("device total", text(verdict.total)),
+        ("other processes", text(verdict.others)),
+    )
+    lines = [f"### OOM at event {verdict.event}: {verdict.cause}", "", f"{verdict.headline}.", ""]
+    lines += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
+    lines += [f"- {_plain(reason)}" for reason in (*verdict.reasons, *state.doubts)]
+    lines += ["", "Held by:", "", *_top(verdict.top), *_advice(verdict.advice)]
+    if verdict.stack:
+        lines += ["Asked for at:", "", "```", *_stack(verdict.stack), "```", ""]
+    return lines
+
+
+def _figures(facts: Summary) -> list[str]:
+    rows = (
+        ("segments", f"{facts.segments}, {count(facts.blocks, 'block')}"),
+        ("reserved", text(facts.reserved)),
+        ("allocated", text(facts.allocated)),
+        ("requested", text(facts.requested)),
+        ("largest free block", text(facts.largest_free_block)),
+        (
+            "cached",
+            f"{text(facts.fragmentation.free)}, {count(facts.fragmentation.pieces, 'piece')}",
+        ),
+        ("unused share of reserved", share(facts.fragmentation.unused)),
+        ("trace", count(facts.events, "event")),
+        ("live before the trace", text(facts.live_at_start)),
+        ("live at the peak", text(facts.live_peak)),
+        ("live at the end", text(facts.live_at_end)),
+    )
+    return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
+
+
+def _top(sites: tuple[Top, ...]) -> list[str]:
+    if not sites:
+        return ["Nothing.", ""]
+    return [
+        "| bytes | share | allocations | site |",
+        "|---:|---:|---:|---|",
+        *(
+            f"| {text(site.bytes)} | {share(site.share)} | {site.count} | `{_code(site.label)}` |"
+            for site in sites
+        ),
+        "",
+    ]
+
+
+def _advice(advice: tuple[Advice, ...]) -> list[str]:
+    if not advice:
+        return []
+    lines = [f"- {_plain(one.what)}: {_plain(one.why)}" for one in advice]
+    return ["What would help:", "", *lines, ""]
+
+
+def _stack(stack: tuple[Frame, ...]) -> list[str]:
+    """The frames with a Python line, the user's marked, the first of them."""
+    python = [frame for frame in stack if frame_kind(frame) != "native"] or list(stack)
+    lines = [
+        f"{'>' if frame_kind(frame) == 'user' else ' '} {_fenced(frame_label(frame))}"
+        for frame in python[:STACK_LIMIT]
+    ]
+    left = len(python) - STACK_LIMIT
+    return [*lines, f"  {left} more"] if left > 0 else lines
+
+
+def diff_markdown(differences: dict[int, Difference], a: str, b: str) -> str:
+    """The differences of two files, device by device, as Markdown."""
+    lines = [f"# Allocator snapshots compared: `{_code(a)}` and `{_code(b)}`", ""]
+    for index, difference in differences.items():
+        lines += [
+            f"## Device {index}",
+            "",
+            f"Live {text(difference.live_a)} and {text(difference.live_b)}, reserved"
+            f" {text(difference.reserved_a)} and {text(difference.reserved_b)}.",
+            "",
+        ]
+        if not difference.rows:
+            lines += ["No site differs.", ""]
+            continue
+        lines += [
+            "| change | by | from | to | allocations | site |",
+            "|---|---:|---:|---:|---|---|",
+        ]
+        lines += [
+            f"| {row.change} | {text(row.bytes_b - row.bytes_a)} | {text(row.bytes_a)}"
+            f" | {text(row.bytes_b)} | {row.count_a} to {row.count_b} | `{_code(row.label)}` |"
+            for row in difference.rows[:DIFF_LIMIT]
+        ]
+        left = len(difference.rows) - DIFF_LIMIT
+        lines += [f"{left} more.", ""] if left > 0 else [""]
+    return "\n".join(lines)
+
+
+def _code(value: str) -> str:
+    """What may stand between back quotes, in a table too."""
+    return _fenced(value).replace("`", "'").replace("|", "\\|")
+
+
+def _fenced(value: str) -> str:
+    return " ".join(value.split()).replace("```", "'''")
+
+
+def _plain(value: str) -> str:
+    """Text of a file must not become markup."""
+    escaped = " ".join(value.split())
+    for character in ("\\", "`", "*", "_", "<", "|", "["):
+        escaped = escaped.replace(character, f"\\{character}")
+    return escaped

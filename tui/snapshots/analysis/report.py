@@ -1,0 +1,215 @@
+"""A snapshot as one JSON object: the shape that ``gpu-workbench snapshot --json`` prints.
+
+Absent values are ``null``, and ``unavailable`` maps their dotted paths to why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
+from tui.snapshots.analysis.frames import frame_key
+from tui.snapshots.model.results import Advice, Difference, OomText, State, Summary, Top, Verdict
+from tui.snapshots.model.snapshot import Frame
+
+Json = dict[str, Any]
+
+STACK_LIMIT = 40
+"""Frames of the stack of an OOM that are printed."""
+
+
+def snapshot_report(
+    analysis: Analysis,
+    warnings: tuple[str, ...],
+    *,
+    device: int | None = None,
+    at: int | None = None,
+    top: int = TOP,
+    texts: tuple[OomText, ...] = (),
+) -> Json:
+    """The report of a file, without the schema's number.
+
+    Args:
+        analysis: of the file.
+        warnings: what the checks found.
+        device: only this one.
+        at: also the state right after this event, on each device whose trace has it.
+        top: sites to list.
+        texts: messages of exceptions.
+
+    Raises:
+        ValueError: the file has no such device, or no trace in it has such an event.
+    """
+    chosen = chosen_devices(analysis, device, at)
+    devices = [_device(one, at, top, texts) for one in chosen]
+    unavailable = {
+        f"devices.{place}.{path}": why
+        for place, one in enumerate(devices)
+        for path, why in one.pop("unavailable").items()
+    }
+    return {
+        "file": analysis.snapshot.file,
+        "container": analysis.snapshot.container,
+        "devices": devices,
+        "warnings": [*analysis.snapshot.notes, *warnings],
+        "unavailable": unavailable,
+    }
+
+
+def chosen_devices(
+    analysis: Analysis, device: int | None, at: int | None
+) -> tuple[DeviceAnalysis, ...]:
+    """The devices that were asked for.
+
+    Raises:
+        ValueError: there is none; one line says what there is.
+    """
+    if device is not None and device not in analysis.devices:
+        have = ", ".join(map(str, analysis.devices)) or "none"
+        raise ValueError(f"{analysis.snapshot.file} holds no device {device}; it holds {have}")
+    chosen = [one for index, one in analysis.devices.items() if device in (None, index)]
+    if at is not None:
+        longest = max((one.replay.events for one in chosen), default=0)
+        if not 0 <= at < longest:
+            have = f"events 0 to {longest - 1}" if longest else "no trace"
+            raise ValueError(f"{analysis.snapshot.file} has no event {at}; it has {have}")
+    return tuple(chosen)
+
+
+def _device(analysis: DeviceAnalysis, at: int | None, top: int, texts: tuple[OomText, ...]) -> Json:
+    facts = analysis.summary(top=top)
+    verdicts = [analysis.verdict(event, texts, top=top) for event in facts.ooms]
+    unavailable = dict(facts.unavailable)
+    made = _summary(facts)
+    made["ooms"] = []
+    for place, verdict in enumerate(verdicts):
+        made["ooms"].append(_verdict(verdict))
+        for path, why in verdict.unavailable.items():
+            unavailable[f"ooms.{place}.{path}"] = why
+    made["top"] = [_top(site) for site in facts.top]
+    if at is not None:
+        if at < analysis.replay.events:
+            made["at"] = _state(analysis.state(at))
+            made["at"]["top"] = [_top(site) for site in analysis.top(at, top)]
+        else:
+            made["at"] = None
+            unavailable["at"] = f"the trace of this device ends at event {facts.events - 1}"
+    return {**made, "unavailable": unavailable}
+
+
+def _summary(facts: Summary) -> Json:
+    scattered = facts.fragmentation
+    return {
+        "index": facts.device,
+        "segments": facts.segments,
+        "blocks": facts.blocks,
+        "reserved": facts.reserved,
+        "allocated": facts.allocated,
+        "requested": facts.requested,
+        "pending": facts.pending,
+        "largest_free_block": facts.largest_free_block,
+        "private_pools": {"reserved": facts.private_reserved, "free": facts.private_free},
+        "fragmentation": {
+            "free": scattered.free,
+            "pieces": scattered.pieces,
+            "unused": scattered.unused,
+            "clumped": scattered.clumped,
+        },
+        "events": facts.events,
+        "skipped": facts.skipped,
+        "live_at_start": facts.live_at_start,
+        "live_peak": facts.live_peak,
+        "live_peak_event": facts.live_peak_event,
+        "live_peak_time_us": facts.live_peak_time_us,
+        "live_at_end": facts.live_at_end,
+        "reserved_peak": facts.reserved_peak,
+        "reserved_peak_event": facts.reserved_peak_event,
+        "headline": facts.headline,
+        "remarks": list(facts.remarks),
+        "advice": [_advice(advice) for advice in facts.advice],
+        "top_at": facts.top_at,
+    }
+
+
+def _verdict(verdict: Verdict) -> Json:
+    return {
+        "event": verdict.event,
+        "time_us": verdict.time_us,
+        "asked": verdict.asked,
+        "device_free": verdict.device_free,
+        "total": verdict.total,
+        "others": verdict.others,
+        "live": verdict.state.live,
+        "reserved": verdict.state.reserved,
+        "cached": verdict.state.cached,
+        "rounding": verdict.state.rounding,
+        "largest_free_block": verdict.serving_free_block,
+        "private_pools": {
+            "reserved": verdict.state.private_reserved,
+            "free": verdict.state.private_cached,
+        },
+        "cause": verdict.cause,
+        "headline": verdict.headline,
+        "reasons": list(verdict.reasons),
+        "doubts": list(verdict.state.doubts),
+        "advice": [_advice(advice) for advice in verdict.advice],
+        "top": [_top(site) for site in verdict.top],
+        "stack": _frames(verdict.stack),
+    }
+
+
+def _state(state: State) -> Json:
+    entry = state.entry
+    return {
+        "event": state.event,
+        "action": None if entry is None else entry.action,
+        "address": None if entry is None else entry.address,
+        "size": None if entry is None else entry.size,
+        "time_us": state.time_us,
+        "live": state.live,
+        "pending": state.pending,
+        "rounding": state.rounding,
+        "reserved": state.reserved,
+        "cached": state.cached,
+        "allocations": state.allocations,
+        "largest_free_block": state.largest_free_block,
+        "doubts": list(state.doubts),
+        "stack": _frames(() if entry is None else entry.stack),
+    }
+
+
+def _frames(stack: tuple[Frame, ...]) -> list[str]:
+    return [frame_key(frame) for frame in stack[:STACK_LIMIT]]
+
+
+def _top(site: Top) -> Json:
+    return {"bytes": site.bytes, "count": site.count, "frame": site.label, "kind": site.kind}
+
+
+def _advice(advice: Advice) -> Json:
+    return {"what": advice.what, "why": advice.why}
+
+
+def diff_report(differences: dict[int, Difference], a: str, b: str) -> Json:
+    """Two files compared, without the schema's number."""
+    return {
+        "a": a,
+        "b": b,
+        "devices": [
+            {
+                "index": index,
+                "live": [difference.live_a, difference.live_b],
+                "reserved": [difference.reserved_a, difference.reserved_b],
+                "sites": [
+                    {
+                        "change": row.change,
+                        "frame": row.label,
+                        "bytes": [row.bytes_a, row.bytes_b],
+                        "count": [row.count_a, row.count_b],
+                    }
+                    for row in difference.rows
+                ],
+            }
+            for index, difference in differences.items()
+        ],
+    }

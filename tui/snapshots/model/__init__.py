@@ -1,0 +1,1 @@
+"""A snapshot as it is held in memory, and what the analysis of one returns."""

@@ -1,0 +1,147 @@
+"""What is drawn of a snapshot: the timeline, the segment map and single pieces of it.
+
+Units and the meaning of an event are those of :mod:`tui.snapshots.model.results`, which hands these on.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from workloads.protocol.frozen import frozen
+
+CellState = Literal["allocated", "pending", "inactive", "unmapped"]
+"""What a stretch of a segment is; ``unmapped`` is outside of what is reserved."""
+
+
+@frozen
+class Bucket:
+    """One column of a timeline: consecutive events."""
+
+    first: int
+    last: int
+    """The last event of the bucket, itself included."""
+    time_us: int | None
+    """The time of the first event."""
+    live_min: int
+    live_max: int
+    """The most that was live after any event of the bucket."""
+    reserved_max: int
+    ooms: int
+    segment_events: int
+    """cudaMalloc, cudaFree, map and unmap."""
+
+
+@frozen
+class Band:
+    """A stretch of a timeline that an annotation covers."""
+
+    name: str
+    first: int
+    last: int
+    """Events, inclusive; the last one of the timeline where the annotation was not ended."""
+    depth: int
+    """How many annotations that cover it began before it and were still open."""
+
+
+@frozen
+class Timeline:
+    """The memory of one device over its events, cut into buckets of nearly equal length."""
+
+    device: int
+    first: int
+    last: int
+    """Inclusive; -1 where nothing was recorded."""
+    scale: int
+    """Bytes at the top: the most that was reserved or live in the whole trace, whatever the part
+    shown."""
+    buckets: tuple[Bucket, ...]
+    live_at_first: int
+    """Before the first event shown."""
+    peak_event: int | None
+    """``None`` where the trace begins with the peak, or is empty."""
+    peak: int
+    ooms: tuple[int, ...]
+    """The OOM events of the part shown."""
+    bands: tuple[Band, ...]
+
+
+@frozen
+class Fragmentation:
+    """Three figures of the same thing."""
+
+    free: int
+    """Bytes that are cached: reserved and not in use."""
+    pieces: int
+    largest: int
+    unused: float | None
+    """1 - allocated / reserved (pytorch/pytorch#29554); ``None`` where nothing is reserved."""
+    clumped: float | None
+    """The sum of free² over (the sum of free)²: 1 where all of it is one piece, near 0 where it is
+    dust; ``None`` where nothing is free."""
+
+
+@frozen
+class MapRow:
+    """One segment, or for expandable segments one contiguous mapped range."""
+
+    index: int
+    """Among the rows of the map, which are sorted by address."""
+    address: int
+    size: int
+    stream: int
+    pool: tuple[int, int] | None
+    kind: str
+    """The size class of the segment, ``small`` or ``large``."""
+    expandable: bool
+    allocated: int
+    """Bytes of the blocks in use; at an event, rounded to 512."""
+    pending: int
+    free: int
+    largest_free: int
+    blocks: int
+    """How many blocks are in use, pending ones included."""
+
+
+@frozen
+class Cell:
+    """One character of a segment's picture."""
+
+    state: CellState
+    """What most of it is."""
+    mixed: bool
+    """More than one state within it."""
+    used: float
+    """Share that is allocated or pending, 0 to 1."""
+
+
+@frozen
+class Piece:
+    """A stretch of a segment: a block in use, or a gap."""
+
+    address: int
+    size: int
+    requested: int | None
+    """The bytes that were asked for; ``None`` for a gap."""
+    state: CellState
+    stack: int
+    site: str
+    """The line of a program that asked for it; empty for a gap."""
+    name: str | None
+    """The name of the allocation, as in :attr:`Entry.name`."""
+
+
+@frozen
+class Pinning:
+    """What keeps a segment from being one free piece."""
+
+    address: int
+    """Where the span begins that would be free."""
+    span: int
+    """Its length: the gain is ``span`` minus the largest piece that is free now."""
+    largest_free: int
+    """The largest piece that is free as it is."""
+    blocks: tuple[Piece, ...]
+    """In use within the span, the smallest first; the first few of :attr:`count`."""
+    count: int
+    cost: int
+    """Bytes of all the blocks that would have to be released."""

@@ -1,0 +1,193 @@
+"""An allocator snapshot as it is held in memory: interned stacks, and the trace in columns.
+
+A trace of a million entries as Python objects would take a gigabyte; as columns of ``array`` it
+takes some 40 MB. Sizes are bytes, addresses as in the file, times microseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from enum import IntEnum
+
+from workloads.protocol.frozen import frozen
+
+NEVER_TOLD = -1
+"""In a column: the file does not say (no time, no pool, no free memory)."""
+
+
+class Action(IntEnum):
+    """What a trace entry records; the numbers are ours and stand in the action column."""
+
+    ALLOC = 0
+    FREE_REQUESTED = 1
+    FREE_COMPLETED = 2
+    SEGMENT_ALLOC = 3
+    SEGMENT_FREE = 4
+    SEGMENT_MAP = 5
+    SEGMENT_UNMAP = 6
+    OOM = 7
+    SNAPSHOT = 8
+    ANNOTATE = 9
+    OTHER = 10
+    """An action that this program does not know; it has no effect on the replay."""
+
+
+@frozen
+class Frame:
+    """One line of a stack; C++ frames have no file (``??`` or empty) and line 0."""
+
+    filename: str
+    line: int
+    name: str
+
+
+Stack = tuple[int, ...]
+"""Numbers into :attr:`Snapshot.frames`, innermost first; ``()`` where none was recorded."""
+
+
+@frozen
+class Block:
+    """A piece of a segment."""
+
+    address: int
+    size: int
+    requested: int
+    """What was asked for; 0 for an inactive block, whatever the file says of it."""
+    state: str
+    """``active_allocated``, ``active_pending_free`` or ``inactive``."""
+    stack: int
+    """The stack that allocated it, as a number into :attr:`Snapshot.stacks`."""
+
+
+@frozen
+class Segment:
+    """Memory that the allocator has reserved: its blocks, in the order of addresses, fill it."""
+
+    device: int
+    address: int
+    size: int
+    stream: int
+    """As in the file: a raw ``cudaStream_t``; 0 is the default stream."""
+    pool: tuple[int, int] | None
+    """``(0, 0)`` is the default pool, others are private (CUDA graphs, MemPool); ``None``: the
+    file does not say."""
+    kind: str
+    """The size class of the blocks in it, ``small`` or ``large``."""
+    expandable: bool
+    stack: int
+    blocks: tuple[Block, ...]
+    stated: dict[str, int]
+    """What the file says in ``allocated_size``, ``active_size`` and ``requested_size``, for the
+    checks."""
+
+
+@frozen
+class Annotation:
+    """A named span of time, as the profiler and the optimizer leave them."""
+
+    name: str
+    stage: str
+    """Which end of the span it marks, ``START`` or ``END``."""
+    device: int
+    time_us: int
+
+
+@dataclass(slots=True)
+class Trace:
+    """What was recorded on one device, oldest first; all columns have the same length.
+
+    Mutable only while it is being filled.
+    """
+
+    action: bytearray
+    address: array[int]
+    """``Q``; 0 where the entry has none (``oom``, ``snapshot``)."""
+    size: array[int]
+    """``q``; of an alloc or free the *requested* size, of a segment its size, of an OOM what was
+    asked for."""
+    stream: array[int]
+    """``H``: number into :attr:`Snapshot.streams`."""
+    stack: array[int]
+    """``I``: number into :attr:`Snapshot.stacks`."""
+    time_us: array[int]
+    """``q``; ``NEVER_TOLD`` where the file has no times."""
+    pool: array[int]
+    """``h``: number into :attr:`Snapshot.pools`; ``NEVER_TOLD`` before torch 2.12."""
+    context: array[int]
+    """``I``: number into :attr:`Snapshot.contexts`: what stood in ``compile_context`` and
+    ``user_metadata``, one string; number 0 is the empty one."""
+    device_free: dict[int, int]
+    """By the number of an OOM entry: free bytes of the whole GPU at that moment."""
+    unknown: dict[int, str]
+    """By the number of an ``OTHER`` entry: the action's name."""
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+def empty_trace() -> Trace:
+    """A trace without entries."""
+    return Trace(
+        action=bytearray(),
+        address=array("Q"),
+        size=array("q"),
+        stream=array("H"),
+        stack=array("I"),
+        time_us=array("q"),
+        pool=array("h"),
+        context=array("I"),
+        device_free={},
+        unknown={},
+    )
+
+
+@frozen
+class DeviceSnapshot:
+    """One device's part of a file."""
+
+    index: int
+    segments: tuple[Segment, ...]
+    """The state when the snapshot was taken, by address."""
+    trace: Trace
+    """Empty where nothing was recorded."""
+    skipped: int = 0
+    """Entries that a filter left out while loading."""
+    first: int = 0
+    """The file's number of the first entry of :attr:`trace`: above 0 where a filter left out what
+    came before."""
+    inexact: str = ""
+    """Why the replay cannot be exact, in one line; empty where it can: a filter took away entries
+    that are not all at the beginning."""
+
+
+@frozen
+class Snapshot:
+    """Everything that one file tells."""
+
+    file: str
+    """The name that it was asked for by; ``-`` for standard input."""
+    container: str
+    """``pickle protocol 4``, ``JSON``, each with ``, gzip`` where it was compressed."""
+    form: str
+    """``snapshot`` (a dict), ``segments`` (the bare list) or ``history`` (torch 2.0)."""
+    byte: int
+    """Bytes of the file as it lies on the disk."""
+    devices: tuple[DeviceSnapshot, ...]
+    frames: tuple[Frame, ...]
+    stacks: tuple[Stack, ...]
+    """Number 0 is the empty stack."""
+    streams: tuple[int, ...]
+    pools: tuple[tuple[int, int], ...]
+    contexts: tuple[str, ...]
+    settings: dict[str, str]
+    """The allocator's settings in the file, ``allocator_settings``, as text."""
+    annotations: tuple[Annotation, ...]
+    host_segments: int
+    """Pinned-host segments that the file also holds (torch 2.14); counted, not replayed."""
+    notes: tuple[str, ...]
+    """What was odd about the file while it was read, one line each, for the warnings."""
+
+
+class SnapshotError(Exception):
+    """The file cannot be read; the text is one line: what, why, what to do."""

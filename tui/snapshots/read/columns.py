@@ -1,0 +1,247 @@
+"""Trace entries into columns: whole batches at a time, and one by one where a batch is odd."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from tui.snapshots.model import text
+from tui.snapshots.model.snapshot import NEVER_TOLD, Action, Trace, empty_trace
+from tui.snapshots.read.intern import Interner
+
+BATCH = 4096
+"""Entries that are turned at once; the file's own objects for them are then given up."""
+
+ACTIONS = {
+    "alloc": Action.ALLOC,
+    "free_requested": Action.FREE_REQUESTED,
+    "free_completed": Action.FREE_COMPLETED,
+    "segment_alloc": Action.SEGMENT_ALLOC,
+    "segment_free": Action.SEGMENT_FREE,
+    "segment_map": Action.SEGMENT_MAP,
+    "segment_unmap": Action.SEGMENT_UNMAP,
+    "oom": Action.OOM,
+    "snapshot": Action.SNAPSHOT,
+    "annotate": Action.ANNOTATE,
+}
+"""The file's names of actions."""
+
+_CODES = {name: int(action) for name, action in ACTIONS.items()}
+_WITHOUT_ADDRESS = (Action.OOM, Action.SNAPSHOT, Action.OTHER)
+
+_DEFAULTS: dict[str, object] = {
+    "action": None,
+    "addr": None,
+    "size": None,
+    "stream": 0,
+    "frames": None,
+    "time_us": NEVER_TOLD,
+    "pool_id": None,
+    "compile_context": None,
+    "user_metadata": None,
+}
+"""The keys that every torch writes or that some do, and what stands for a missing one."""
+
+_STRINGS: frozenset[type] = frozenset((str,))
+_INTEGERS: frozenset[type] = frozenset((int,))
+_TEXTS: frozenset[type] = frozenset((str, type(None)))
+
+Raw = Any
+"""An object of the file: anything at all."""
+
+
+class Columns:
+    """Fills the columns of one :class:`Trace` with the entries of a file."""
+
+    def __init__(self, interner: Interner) -> None:
+        self.trace = empty_trace()
+        self._interner = interner
+
+    def add(self, batch: list[Raw]) -> None:
+        """Append entries, oldest first; what is no entry is counted in ``interner.odd``."""
+        if not batch:
+            return
+        try:
+            found = self._together(batch)
+        except (TypeError, AttributeError, OverflowError, KeyError):
+            # An unknown action, a missing address, a value of another type: look at each alone.
+            for entry in batch:
+                self._alone(entry)
+            return
+        trace = self.trace
+        for column, values in zip(_columns(trace), found, strict=True):
+            column.extend(values)
+
+    def _together(self, batch: list[Raw]) -> tuple[Any, ...]:
+        interner = self._interner
+        raws = _transposed(batch)
+        _only(raws["action"], _STRINGS)
+        action = bytes(map(_CODES.__getitem__, raws["action"]))
+        if Action.OOM in action:
+            raise KeyError("an OOM has figures of its own")
+        count = len(batch)
+        address, size = array("Q", raws["addr"]), array("q", raws["size"])
+        times = array("q", raws.get("time_us") or [NEVER_TOLD] * count)
+        stream = self._streams(raws.get("stream") or [0] * count)
+        pool = self._pools(raws.get("pool_id"), count)
+        context = self._contexts(raws, count)
+        # Last, since nothing of a batch that turns out to be odd may have been counted.
+        stack = interner.stack_numbers(raws.get("frames") or [None] * count)
+        return action, address, size, stream, stack, times, pool, context
+
+    def _pool(self, raw: Raw) -> int:
+        number = self._interner.pool(raw)
+        return NEVER_TOLD if number is None else number
+
+    def _pools(self, raws: list[Raw] | None, count: int) -> array[int]:
+        if raws is None:
+            return array("h", [NEVER_TOLD]) * count
+        numbers, last, number = array("h"), None, NEVER_TOLD
+        for raw in raws:
+            if raw is not last and raw != last:
+                number = self._pool(raw)
+                last = raw if number != NEVER_TOLD else None
+            numbers.append(number if raw is not None else NEVER_TOLD)
+        return numbers
+
+    def _streams(self, raws: list[Raw]) -> array[int]:
+        interner = self._interner
+        if _one(raws, _INTEGERS):
+            return array("H", [interner.stream(raws[0])]) * len(raws)
+        _only(raws, _INTEGERS)
+        known = interner.stream_numbers
+        for raw in set(raws) - known.keys():
+            interner.stream(raw)
+        return array("H", map(known.__getitem__, raws))
+
+    def _contexts(self, raws: dict[str, list[Raw]], count: int) -> array[int]:
+        compiled = raws.get("compile_context") or [None]
+        metadata = raws.get("user_metadata") or [None]
+        interner = self._interner
+        if _one(compiled, _TEXTS) and _one(metadata, _TEXTS):
+            return array("I", [interner.context(compiled[0], metadata[0])]) * count
+        _only(compiled, _TEXTS)
+        _only(metadata, _TEXTS)
+        compiled, metadata = (
+            one if len(one) == count else one * count for one in (compiled, metadata)
+        )
+        known = interner.context_numbers
+        for pair in set(zip(compiled, metadata, strict=True)) - known.keys():
+            interner.context(*pair)
+        return array("I", map(known.__getitem__, zip(compiled, metadata, strict=True)))
+
+    def _alone(self, entry: Raw) -> None:
+        interner = self._interner
+        if not isinstance(entry, dict):
+            interner.odd["trace entries that are no dicts, left out"] += 1
+            return
+        trace = self.trace
+        number = len(trace)
+        name = entry.get("action")
+        action = ACTIONS.get(name, Action.OTHER) if isinstance(name, str) else Action.OTHER
+        if action is Action.OTHER:
+            trace.unknown[number] = text.of(name)
+        elif action is Action.OOM:
+            free = entry.get("device_free")
+            if isinstance(free, int) and 0 <= free < 1 << 63:
+                trace.device_free[number] = int(free)
+        row = (
+            action,
+            self._whole(entry, "addr", 0, 1 << 64, 0, needed=action not in _WITHOUT_ADDRESS),
+            self._whole(entry, "size", -(1 << 63), 1 << 63, 0, needed=action != Action.OTHER),
+            interner.stream(entry.get("stream", 0)),
+            interner.stack(entry.get("frames")),
+            self._whole(entry, "time_us", -(1 << 63), 1 << 63, NEVER_TOLD, needed=False),
+            self._pool(entry.get("pool_id")),
+            interner.context(entry.get("compile_context"), entry.get("user_metadata")),
+        )
+        for column, value in zip(_columns(trace), row, strict=True):
+            column.append(value)
+
+    def _whole(
+        self, entry: dict[Raw, Raw], key: str, low: int, high: int, default: int, *, needed: bool
+    ) -> int:
+        value = entry.get(key)
+        if isinstance(value, int) and low <= value < high:
+            return int(value)
+        if value is not None or needed:
+            self._interner.odd[f"trace entries without a proper {key}"] += 1
+        return default
+
+
+def _transposed(batch: list[Raw]) -> dict[str, list[Raw]]:
+    """The values of entries by key; a key that no entry has is not there."""
+    first = batch[0].keys()
+    if first <= _DEFAULTS.keys() and len(set(map(len, batch))) == 1:
+        # As many keys as the first and all of its: the same keys.
+        return {key: [entry[key] for entry in batch] for key in first}
+    return {key: [entry.get(key, default) for entry in batch] for key, default in _DEFAULTS.items()}
+
+
+def _one(values: list[Raw], kinds: frozenset[type]) -> bool:
+    """Whether all are equal to the first and that is of one of the types."""
+    return type(values[0]) in kinds and values.count(values[0]) == len(values)
+
+
+def _only(values: list[Raw], kinds: frozenset[type]) -> None:
+    # Before anything is hashed: the hash of a deeply nested tuple overruns the C stack.
+    if not kinds.issuperset(map(type, values)):
+        raise TypeError("a value of another type")
+
+
+def _columns(trace: Trace) -> tuple[bytearray | array[int], ...]:
+    return (
+        trace.action,
+        trace.address,
+        trace.size,
+        trace.stream,
+        trace.stack,
+        trace.time_us,
+        trace.pool,
+        trace.context,
+    )
+
+
+def fill(
+    trace: list[Raw],
+    interner: Interner,
+    *,
+    wanted: Callable[[Raw], bool] | None,
+    consume: bool,
+    spent: list[object] | None,
+    tick: Callable[[int], None],
+) -> tuple[Trace, int]:
+    """The columns of a trace, and how many entries were not wanted.
+
+    Args:
+        trace: the entries of the file, oldest first.
+        interner: where stacks and names are numbered.
+        wanted: whether to keep an entry; ``None`` keeps all.
+        consume: empty ``trace`` while reading it, so that memory never holds both forms.
+        spent: takes what ``trace`` is emptied of, in pieces, where that is to be freed later.
+        tick: called with the number of entries of each batch; may raise to give up.
+    """
+    columns, skipped = Columns(interner), 0
+    if consume:
+        # Taking from the end of a list is cheap, from its beginning it is not.
+        trace.reverse()
+    start, total = 0, len(trace)
+    while start < total:
+        stop = min(start + BATCH, total)
+        if consume:
+            batch = trace[start - stop :]
+            del trace[start - stop :]
+            batch.reverse()
+            if spent is not None:
+                spent.append(batch)
+        else:
+            batch = trace[start:stop]
+        if wanted is not None:
+            whole = len(batch)
+            batch = [entry for entry in batch if wanted(entry)]
+            skipped += whole - len(batch)
+        columns.add(batch)
+        tick(stop - start)
+        start = stop
+    return columns.trace, skipped

@@ -1,0 +1,202 @@
+"""Stacks, streams, pools and contexts as numbers: what a file repeats is held once.
+
+A file shares its frames, and often whole stacks, between entries. Comparing by identity first
+makes the common case cheap; comparing by value afterwards makes equal stacks one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+
+from tui.snapshots.model import text
+from tui.snapshots.model.snapshot import Frame, SnapshotError, Stack
+
+_NO_CONTEXT = ("", "N/A")
+_PLAIN: frozenset[type] = frozenset((str, int))
+_RECENT = 3
+"""So many stacks foretell the next."""
+_LONGEST_RUN = 4096
+_NONE_LIKE_IT = object()
+"""What no data of a file is equal to."""
+MOST_STREAMS = 1 << 16
+MOST_POOLS = 1 << 15
+
+
+class Interner:
+    """The tables of one file while it is being read.
+
+    Frames of the file are known by ``id``: valid even while they are given up one after the
+    other, since no object of the file is made after the first was given up.
+    """
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.stacks: list[Stack] = [()]
+        self.streams: list[int] = []
+        self.pools: list[tuple[int, int]] = []
+        self.contexts: list[str] = [""]
+        self.odd: Counter[str] = Counter()
+        """What was odd, and how often."""
+        self._frame_by_id: dict[int, int] = {}
+        self._frame_by_value: dict[tuple[str, int, str], int] = {}
+        self._flat: set[int] = set()
+        # Of each stack one list as it stands in the file, to compare others with. Only of plain
+        # frames: comparing what is nested could take for ever.
+        self._examples: list[object] = [None]
+        self._past = array("I")
+        """The numbers of the entries so far."""
+        self._after: dict[tuple[int, ...], int] = {}
+        """Where in them the newest that followed these few stands."""
+        self._next = 0
+        """Where the one stands that is likely to come next."""
+        self._stride = 1
+        self._stack_by_frames: dict[tuple[int, ...], int] = {(): 0}
+        self._stack_by_value: dict[Stack, int] = {(): 0}
+        self.stream_numbers: dict[int, int] = {}
+        """Raw stream to its number."""
+        self.context_numbers: dict[tuple[object, object], int] = {}
+        """What stood in ``compile_context`` and ``user_metadata`` to its number."""
+        self._context_by_text: dict[str, int] = {"": 0}
+        self.pool_numbers: dict[tuple[int, int], int] = {}
+
+    def stack_numbers(self, raws: list[object]) -> array[int]:
+        """The stacks of consecutive entries, each a list of frames or ``None``.
+
+        A program allocates and frees in the same order again and again, so the next stacks are
+        mostly those that followed the last three when these last came: a run of them is compared at
+        once, by the identity of the frames, instead of a hash over all frames of each.
+        """
+        past, begun, count = self._past, len(self._past), len(raws)
+        done = 0
+        while done < count:
+            done += self._same_as_before(raws, done)
+            if done < count:
+                past.append(self.stack(raws[done]))
+                done += 1
+                recent = tuple(past[-_RECENT:])
+                self._next = self._after.get(recent, len(past))
+                self._after[recent] = len(past)
+        return past[begun:]
+
+    def _same_as_before(self, raws: list[object], first: int) -> int:
+        """Number those that are what came before; returns how many."""
+        past, examples, start = self._past, self._examples, first
+        while first < len(raws) and self._next < len(past):
+            guess = past[self._next : self._next + min(self._stride, len(raws) - first)]
+            likely, found = [examples[number] for number in guess], raws[first : first + len(guess)]
+            if found != likely:
+                pairs = enumerate(zip(found, likely, strict=True))
+                same = next(number for number, (one, other) in pairs if one != other)
+                past.extend(guess[:same])
+                self._stride = max(1, same)
+                return first + same - start
+            past.extend(guess)
+            first, self._next = first + len(guess), self._next + len(guess)
+            self._stride = min(2 * self._stride, _LONGEST_RUN)
+        return first - start
+
+    def stack(self, raw: object) -> int:
+        """The number of one stack, innermost frame first."""
+        if raw is None:
+            return 0
+        if not isinstance(raw, (list, tuple)):
+            self.odd["stacks that are no lists"] += 1
+            return 0
+        same_frames = tuple(map(id, raw))
+        number = self._stack_by_frames.get(same_frames)
+        if number is None:
+            value = tuple(map(self._frame, raw))
+            number = self._stack_by_value.setdefault(value, len(self.stacks))
+            if number == len(self.stacks):
+                self.stacks.append(value)
+                self._examples.append(raw if self._flat.issuperset(same_frames) else _NONE_LIKE_IT)
+            self._stack_by_frames[same_frames] = number
+        return number
+
+    def _frame(self, raw: object) -> int:
+        number = self._frame_by_id.get(id(raw))
+        if number is None:
+            value = self._frame_value(raw)
+            number = self._frame_by_value.setdefault(value, len(self.frames))
+            if number == len(self.frames):
+                self.frames.append(Frame(*value))
+            self._frame_by_id[id(raw)] = number
+            if isinstance(raw, dict) and _PLAIN.issuperset(map(type, (*raw, *raw.values()))):
+                self._flat.add(id(raw))
+        return number
+
+    def _frame_value(self, raw: object) -> tuple[str, int, str]:
+        if isinstance(raw, str):
+            return "", 0, text.clean(raw)
+        if not isinstance(raw, dict):
+            self.odd["frames that are no dicts"] += 1
+            return "??", 0, "??"
+        filename, line, name = raw.get("filename"), raw.get("line"), raw.get("name")
+        whole = line if isinstance(line, int) and 0 <= line < 1 << 32 else 0
+        return (
+            text.clean(filename) if isinstance(filename, str) else "",
+            int(whole),
+            text.clean(name) if isinstance(name, str) else "",
+        )
+
+    def stream(self, raw: object) -> int:
+        """The number of a raw ``cudaStream_t``; what is no integer counts as the default's."""
+        if not isinstance(raw, int) or not -(1 << 63) <= raw < 1 << 64:
+            self.odd["streams that are no integers"] += 1
+            raw = 0
+        number = self.stream_numbers.get(raw)
+        if number is None:
+            number = len(self.streams)
+            if number == MOST_STREAMS:
+                raise SnapshotError(
+                    f"more than {MOST_STREAMS} streams on record: the file is damaged"
+                )
+            self.stream_numbers[int(raw)] = number
+            self.streams.append(int(raw))
+        return number
+
+    def pool(self, raw: object) -> int | None:
+        """The number of a pool; ``None`` where the file does not say."""
+        pair = pool_of(raw)
+        if pair is None:
+            if raw is not None:
+                self.odd["pools that are no pairs of integers"] += 1
+            return None
+        number = self.pool_numbers.get(pair)
+        if number is None:
+            number = len(self.pools)
+            if number == MOST_POOLS:
+                raise SnapshotError(f"more than {MOST_POOLS} pools on record: the file is damaged")
+            self.pool_numbers[pair] = number
+            self.pools.append(pair)
+        return number
+
+    def context(self, compiled: object, metadata: object) -> int:
+        """The number of an entry's ``compile_context`` and ``user_metadata``, as one string."""
+        pair = compiled, metadata
+        plain = isinstance(compiled, (str, type(None))) and isinstance(metadata, (str, type(None)))
+        if plain and pair in self.context_numbers:
+            return self.context_numbers[pair]
+        parts = [
+            text.clean(part) if isinstance(part, str) else text.of(part)
+            for part in (compiled, metadata)
+            if part is not None and not (isinstance(part, str) and part in _NO_CONTEXT)
+        ]
+        joined = "; ".join(parts)
+        number = self._context_by_text.setdefault(joined, len(self.contexts))
+        if number == len(self.contexts):
+            self.contexts.append(joined)
+        if plain:
+            self.context_numbers[pair] = number
+        return number
+
+
+def pool_of(raw: object) -> tuple[int, int] | None:
+    """A pool's pair, a tuple in a pickle and a list in JSON; ``None`` for anything else."""
+    if not isinstance(raw, (list, tuple)) or len(raw) != 2:
+        return None
+    first, second = raw
+    if not isinstance(first, int) or not isinstance(second, int):
+        return None
+    return int(first), int(second)

@@ -1,0 +1,149 @@
+"""How much memory reading a file takes, how much it may take, and how that is enforced.
+
+A pickle is unpacked whole before it becomes columns, so the need follows from its size alone:
+
+==============  ==================  =====================
+what            expected            allowed
+==============  ==================  =====================
+a pickle        48 MiB + 5 x size   256 MiB + 14 x size
+JSON            48 MiB + 4 x size   256 MiB + 10 x size
+from a pipe     cannot be told      all that is available
+==============  ==================  =====================
+
+Sizes are those unpacked. Measured on snapshots of a million entries, Python included: 3.7 x for
+stacks of 41 frames, 5.9 x for stacks of 11, 7.4 x without stacks (66 bytes an entry), which is
+why so much more is allowed than is expected. What is allowed is never more than what is
+available: the kernel's ``MemAvailable``, or what the control group leaves, whichever is less.
+
+:func:`restrict` is for a process whose only work is to read a file: past the limit an allocation
+fails there, and :func:`tui.snapshots.read.load.load` says so in one line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tui.child.cgroup import Cgroup
+from tui.text import numbers as fmt
+from workloads.protocol.frozen import frozen
+
+MIB = 1 << 20
+
+_EXPECTED_BASE = 48 * MIB
+_ALLOWED_BASE = 256 * MIB
+_PICKLE = (5, 14)
+_JSON = (4, 10)
+
+_UNPACKED_BASE = 64 * MIB
+_UNPACKED_TIMES = 256
+"""Real snapshots pack 10 to 40 times; a bomb 1 000 times."""
+
+_SPARE = 64 * MIB
+"""Bytes of what is available that are left to others."""
+
+
+@frozen
+class Estimate:
+    """What reading a file takes.
+
+    Attributes:
+        byte: the file as it lies on the disk; 0 where it comes through a pipe.
+        unpacked: bytes once unpacked, as far as can be told.
+        expected: resident bytes at the peak, Python included; ``None`` for a pipe.
+        allowed: bytes that a process restricted to this estimate may take on top of what it has;
+            ``None`` where neither the file nor the machine tells.
+        available: bytes that the machine or the container has left; ``None`` if it does not say.
+    """
+
+    byte: int
+    unpacked: int
+    expected: int | None
+    allowed: int | None
+    available: int | None
+
+    @property
+    def enough(self) -> bool:
+        """Whether the file can be expected to be read; true where one of both is not known."""
+        return self.expected is None or self.available is None or self.expected <= self.available
+
+    def __str__(self) -> str:
+        if self.expected is None:
+            need = "what it needs cannot be told for a pipe"
+        else:
+            packed = " unpacked" if self.unpacked != self.byte else ""
+            need = f"needs about {fmt.size(self.expected)} for {fmt.size(self.unpacked)}{packed}"
+        return ", ".join(
+            (
+                need,
+                "no limit" if self.allowed is None else f"allowed {fmt.size(self.allowed)}",
+                "unknown how much is available"
+                if self.available is None
+                else f"{fmt.size(self.available)} available",
+            )
+        )
+
+
+def estimated(byte: int, unpacked: int, *, json: bool, available: int | None) -> Estimate:
+    """The estimate for a file of a size; 0 stands for a size that is not known."""
+    expected_times, allowed_times = _JSON if json else _PICKLE
+    expected = _EXPECTED_BASE + expected_times * unpacked if unpacked else None
+    wanted = _ALLOWED_BASE + allowed_times * unpacked if unpacked else None
+    limits = [limit for limit in (wanted, available) if limit is not None]
+    return Estimate(byte, unpacked, expected, min(limits, default=None), available)
+
+
+def most_unpacked(byte: int) -> int:
+    """Bytes that may come out of a gzip of ``byte`` bytes before it is taken for a bomb."""
+    return _UNPACKED_BASE + _UNPACKED_TIMES * byte
+
+
+def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Cgroup | None = None) -> int | None:
+    """Bytes that this process could still take; ``None`` where the system does not say."""
+    found = []
+    try:
+        lines = meminfo.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable" and rest.split()[:1] and rest.split()[0].isdigit():
+            found.append(int(rest.split()[0]) * 1024)
+    limit = (cgroup or Cgroup()).memory()
+    if limit is not None:
+        found.append(limit.total - limit.used)
+    return max(0, min(found) - _SPARE) if found else None
+
+
+def restrict(estimate: Estimate) -> bool:
+    """Limit this process to what an estimate allows, and leave no core file when it dies.
+
+    The limit is on address space (``RLIMIT_AS``), on top of what the process has mapped by now.
+    There is no way back: call it in a process that reads this one file.
+
+    Returns:
+        Whether a limit holds now; false where the system has none (Windows) or does not heed it.
+    """
+    try:
+        import resource  # absent on Windows
+    except ImportError:
+        return False
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    mapped = _mapped()
+    if estimate.allowed is None or mapped is None:
+        return False
+    most = mapped + estimate.allowed
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    return True
+
+
+def _mapped(statm: Path = Path("/proc/self/statm")) -> int | None:
+    import resource  # absent on Windows
+
+    try:
+        pages = statm.read_text(encoding="ascii").split()[0]
+    except (OSError, IndexError):
+        return None
+    return int(pages) * resource.getpagesize()

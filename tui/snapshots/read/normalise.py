@@ -1,0 +1,270 @@
+"""The objects of a file, of whatever torch version, to a :class:`Snapshot`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tui.snapshots.model import text
+from tui.snapshots.model.snapshot import (
+    Annotation,
+    DeviceSnapshot,
+    Segment,
+    Snapshot,
+    SnapshotError,
+    empty_trace,
+)
+from tui.snapshots.read import columns
+from tui.snapshots.read.filters import EVERYTHING, Keep
+from tui.snapshots.read.final import FinalState
+from tui.snapshots.read.intern import Interner
+from tui.text import numbers as fmt
+
+MOST_DEVICES = 1024
+"""Traces that a file may hold; a machine has far fewer devices."""
+
+_KNOWN = frozenset(("segments", "device_traces", "allocator_settings", "external_annotations"))
+_MOST_SETTINGS = 1024
+
+Raw = Any
+"""An object of the file: anything at all."""
+
+Tick = Callable[[int, int], None]
+"""Called with entries and segments done and how many there are; may raise to give up."""
+
+
+def normalise(
+    raw: object,
+    *,
+    file: str = "-",
+    container: str = "objects",
+    byte: int = 0,
+    keep: Keep = EVERYTHING,
+    consume: bool = False,
+    spent: list[object] | None = None,
+    most_items: int | None = None,
+    notes: tuple[str, ...] = (),
+    tick: Tick | None = None,
+) -> Snapshot:
+    """Make a snapshot of what ``_snapshot()`` or ``memory_snapshot()`` returned.
+
+    Args:
+        raw: the dict, or the bare list of segments.
+        file: name to show.
+        container: what it was read from, to show.
+        byte: size of the file.
+        keep: what to keep of it.
+        consume: empty the lists of ``raw`` while reading, so that memory never holds both forms.
+        spent: takes what they are emptied of, in pieces, where that is to be freed later.
+        most_items: entries, segments and blocks that can be true of a file of this size; a list
+            that a file names again and again could pretend any number.
+        notes: lines to put before those that are found here.
+        tick: progress.
+
+    Raises:
+        SnapshotError: this is not a snapshot, or one that no machine could have written.
+    """
+    form, top = _top(raw)
+    segments = _list(top, "segments")
+    traces = _traces(_list(top, "device_traces") if "device_traces" in top else [])
+    _bounded(segments, traces, most_items)
+    interner = Interner()
+    total, done = len(segments) + sum(map(len, traces)), 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        if tick is not None:
+            tick(done, total)
+
+    by_device, with_history = _segments(segments, interner, advance)
+    if with_history:
+        form = "history"
+    devices = []
+    indexes = sorted(by_device.keys() | {i for i, trace in enumerate(traces) if trace})
+    if keep.device is not None and keep.device not in indexes:
+        have = ", ".join(map(str, indexes)) or "none"
+        raise SnapshotError(f"has no device {keep.device}: it has {have}")
+    for index in indexes:
+        if not keep.wants_device(index):
+            interner.odd["devices left out by the filter"] += 1
+            continue
+        trace = traces[index] if index < len(traces) else []
+        devices.append(
+            _device(
+                index,
+                by_device.get(index, []),
+                trace,
+                keep,
+                interner=interner,
+                consume=consume,
+                spent=spent,
+                advance=advance,
+            )
+        )
+    others = [text.clean(key) for key in top if isinstance(key, str) and key not in _KNOWN]
+    return Snapshot(
+        file=file,
+        container=container,
+        form=form,
+        byte=byte,
+        devices=tuple(devices),
+        frames=tuple(interner.frames),
+        stacks=tuple(interner.stacks),
+        streams=tuple(interner.streams),
+        pools=tuple(interner.pools),
+        contexts=tuple(interner.contexts),
+        settings=_settings(top.get("allocator_settings")),
+        annotations=_annotations(top.get("external_annotations"), interner),
+        host_segments=_length(top.get("host_segments")),
+        notes=(*notes, *_notes(top, others, interner)),
+    )
+
+
+def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
+    if isinstance(raw, list):
+        # What ``memory_snapshot()`` returns; any other list is told apart by its first item.
+        if raw and not (isinstance(raw[0], dict) and "blocks" in raw[0]):
+            raise SnapshotError(
+                "a list, but not one of segments: not an allocator snapshot as "
+                "torch.cuda.memory._dump_snapshot writes it"
+            )
+        return "segments", {"segments": raw}
+    if not isinstance(raw, dict):
+        raise SnapshotError(
+            f"holds {text.kind(raw)}: not an allocator snapshot as "
+            "torch.cuda.memory._dump_snapshot writes it"
+        )
+    if "segments" not in raw:
+        names = ", ".join(text.of(key)[:40] for key, _ in zip(raw, range(3), strict=False))
+        raise SnapshotError(
+            f"has no segments (but {names or 'nothing at all'}): not an allocator snapshot as "
+            "torch.cuda.memory._dump_snapshot writes it"
+        )
+    return "snapshot", raw
+
+
+def _list(top: dict[Raw, Raw], key: str) -> list[Raw]:
+    value = top[key]
+    if not isinstance(value, list):
+        raise SnapshotError(f"{key} is {text.kind(value)} where a list belongs: damaged")
+    return value
+
+
+def _traces(raws: list[Raw]) -> list[list[Raw]]:
+    if len(raws) > MOST_DEVICES:
+        raise SnapshotError(
+            f"holds {fmt.count(len(raws), 'trace')}; at most {MOST_DEVICES} can be: damaged"
+        )
+    traces: list[list[Raw]] = []
+    for index, raw in enumerate(raws):
+        if not isinstance(raw, list):
+            raise SnapshotError(
+                f"the trace of device {index} is {text.kind(raw)} where a list belongs: damaged"
+            )
+        # Emptying a list twice would lose the second; only a crafted file shares one.
+        shared = any(raw is other for other in traces)
+        traces.append(list(raw) if shared and raw else raw)
+    return traces
+
+
+def _bounded(segments: list[Raw], traces: list[list[Raw]], most: int | None) -> None:
+    if most is None:
+        return
+    count = len(segments) + sum(map(len, traces))
+    for segment in segments:
+        if isinstance(segment, dict):
+            blocks = segment.get("blocks")
+            count += len(blocks) if isinstance(blocks, (list, tuple)) else 0
+    if count > most:
+        raise SnapshotError(
+            f"claims {fmt.grouped(count)} entries and blocks, more than a file of its size can "
+            "hold: damaged"
+        )
+
+
+def _segments(
+    raws: list[Raw], interner: Interner, advance: Callable[[int], None]
+) -> tuple[dict[int, list[Segment]], bool]:
+    states = FinalState(interner)
+    by_device: dict[int, list[Segment]] = {}
+    for raw in raws:
+        segment = states.segment(raw)
+        if segment is not None:
+            by_device.setdefault(segment.device, []).append(segment)
+        advance(1)
+    for segments in by_device.values():
+        segments.sort(key=lambda segment: segment.address)
+    return by_device, states.with_history
+
+
+def _device(
+    index: int,
+    segments: list[Segment],
+    trace: list[Raw],
+    keep: Keep,
+    *,
+    interner: Interner,
+    consume: bool,
+    spent: list[object] | None,
+    advance: Callable[[int], None],
+) -> DeviceSnapshot:
+    whole = len(trace)
+    stop = whole if keep.last is None else max(0, min(whole, keep.last + 1))
+    first = max(0, min(keep.first, stop))
+    if first or stop < whole:
+        trace = trace[first:stop]
+    made, smaller = columns.fill(
+        trace,
+        interner,
+        wanted=keep.wants if keep.minimal_size > 0 else None,
+        consume=consume,
+        spent=spent,
+        tick=advance,
+    )
+    return DeviceSnapshot(
+        index=index,
+        segments=tuple(segments),
+        trace=made if whole else empty_trace(),
+        skipped=first + (whole - stop) + smaller,
+        first=first,
+        inexact=keep.inexact(whole - stop, smaller),
+    )
+
+
+def _settings(raw: Raw) -> dict[str, str]:
+    if not isinstance(raw, dict):
+        return {}
+    items = zip(raw.items(), range(_MOST_SETTINGS), strict=False)
+    return {text.of(key): text.of(value) for (key, value), _ in items}
+
+
+def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
+    made = []
+    for entry in raw if isinstance(raw, list) else ():
+        time_us = entry.get("time_us") if isinstance(entry, dict) else None
+        device = entry.get("device", 0) if isinstance(entry, dict) else None
+        if not isinstance(time_us, int) or not isinstance(device, int):
+            interner.odd["annotations without a proper time or device, left out"] += 1
+            continue
+        name, stage = text.of(entry.get("name")), text.of(entry.get("stage"))
+        made.append(Annotation(name, stage, int(device), int(time_us)))
+    return tuple(made)
+
+
+def _length(raw: Raw) -> int:
+    return len(raw) if isinstance(raw, (list, tuple)) else 0
+
+
+def _notes(top: dict[Raw, Raw], others: list[str], interner: Interner) -> list[str]:
+    lines = [f"{what}: {fmt.grouped(count)}" for what, count in sorted(interner.odd.items())]
+    host = _length(top.get("host_segments"))
+    if host:
+        lines.append(
+            f"{fmt.count(host, 'segment')} of pinned host memory, counted but not replayed"
+        )
+    unknown = [key for key in others if key not in ("host_segments", "host_traces")]
+    if unknown:
+        shown = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if unknown[3:] else "")
+        lines.append(f"parts that this program does not know: {shown[:200]}")
+    return lines

@@ -1,0 +1,259 @@
+"""The bytes of a file, a pipe or standard input: recognised, unpacked, counted, bounded."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
+
+from tui.snapshots.model import text
+from tui.snapshots.model.snapshot import SnapshotError
+from tui.text import numbers as fmt
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Progress = Callable[[int, int, str], None]
+"""Called with what is done, the whole of it (0 where that is not known) and the phase: bytes as
+they lie on the disk while ``reading``, entries while ``indexing``. May raise to give up."""
+
+STANDARD_INPUT = "-"
+PIECE = 1 << 20
+"""Bytes that are read at once; so often progress is told and can be given up."""
+
+_HEAD = 512
+_COMMON_PACKING = 16
+_MOST_AT_ONCE = 1 << 26
+
+
+class _Counted(io.RawIOBase):
+    """The bytes of a stream behind those that were already looked at, counted and limited."""
+
+    def __init__(
+        self, stream: BinaryIO, head: bytes, told: Callable[[int], None] | None, most: int | None
+    ) -> None:
+        super().__init__()
+        self.count = 0
+        self._stream = stream
+        self._head = head
+        self._told = told
+        self._most = most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Buffer, /) -> int:
+        view = memoryview(target).cast("B")
+        piece = self._head[: len(view)]
+        if piece:
+            self._head = self._head[len(piece) :]
+        else:
+            piece = self._stream.read(len(view)) or b""
+        view[: len(piece)] = piece
+        self.count += len(piece)
+        if self._most is not None and self.count > self._most:
+            raise SnapshotError(
+                f"unpacks to more than {fmt.size(self._most)}, far more than a snapshot packed so "
+                "small can hold: damaged or hostile"
+            )
+        if self._told is not None:
+            self._told(self.count)
+        return len(piece)
+
+
+class Bytes(io.BufferedReader):
+    """Reads no more at once than is there: a file may claim an item of any length."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and 0 <= size <= _MOST_AT_ONCE:
+            return super().read(size)
+        pieces, left = [], -1 if size is None else size
+        while left:
+            piece = super().read(PIECE if left < 0 else min(PIECE, left))
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece) if left > 0 else 0
+        return b"".join(pieces)
+
+
+class Source:
+    """An open file, of which the beginning has been looked at."""
+
+    def __init__(
+        self,
+        where: str | os.PathLike[str] | IO[bytes],
+        *,
+        progress: Progress | None = None,
+        most_unpacked: Callable[[int], int],
+    ) -> None:
+        """Open and recognise.
+
+        Args:
+            where: a path, ``-`` for standard input, or an open binary stream (not closed).
+            progress: told of every piece that is read.
+            most_unpacked: of the packed bytes, how many may come out.
+
+        Raises:
+            SnapshotError: there is nothing to be read, or it is known to be something else.
+        """
+        self._stream, self.name, self._ours = _open(where)
+        self._progress = progress
+        self.size = _size(self._stream)
+        """Bytes; 0 where it cannot be known before the end."""
+        try:
+            self._recognise(most_unpacked)
+        except BaseException:
+            self.close()
+            raise
+
+    def _recognise(self, most_unpacked: Callable[[int], int]) -> None:
+        head = _exactly(self._stream, _HEAD)
+        if not head:
+            raise SnapshotError("is empty")
+        self.packed = head.startswith(b"\x1f\x8b")
+        self.expected = self._expected()
+        """Bytes unpacked, as far as can be told before reading; 0 where it cannot."""
+        self._raw = _Counted(self._stream, head, self._tell, None)
+        if self.packed:
+            unpacked = gzip.GzipFile(fileobj=io.BufferedReader(self._raw, PIECE), mode="rb")
+            head = _exactly(cast(BinaryIO, unpacked), _HEAD)
+            most = most_unpacked(self.size) if self.size else None
+            self._whole = _Counted(cast(BinaryIO, unpacked), head, None, most)
+        else:
+            self._whole = self._raw
+        self.head = head
+        """The first bytes, unpacked."""
+        _not_something_else(head, self.packed)
+        self.bytes = Bytes(self._whole, PIECE)
+        """What is to be read."""
+
+    def _expected(self) -> int:
+        if not self.packed or not self.size:
+            return self.size
+        # The last four bytes of a gzip state its unpacked size, modulo 4 GiB and of the last
+        # member only: where that is less than was packed, what snapshots commonly pack to.
+        try:
+            here = self._stream.tell()
+            self._stream.seek(-4, os.SEEK_END)
+            stated = int.from_bytes(self._stream.read(4), "little")
+            self._stream.seek(here)
+        except OSError:
+            stated = 0
+        return stated if stated > self.size else self.size * _COMMON_PACKING
+
+    def _tell(self, count: int) -> None:
+        if self._progress is not None:
+            self._progress(count, max(self.size, 0), "reading")
+
+    @property
+    def read(self) -> int:
+        """Bytes read so far, as they lie on the disk."""
+        return self._raw.count
+
+    @property
+    def unpacked(self) -> int:
+        """Bytes read so far, unpacked."""
+        return self._whole.count
+
+    def close(self) -> None:
+        """Close what was opened here."""
+        if self._ours:
+            self._stream.close()
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _open(where: str | os.PathLike[str] | IO[bytes]) -> tuple[BinaryIO, str, bool]:
+    if not isinstance(where, (str, os.PathLike)):
+        return cast(BinaryIO, where), text.of(getattr(where, "name", "-")), False
+    if where == STANDARD_INPUT:
+        return sys.stdin.buffer, STANDARD_INPUT, False
+    path = Path(where)
+    name = text.clean(str(path))
+    try:
+        # A pipe without a writer would block for ever; a device never ends.
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise SnapshotError("is a directory: name a snapshot file in it")
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            raise SnapshotError("is neither a file nor a pipe")
+        return path.open("rb"), name, True
+    except FileNotFoundError as error:
+        raise SnapshotError("does not exist") from error
+    except PermissionError as error:
+        raise SnapshotError("may not be read by this user") from error
+    except (OSError, ValueError) as error:
+        raise SnapshotError(f"cannot be opened: {reason(error)}") from error
+
+
+def _size(stream: BinaryIO) -> int:
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, AttributeError):
+        status = None
+    if status is not None:
+        return status.st_size if stat.S_ISREG(status.st_mode) else 0
+    try:
+        here = stream.tell()
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(here)
+    except (OSError, AttributeError):
+        return 0
+    return end - here
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    """The next bytes, fewer only at the end: one read of a pipe may give less."""
+    pieces = b""
+    while len(pieces) < size:
+        piece = stream.read(size - len(pieces))
+        if not piece:
+            break
+        pieces += piece
+    return pieces
+
+
+_ELSE: tuple[tuple[bytes, str], ...] = (
+    (b"PK\x03\x04", "is a zip archive, as torch.save writes it: weights, not a snapshot"),
+    (b"SQLite format 3\0", "is an SQLite database, which this program does not read"),
+    (b"version https://git-lfs", "is a git-lfs pointer: fetch the file itself with git lfs pull"),
+    (b"\x28\xb5\x2f\xfd", "is compressed with zstd: unpack it first"),
+    (b"\xfd7zXZ\0", "is compressed with xz: unpack it first"),
+    (b"BZh", "is compressed with bzip2: unpack it first"),
+    (b"\x1f\x8b", "is compressed with gzip twice: unpack it once"),
+    (b"\x93NUMPY", "is a NumPy array, not a snapshot"),
+    (b"\x7fELF", "is a program, not a snapshot"),
+)
+
+
+def _not_something_else(head: bytes, packed: bool) -> None:
+    for magic, line in _ELSE:
+        if head.startswith(magic):
+            raise SnapshotError(f"inside the gzip there is what {line}" if packed else line)
+    if not head:
+        raise SnapshotError("is a gzip of nothing")
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        raise SnapshotError("is an HTML or XML page: download the file itself")
+
+
+def reason(error: BaseException) -> str:
+    """An error's own words as one short line."""
+    if isinstance(error, OSError) and error.strerror:
+        return text.clean(error.strerror)
+    return text.clean(str(error))[:160] or type(error).__name__

@@ -1,0 +1,389 @@
+"""What the reader child is asked and what it answers, one JSON line each.
+
+Every request has an ``id`` of the asker's choice that its answer repeats. A request that still
+waits is replaced by a newer one of the same :func:`slot`: the cursor moves faster than some
+queries. Sizes are bytes, an *event* the number of a trace entry; ``None`` is the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import Literal, TypeVar, Union, get_args
+
+from tui.snapshots.model.results import (
+    Difference,
+    Grouping,
+    MapRow,
+    Order,
+    Piece,
+    Pinning,
+    SiteListing,
+    State,
+    Summary,
+    Timeline,
+    Verdict,
+)
+from tui.snapshots.model.snapshot import Frame
+from workloads.protocol.frozen import frozen
+
+VERSION = 1
+R = TypeVar("R", bound="Request")
+
+# ---- requests ----------------------------------------------------------------------------------
+
+
+@frozen
+class Load:
+    """Read one file, or two to compare. The first request, and only once."""
+
+    id: int
+    paths: tuple[str, ...]
+    """``-`` is the descriptor that the child was given as its input."""
+    device: int | None = None
+    """Keep only this device, as :class:`tui.snapshots.read.filters.Keep` says."""
+    first: int = 0
+    last: int | None = None
+    minimal_size: int = 0
+    oom_text: str = ""
+    """Messages of exceptions: they add what the file lacks to the verdicts."""
+    top: int = 10
+    """Sites that the summaries list."""
+    redact: bool = False
+    """Take user names and home directories out of all that is answered."""
+
+
+@frozen
+class SetOomText:
+    """Messages of exceptions, in place of those known so far; the answer tells how many."""
+
+    id: int
+    text: str
+
+
+@frozen
+class AskVerdict:
+    id: int
+    device: int
+    event: int
+    top: int = 10
+
+
+@frozen
+class AskState:
+    id: int
+    device: int
+    event: int | None
+
+
+@frozen
+class AskTimeline:
+    id: int
+    device: int
+    width: int
+    first: int = 0
+    last: int | None = None
+
+
+@frozen
+class AskSites:
+    """The children of one node of the tree of what was live at an event."""
+
+    id: int
+    device: int
+    event: int | None
+    path: tuple[str, ...] = ()
+    grouping: Grouping = "site"
+    order: Order = "bytes"
+    search: str = ""
+    regex: bool = False
+    limit: int = 200
+
+
+@frozen
+class AskStack:
+    id: int
+    stack: int
+
+
+@frozen
+class AskMap:
+    """Some rows of the segment map, each drawn as ``width`` cells."""
+
+    id: int
+    device: int
+    event: int | None
+    first: int
+    count: int
+    width: int
+
+
+@frozen
+class AskStretch:
+    """A stretch of one segment: its cells, and the piece at one address."""
+
+    id: int
+    device: int
+    event: int | None
+    row: int
+    start: int
+    end: int
+    width: int
+    address: int
+
+
+@frozen
+class AskPinning:
+    """The ``most`` blocks of a segment whose release would free the longest span."""
+
+    id: int
+    device: int
+    event: int | None
+    row: int
+    most: int = 1
+
+
+@frozen
+class AskDifference:
+    """What changed from the first file to the second, on one device."""
+
+    id: int
+    device: int
+    at_peak: bool = False
+    grouping: Grouping = "site"
+    limit: int = 300
+
+
+@frozen
+class Export:
+    """A report on the file, or where two are read on their difference."""
+
+    id: int
+    form: Literal["json", "markdown"]
+    device: int | None = None
+    event: int | None = None
+    """A state to report on besides; ``None`` for none."""
+    top: int = 10
+    at_peak: bool = True
+    """Two files are compared at their peaks, else at their ends."""
+
+
+Request = Union[
+    Load,
+    SetOomText,
+    AskVerdict,
+    AskState,
+    AskTimeline,
+    AskSites,
+    AskStack,
+    AskMap,
+    AskStretch,
+    AskPinning,
+    AskDifference,
+    Export,
+]
+REQUESTS: tuple[type[Request], ...] = get_args(Request)
+Slot = tuple[str, ...]
+
+
+def slot(request: Request) -> Slot:
+    """What a request is for: of two with the same slot only the newer one matters."""
+    name = type(request).__name__
+    return (name, *request.path) if isinstance(request, AskSites) else (name,)
+
+
+def same(one: Request, other: Request) -> bool:
+    """Whether two requests ask for the same, whatever their ids."""
+    return type(one) is type(other) and replace(one, id=0) == replace(other, id=0)
+
+
+def numbered(request: R, number: int) -> R:
+    """The request with an id."""
+    return replace(request, id=number)
+
+
+# ---- events ------------------------------------------------------------------------------------
+
+
+@frozen
+class ReaderHello:
+    version: int
+    pid: int
+
+
+@frozen
+class Estimated:
+    """What the reading takes, before it begins; ``None`` where it cannot be told."""
+
+    id: int
+    byte: int
+    """Bytes of the files as they lie on the disk; 0 for a pipe."""
+    expected: int | None
+    """Resident bytes at the peak."""
+    allowed: int | None
+    """The limit that the child has set itself."""
+    words: str
+
+
+@frozen
+class Progress:
+    id: int
+    phase: str
+    """What is being done: ``reading``, ``indexing``, ``checking`` or ``replaying``."""
+    done: int
+    """How much is done: bytes on the disk while reading, entries and segments while indexing, then
+    files or devices."""
+    total: int
+    """The whole of what is to be done, in the same unit; 0 where it is not known."""
+    elapsed_s: float
+    left_s: float | None
+    """Seconds that the phase will still take by its pace so far; ``None`` before there is one."""
+
+
+@frozen
+class FileInfo:
+    """What a file is called, what it was read from, and what was odd about it."""
+
+    file: str
+    container: str
+    form: str
+    byte: int
+    settings: dict[str, str]
+    warnings: tuple[str, ...]
+    host_segments: int
+
+
+@frozen
+class Loaded:
+    """The files are read; a summary of each device of the first one."""
+
+    id: int
+    files: tuple[FileInfo, ...]
+    devices: tuple[Summary, ...]
+    common: tuple[int, ...]
+    """Devices that all files have."""
+    texts: int
+    """How many messages of exceptions were understood."""
+    took_s: float
+
+
+@frozen
+class TextTaken:
+    id: int
+    texts: int
+
+
+@frozen
+class VerdictIs:
+    id: int
+    verdict: Verdict
+
+
+@frozen
+class StateIs:
+    id: int
+    state: State
+
+
+@frozen
+class TimelineIs:
+    id: int
+    timeline: Timeline
+
+
+@frozen
+class SitesAre:
+    id: int
+    listing: SiteListing
+
+
+@frozen
+class StackIs:
+    id: int
+    frames: tuple[Frame, ...]
+    """The frames of the stack, innermost first."""
+
+
+@frozen
+class RowPicture:
+    """One segment as cells: for each the state's letter and how full it is."""
+
+    row: MapRow
+    states: str
+    """A letter a cell: ``a`` allocated, ``p`` pending, ``i`` inactive, ``u`` unmapped."""
+    used: str
+    """A digit a cell: tenths of it that are in use, rounded; ``9`` is all or nearly all."""
+
+
+@frozen
+class MapIs:
+    id: int
+    rows: tuple[RowPicture, ...]
+    total: int
+    """Rows of the whole map."""
+
+
+@frozen
+class StretchIs:
+    id: int
+    states: str
+    used: str
+    """The stretch drawn as cells, in the letters and digits of :class:`RowPicture`."""
+    piece: Piece | None
+    """What lies at the address asked for; ``None`` where nothing is mapped."""
+    frames: tuple[Frame, ...]
+    """The stack of the piece, innermost first, without frames of C++."""
+
+
+@frozen
+class PinningIs:
+    id: int
+    pinning: Pinning | None
+    """``None`` where nothing of the segment is in use."""
+
+
+@frozen
+class DifferenceIs:
+    id: int
+    difference: Difference
+    more: int
+    """Rows that were left off."""
+
+
+@frozen
+class Exported:
+    """A report, or a part of one that is too long for a line."""
+
+    id: int
+    text: str
+    more: bool = False
+    """Whether another part of the report follows."""
+
+
+@frozen
+class Refused:
+    """A request that cannot be done: one line that says what, why and what to do."""
+
+    id: int
+    reason: str
+    fatal: bool = False
+    """Whether nothing can be asked of this child any more."""
+    asked: str = field(default="")
+    """The name of the request's type."""
+
+
+Answer = Union[
+    Loaded,
+    TextTaken,
+    VerdictIs,
+    StateIs,
+    TimelineIs,
+    SitesAre,
+    StackIs,
+    MapIs,
+    StretchIs,
+    PinningIs,
+    DifferenceIs,
+    Exported,
+]
+ReaderEvent = Union[ReaderHello, Estimated, Progress, Refused, Answer]
+READER_EVENTS: tuple[type[ReaderEvent], ...] = get_args(ReaderEvent)

@@ -1,0 +1,241 @@
+"""The reader child: reads a file within a limit on memory, then answers what is asked of it."""
+
+from __future__ import annotations
+
+import gc
+import io
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tui.child.channel import ParentChannel
+from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.analysis.redact import redacted
+from tui.snapshots.model.snapshot import Snapshot, SnapshotError
+from tui.snapshots.read import memory_limit
+from tui.snapshots.read.filters import Keep
+from tui.snapshots.read.load import Where, collector_off, estimate, load
+from tui.snapshots.read.memory_limit import Estimate
+from tui.snapshots.reader import messages
+from tui.snapshots.reader.answers import Answers
+from tui.snapshots.reader.waiting import Waiting
+from workloads.protocol.wire import encode
+
+STANDARD_INPUT = "-"
+TELL_S = 0.2
+"""Between two words of progress."""
+KNOWN_AFTER_S = 0.5
+"""Before that a phase has no pace to tell the time left from."""
+LONGEST_ANSWER = 3 << 20
+"""Bytes of a line; the other side takes one more."""
+PART = 1 << 18
+"""Characters of a report in one line; each may take six bytes there."""
+
+Say = Callable[[messages.ReaderEvent], None]
+
+
+class Pace:
+    """Turns what the loader tells into words of progress, not too many.
+
+    Args:
+        number: id of the request that they belong to.
+        say: takes them.
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, number: int, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
+        self._number = number
+        self._say = say
+        self._clock = clock
+        self._began = clock()
+        self._phase = ""
+        self._phase_began = self._began
+        self._told = float("-inf")
+
+    def tell(self, done: int, total: int, phase: str) -> None:
+        """How far it is; see :data:`tui.snapshots.read.source.Progress`."""
+        now = self._clock()
+        if phase != self._phase:
+            self._phase, self._phase_began, self._told = phase, now, float("-inf")
+        if now - self._told < TELL_S:
+            return
+        self._told = now
+        spent = now - self._phase_began
+        known = spent >= KNOWN_AFTER_S and 0 < done <= total
+        left = spent * (total - done) / done if known else None
+        self._say(
+            messages.Progress(
+                id=self._number,
+                phase=phase,
+                done=done,
+                total=total,
+                elapsed_s=now - self._began,
+                left_s=left,
+            )
+        )
+
+
+def serve(parent: ParentChannel, source: int | None) -> None:
+    """Answer requests until the front end goes away; never returns.
+
+    Args:
+        parent: the front end.
+        source: descriptor that stands for ``-``; ``None`` where there is none.
+    """
+    waiting = Waiting()
+    parent.listen(messages.REQUESTS, waiting.put)
+
+    def say(event: messages.ReaderEvent) -> None:
+        line = encode(event)
+        if len(line) > LONGEST_ANSWER:
+            number = 0 if isinstance(event, messages.ReaderHello) else event.id
+            reason = "the answer is too long: the names in this file are"
+            line = encode(messages.Refused(number, reason))
+        parent.write(line)
+
+    answers: Answers | None = None
+    spent: list[object] = []
+    """What a file was read from, to be freed while nobody waits for an answer."""
+
+    def free_some() -> bool:
+        del spent[-1:]
+        return bool(spent)
+
+    while True:
+        request = waiting.take(free_some)
+        name = type(request).__name__
+        try:
+            if isinstance(request, messages.Load) and answers is None:
+                answers = _load(request, source, say, spent)
+            elif answers is None:
+                raise SnapshotError("no file is read yet")
+            else:
+                for part in _parts(answers.answer(request)):
+                    say(part)
+        except SnapshotError as error:
+            fatal = isinstance(request, messages.Load)
+            say(messages.Refused(request.id, str(error), fatal, name))
+        except MemoryError:
+            reason = "needs more memory than is allowed: read the file with a filter on it"
+            say(messages.Refused(request.id, reason, isinstance(request, messages.Load), name))
+
+
+def _parts(answer: messages.Answer) -> Iterator[messages.Answer]:
+    """The answer, a long report in pieces."""
+    if not isinstance(answer, messages.Exported):
+        yield answer
+        return
+    text = answer.text
+    for start in range(0, max(1, len(text)), PART):
+        yield replace(answer, text=text[start : start + PART], more=start + PART < len(text))
+
+
+def _load(request: messages.Load, source: int | None, say: Say, spent: list[object]) -> Answers:
+    """Read the files, replay them and say what is in them.
+
+    Args:
+        request: names them.
+        source: descriptor that stands for ``-``.
+        say: takes how far it is and what was found.
+        spent: takes what is to be freed afterwards.
+
+    Raises:
+        SnapshotError: a file cannot be read.
+    """
+    began = time.monotonic()
+    needed = _together([estimate(path) for path in request.paths])
+    memory_limit.restrict(needed)
+    say(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
+    pace = Pace(request.id, say)
+    keep = Keep(request.device, request.first, request.last, request.minimal_size)
+    *others, last = request.paths
+    # What is read stays. Were the collector on for a moment before it is told so, it would look at
+    # all of it: half a second for a million entries.
+    with collector_off():
+        read = [load(_where(path, source), progress=pace.tell, keep=keep) for path in others]
+        # Of the last file alone: what others were read from would take room while it is read.
+        read.append(load(_where(last, source), progress=pace.tell, keep=keep, spent=spent))
+        gc.freeze()
+    text = request.oom_text
+    if request.redact:
+        read, text = _redacted(read, text)
+    files = tuple(Analysis(snapshot) for snapshot in read)
+    pace.tell(0, len(read), "checking")
+    answers = Answers(files, tuple(file.faults for file in files), text)
+    devices = answers.files[0].devices
+    summaries = []
+    for number, device in enumerate(devices.values()):
+        pace.tell(number, len(devices), "replaying")
+        summaries.append(device.summary(top=request.top))
+    common = set(devices).intersection(*(other.devices for other in answers.files))
+    say(
+        messages.Loaded(
+            id=request.id,
+            files=tuple(map(_info, read, answers.warnings)),
+            devices=tuple(summaries),
+            common=tuple(sorted(common)),
+            texts=len(answers.texts),
+            took_s=time.monotonic() - began,
+        )
+    )
+    return answers
+
+
+def _where(path: str, source: int | None) -> Where:
+    if path != STANDARD_INPUT:
+        return path
+    if source is None:
+        raise SnapshotError("standard input: this reader was given none")
+    raw = io.FileIO(source, closefd=False)
+    # Messages name what was asked for, not a number.
+    raw.name = STANDARD_INPUT
+    return io.BufferedReader(raw)
+
+
+def _together(found: list[Estimate]) -> Estimate:
+    """What several files take, one kept while the next is read."""
+    if len(found) == 1:
+        return found[0]
+    expected = [item.expected for item in found]
+    allowed = [item.allowed for item in found if item.allowed is not None]
+    available = found[0].available
+    most = sum(allowed) if len(allowed) == len(found) else available
+    if most is not None and available is not None:
+        most = min(most, available)
+    return Estimate(
+        sum(item.byte for item in found),
+        sum(item.unpacked for item in found),
+        None if None in expected else sum(item or 0 for item in expected),
+        most,
+        available,
+    )
+
+
+def _redacted(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]:
+    made = []
+    for snapshot in read:
+        without, redact = redacted(snapshot, (text,))
+        made.append(without)
+        text = redact(text)
+    return made, text
+
+
+def _offset(snapshot: Snapshot) -> list[str]:
+    """Where a filter left out what came first, events are counted from what is left."""
+    return [
+        f"device {device.index}: event 0 is entry {device.first} of the file"
+        for device in snapshot.devices
+        if device.first
+    ]
+
+
+def _info(snapshot: Snapshot, warnings: tuple[str, ...]) -> messages.FileInfo:
+    return messages.FileInfo(
+        file=snapshot.file,
+        container=snapshot.container,
+        form=snapshot.form,
+        byte=snapshot.byte,
+        settings=snapshot.settings,
+        warnings=(*snapshot.notes, *_offset(snapshot), *warnings),
+        host_segments=snapshot.host_segments,
+    )

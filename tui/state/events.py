@@ -1,0 +1,117 @@
+"""What the front end itself did or saw, as events for the store beside the children's."""
+
+from __future__ import annotations
+
+from typing import Literal, Union
+
+from tui.monitor.messages import MonitorEvent
+from tui.state.conditions import Conditions
+from tui.state.sweep import Sweep
+from workloads.protocol import messages
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Setting, WorkloadInfo
+
+
+@frozen
+class CatalogueRead:
+    """The workloads as our own package declares them, before the runner says the same."""
+
+    workloads: tuple[WorkloadInfo, ...]
+
+
+@frozen
+class DeviceSelected:
+    key: str
+
+
+@frozen
+class ParametersSet:
+    workload: str
+    parameters: dict[str, Setting]
+
+
+@frozen
+class SweepSet:
+    """Several settings of a workload, to be run one after the other."""
+
+    workload: str
+    sweep: Sweep
+
+
+@frozen
+class FlagSet:
+    name: str
+    value: bool
+
+
+@frozen
+class PeaksReset:
+    """The sampled peaks of a device start anew."""
+
+    key: str
+
+
+@frozen
+class RunQueued:
+    request: messages.Run
+    demo: bool = False
+    """Asked for by the demo, not by the user."""
+
+
+@frozen
+class CompareQueued:
+    request: messages.Compare
+
+
+ChildStatus = Literal["starting", "importing torch", "ready", "unusable", "restarting", "ended"]
+
+
+@frozen
+class RunnerStatus:
+    """The runner as a process: what it is doing and, where it is not well, why and what to do."""
+
+    status: ChildStatus
+    reason: str = ""
+    advice: str = ""
+    report: str | None = None
+    """Path of the saved crash report."""
+
+
+@frozen
+class MonitorStatus:
+    status: ChildStatus
+    reason: str = ""
+
+
+@frozen
+class ConditionsSeen:
+    """What a run or a comparison was measured under."""
+
+    run_id: str
+    conditions: Conditions
+
+
+@frozen
+class LogLine:
+    """A line for the log pane."""
+
+    source: Literal["runner", "monitor", "workbench"]
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+LocalEvent = Union[
+    CatalogueRead,
+    DeviceSelected,
+    ParametersSet,
+    SweepSet,
+    FlagSet,
+    PeaksReset,
+    RunQueued,
+    CompareQueued,
+    RunnerStatus,
+    MonitorStatus,
+    ConditionsSeen,
+    LogLine,
+]
+AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent]

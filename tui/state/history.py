@@ -1,0 +1,97 @@
+"""The last minute of memory, per device, at one point a second."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from tui.monitor.messages import Sample, process_of
+from tui.state.pairing import CPU, DeviceView
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+SPAN_S = 60
+
+
+@frozen
+class MemoryPoint:
+    """Bytes at one moment; ``None`` where a figure was not known then."""
+
+    at: float
+    used: int | None = None
+    """The device's, by NVML; on the CPU the host's."""
+    process: int | None = None
+    """Ours, by NVML; on the CPU the worker's resident memory."""
+    allocated: int | None = None
+    reserved: int | None = None
+
+
+class MemoryHistory:
+    """One ring of :class:`MemoryPoint` per device key, and the highest sampled values."""
+
+    def __init__(self) -> None:
+        self._rings: dict[str, deque[MemoryPoint]] = {}
+        self._peaks: dict[str, MemoryPoint] = {}
+        self._torch: dict[str, TorchMemory] = {}
+
+    def points(self, key: str) -> tuple[MemoryPoint, ...]:
+        """Oldest first, at most :data:`SPAN_S` of them."""
+        return tuple(self._rings.get(key, ()))
+
+    def sampled_peak(self, key: str) -> MemoryPoint:
+        """The highest value of each figure since the last reset; sampled, so a floor."""
+        return self._peaks.get(key, MemoryPoint(0.0))
+
+    def reset_peak(self, key: str) -> None:
+        """Start the sampled peaks of one device anew."""
+        self._peaks.pop(key, None)
+
+    def take_torch(self, event: TorchMemory, devices: tuple[DeviceView, ...]) -> None:
+        """Remember the allocator's figures for the next sample of the device."""
+        for view in devices:
+            if view.torch == event.device:
+                self._torch[view.key] = event
+
+    def take_sample(
+        self, sample: Sample, devices: tuple[DeviceView, ...], worker_pid: int | None
+    ) -> None:
+        """Add one point to every device."""
+        for view in devices:
+            point = self._point(view, sample, worker_pid)
+            ring = self._rings.setdefault(view.key, deque(maxlen=SPAN_S))
+            ring.append(point)
+            self._peaks[view.key] = _higher(self._peaks.get(view.key), point)
+
+    def _point(self, view: DeviceView, sample: Sample, worker_pid: int | None) -> MemoryPoint:
+        if view.key == CPU:
+            ours = [item.resident for item in sample.watched if item.pid == worker_pid]
+            process = next(iter(ours), None)
+            host = sample.host.memory
+            return MemoryPoint(sample.at, used=host.total - host.available, process=process)
+        point = MemoryPoint(sample.at)
+        if view.nvml:
+            row = process_of(view.nvml, worker_pid)
+            memory = view.nvml.memory
+            # Where the device shares the host's memory, that is what its bar shows.
+            used = sample.host.memory.used if memory.unified else memory.used
+            point = replace(point, used=used, process=row.memory if row else None)
+        torch = self._torch.get(view.key)
+        if torch is not None and torch.pid == worker_pid:
+            point = replace(point, allocated=torch.allocated, reserved=torch.reserved)
+        return point
+
+
+def _higher(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
+    if peak is None:
+        return point
+
+    def top(a: int | None, b: int | None) -> int | None:
+        return max((x for x in (a, b) if x is not None), default=None)
+
+    return MemoryPoint(
+        point.at,
+        top(peak.used, point.used),
+        top(peak.process, point.process),
+        top(peak.allocated, point.allocated),
+        top(peak.reserved, point.reserved),
+    )

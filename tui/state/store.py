@@ -1,0 +1,400 @@
+"""What is known now. Events come in through :meth:`Store.apply`, the one place where it changes.
+
+The values are frozen; the store itself is a plain object that the front ends read. ``apply`` says
+which parts changed, so that a screen redraws what shows them and nothing else.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from tui.monitor.messages import Device, MonitorHello, Sample
+from tui.state.events import (
+    AnyEvent,
+    CatalogueRead,
+    CompareQueued,
+    ConditionsSeen,
+    DeviceSelected,
+    FlagSet,
+    LogLine,
+    MonitorStatus,
+    ParametersSet,
+    PeaksReset,
+    RunnerStatus,
+    RunQueued,
+    SweepSet,
+)
+from tui.state.history import MemoryHistory
+from tui.state.pairing import CPU, DeviceView, pair
+from tui.state.parameters import defaults
+from tui.state.run_book import RunBook
+from tui.state.runs import CompareState, RunState, ended_comparison
+from tui.state.sweep import Sweep
+from tui.text.numbers import rate, size
+from workloads.protocol import messages
+from workloads.protocol.ended_runs import ended_run
+from workloads.protocol.inventory import Environment, Setting, WorkloadInfo
+from workloads.protocol.results import COPY
+
+LOG_LINES = 500
+
+
+class Part(enum.Enum):
+    """A part of the store that some pane shows."""
+
+    DEVICES = "devices"
+    SELECTION = "selection"
+    MEMORY = "memory"
+    WORKLOADS = "workloads"
+    BACKEND = "backend"
+    RUNNER = "runner"
+    LOG = "log"
+
+
+Parts = frozenset[Part]
+
+
+class Store:
+    """Everything the screens show. Times of events are the sender's Unix times."""
+
+    def __init__(self) -> None:
+        self.sample: Sample | None = None
+        self.monitor = MonitorStatus("starting")
+        self.runner = RunnerStatus("starting")
+        self.hello: messages.Hello | None = None
+        self.environment: Environment | None = None
+        self.worker_pid: int | None = None
+        self.busy_with: str | None = None
+        self.devices: tuple[DeviceView, ...] = ()
+        self._read: dict[str, Device] = {}
+        """Of the devices that the newest sample lists: as each was read last, by its id."""
+        self.selected = CPU
+        self.selected_by_user = False
+        self.wanted_device = ""
+        """The one to select once it is there: its key or torch's name of it."""
+        self.catalogue: tuple[WorkloadInfo, ...] = ()
+        self.parameters: dict[str, dict[str, Setting]] = {}
+        self.sweeps: dict[str, Sweep] = {}
+        """Where several settings of a workload are wanted instead of the present one."""
+        self.flags: dict[str, bool] = {}
+        self.runs = RunBook()
+        self.comparisons: dict[str, CompareState] = {}
+        self.torch_memory: dict[str, messages.TorchMemory] = {}
+        """By torch's device name; of the worker that lives now."""
+        self.heap: messages.HostHeap | None = None
+        self.history = MemoryHistory()
+        self.log: deque[LogLine] = deque(maxlen=LOG_LINES)
+
+    # ---- change ----
+
+    def apply(self, event: AnyEvent) -> Parts:
+        """Take one event in and say which parts of the store it changed."""
+        return self._HANDLERS[type(event)](self, event)
+
+    def forget(self) -> Parts:
+        """Know nothing again; the store stays the one that the front ends hold."""
+        vars(self).update(vars(Store()))
+        return frozenset(Part)
+
+    def _on_monitor_hello(self, _event: MonitorHello) -> Parts:
+        return self.apply(MonitorStatus("ready"))
+
+    def _on_sample(self, event: Sample) -> Parts:
+        self.sample = event
+        self._read = {
+            device.id: self._read.get(device.id, device) if device.lost else device
+            for device in event.devices
+        }
+        self._pair()
+        self.history.take_sample(event, self.devices, self.worker_pid)
+        return frozenset({Part.DEVICES, Part.MEMORY})
+
+    def _on_monitor_status(self, event: MonitorStatus) -> Parts:
+        self.monitor = event
+        return frozenset({Part.DEVICES, Part.MEMORY})
+
+    def _on_runner_status(self, event: RunnerStatus) -> Parts:
+        self.runner = event
+        if event.status in ("restarting", "ended", "unusable"):
+            self._forget_worker()
+        return frozenset({Part.RUNNER, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
+
+    def _on_hello(self, event: messages.Hello) -> Parts:
+        self.hello = event
+        self.runner = replace(self.runner, status="importing torch")
+        self.log.extend(LogLine("runner", problem, "error") for problem in event.problems)
+        return self.apply(CatalogueRead(event.workloads)) | {Part.RUNNER, Part.LOG}
+
+    def _on_catalogue_read(self, event: CatalogueRead) -> Parts:
+        self.catalogue = event.workloads
+        for info in event.workloads:
+            usual = defaults(info)
+            kept = self.parameters.get(info.name, {})
+            self.parameters[info.name] = {name: kept.get(name, usual[name]) for name in usual}
+            if kept and kept.keys() != usual.keys():
+                # Read anew, it takes other parameters than the sweep was made of.
+                self.sweeps.pop(info.name, None)
+        return frozenset({Part.WORKLOADS})
+
+    def _on_ready(self, event: messages.Ready) -> Parts:
+        self.environment = event.environment
+        self.runner = RunnerStatus("ready")
+        for flag in event.environment.flags:
+            self.flags.setdefault(flag.name, flag.default)
+        self._pair()
+        return frozenset(
+            {Part.RUNNER, Part.DEVICES, Part.MEMORY, Part.WORKLOADS, Part.BACKEND, Part.SELECTION}
+        )
+
+    def _on_unusable(self, event: messages.Unusable) -> Parts:
+        return self.apply(RunnerStatus("unusable", event.reason, event.advice))
+
+    def _on_worker_started(self, event: messages.WorkerStarted) -> Parts:
+        self._forget_worker()
+        self.worker_pid = event.pid
+        return frozenset({Part.RUNNER, Part.MEMORY})
+
+    def _on_worker_ended(self, event: messages.WorkerEnded) -> Parts:
+        if event.pid == self.worker_pid:
+            self._forget_worker()
+        if not event.expected:
+            self.log.append(LogLine("runner", event.reason, "error"))
+        return frozenset({Part.RUNNER, Part.MEMORY, Part.LOG})
+
+    def _on_progress(self, event: messages.Progress) -> Parts:
+        if event.id in self.runs:
+            self.runs.change(event.id, progress=event)
+            return frozenset({Part.WORKLOADS})
+        if event.id in self.comparisons:
+            self.comparisons[event.id] = replace(self.comparisons[event.id], progress=event)
+            return frozenset({Part.BACKEND})
+        return frozenset()
+
+    def _on_measured(self, event: messages.Measured) -> Parts:
+        result = event.result
+        if result.id not in self.runs:
+            return frozenset()
+        self.runs.change(result.id, so_far=result)
+        return frozenset({Part.WORKLOADS})
+
+    def _on_finished(self, event: messages.Finished) -> Parts:
+        result = event.result
+        if result.id not in self.runs:
+            return frozenset()
+        self.runs.change(result.id, result=result)
+        if result.status == "failed":
+            text = f"{result.workload} on {result.device}: {result.reason}"
+            self.log.append(LogLine("runner", text, "error"))
+        return frozenset({Part.WORKLOADS, Part.LOG})
+
+    def _on_compared(self, event: messages.Compared) -> Parts:
+        comparison = event.comparison
+        if comparison.id not in self.comparisons:
+            return frozenset()
+        self.comparisons[comparison.id] = replace(
+            self.comparisons[comparison.id], comparison=comparison, done=event.done
+        )
+        if comparison.status == "failed":
+            text = f"{comparison.flag} on {comparison.workload}: {comparison.reason}"
+            self.log.append(LogLine("runner", text, "error"))
+        return frozenset({Part.BACKEND, Part.LOG})
+
+    def _on_torch_memory(self, event: messages.TorchMemory) -> Parts:
+        self.torch_memory[event.device] = event
+        self.history.take_torch(event, self.devices)
+        return frozenset({Part.MEMORY})
+
+    def _on_host_heap(self, event: messages.HostHeap) -> Parts:
+        self.heap = event
+        return frozenset({Part.MEMORY})
+
+    def _on_emptied(self, event: messages.Emptied) -> Parts:
+        text = f"{event.device}: {size(event.freed)} returned"
+        self.log.append(LogLine("runner", text))
+        return frozenset({Part.MEMORY, Part.LOG})
+
+    def _on_ceiling_measured(self, event: messages.CeilingMeasured) -> Parts:
+        ceiling = event.ceiling
+        value = rate(ceiling.value, "B/s" if ceiling.kind == COPY else "FLOP/s")
+        self.log.append(LogLine("runner", f"ceiling of {ceiling.kind}: {value}, {ceiling.how}"))
+        return frozenset({Part.LOG})
+
+    def _on_heartbeat(self, event: messages.Heartbeat) -> Parts:
+        changed = event.busy_with != self.busy_with
+        self.busy_with = event.busy_with
+        return frozenset({Part.RUNNER}) if changed else frozenset()
+
+    def _on_rejected(self, event: messages.Rejected) -> Parts:
+        level: Literal["info", "error"] = "error" if event.status == "failed" else "info"
+        self.log.append(LogLine("runner", event.reason, level))
+        if event.id in self.runs:
+            run = self.runs[event.id]
+            result = ended_run(
+                run.request, run.progress, run.so_far, status=event.status, reason=event.reason
+            )
+            self.runs.change(event.id, result=result)
+        elif event.id in self.comparisons:
+            item = self.comparisons[event.id]
+            ended = ended_comparison(item, event)
+            self.comparisons[event.id] = replace(item, comparison=ended, done=True)
+        return frozenset({Part.LOG, Part.WORKLOADS, Part.BACKEND})
+
+    def _on_device_selected(self, event: DeviceSelected) -> Parts:
+        self.selected = event.key
+        self.selected_by_user = True
+        return frozenset({Part.SELECTION, Part.DEVICES, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
+
+    def _on_parameters_set(self, event: ParametersSet) -> Parts:
+        self.parameters[event.workload] = dict(event.parameters)
+        self.sweeps.pop(event.workload, None)
+        return frozenset({Part.WORKLOADS})
+
+    def _on_sweep_set(self, event: SweepSet) -> Parts:
+        self.sweeps[event.workload] = event.sweep
+        return frozenset({Part.WORKLOADS})
+
+    def _on_flag_set(self, event: FlagSet) -> Parts:
+        self.flags[event.name] = event.value
+        return frozenset({Part.BACKEND, Part.WORKLOADS})
+
+    def _on_peaks_reset(self, event: PeaksReset) -> Parts:
+        self.history.reset_peak(event.key)
+        return frozenset({Part.MEMORY})
+
+    def _on_run_queued(self, event: RunQueued) -> Parts:
+        self.runs.add(RunState(event.request, demo=event.demo))
+        return frozenset({Part.WORKLOADS})
+
+    def _on_compare_queued(self, event: CompareQueued) -> Parts:
+        self.comparisons[event.request.id] = CompareState(event.request)
+        return frozenset({Part.BACKEND})
+
+    def _on_conditions_seen(self, event: ConditionsSeen) -> Parts:
+        if event.run_id in self.runs:
+            self.runs.change(event.run_id, conditions=event.conditions)
+        elif event.run_id in self.comparisons:
+            item = self.comparisons[event.run_id]
+            self.comparisons[event.run_id] = replace(item, conditions=event.conditions)
+            return frozenset({Part.BACKEND})
+        return frozenset({Part.WORKLOADS})
+
+    def _on_log_line(self, event: LogLine) -> Parts:
+        self.log.append(event)
+        return frozenset({Part.LOG})
+
+    _HANDLERS: ClassVar[dict[type, Callable[[Any, Any], Parts]]] = {
+        MonitorHello: _on_monitor_hello,
+        Sample: _on_sample,
+        MonitorStatus: _on_monitor_status,
+        RunnerStatus: _on_runner_status,
+        messages.Hello: _on_hello,
+        messages.Ready: _on_ready,
+        messages.Unusable: _on_unusable,
+        messages.WorkerStarted: _on_worker_started,
+        messages.WorkerEnded: _on_worker_ended,
+        messages.Progress: _on_progress,
+        messages.Measured: _on_measured,
+        messages.Finished: _on_finished,
+        messages.Compared: _on_compared,
+        messages.TorchMemory: _on_torch_memory,
+        messages.HostHeap: _on_host_heap,
+        messages.Emptied: _on_emptied,
+        messages.CeilingMeasured: _on_ceiling_measured,
+        messages.Heartbeat: _on_heartbeat,
+        messages.Rejected: _on_rejected,
+        CatalogueRead: _on_catalogue_read,
+        DeviceSelected: _on_device_selected,
+        ParametersSet: _on_parameters_set,
+        SweepSet: _on_sweep_set,
+        FlagSet: _on_flag_set,
+        PeaksReset: _on_peaks_reset,
+        RunQueued: _on_run_queued,
+        CompareQueued: _on_compare_queued,
+        ConditionsSeen: _on_conditions_seen,
+        LogLine: _on_log_line,
+    }
+
+    def _forget_worker(self) -> None:
+        self.worker_pid = None
+        self.torch_memory.clear()
+        self.heap = None
+
+    def _pair(self) -> None:
+        nvml = self.sample.devices if self.sample else ()
+        torch = self.environment.devices if self.environment else ()
+        absent = self.environment.unavailable if self.environment else {}
+        views = pair(nvml, torch, absent.get("devices", ""))
+        self.devices = tuple(self._with_last(view) for view in views)
+        keys = [view.key for view in self.devices]
+        wanted = self.find_device(self.wanted_device) if self.wanted_device else None
+        if wanted is not None and not self.selected_by_user:
+            self.selected = wanted.key
+        elif self.selected not in keys or (not self.selected_by_user and self.selected == CPU):
+            # The first GPU that torch can use is what people came for.
+            usable = [view.key for view in self.devices if view.torch and view.key != CPU]
+            self.selected = next(iter(usable), CPU)
+
+    def _with_last(self, view: DeviceView) -> DeviceView:
+        last = self._read.get(view.key)
+        if view.nvml is None or view.nvml.lost is None or last is None or last.lost:
+            return view
+        return replace(view, before_loss=last)
+
+    # ---- look ----
+
+    @property
+    def selected_device(self) -> DeviceView:
+        """The device that the gauge and the timing column show."""
+        return next((view for view in self.devices if view.key == self.selected), DeviceView(CPU))
+
+    def find_device(self, name: str) -> DeviceView | None:
+        """The device of that key (``cpu`` or a UUID) or of that name in torch."""
+        return next((view for view in self.devices if name in (view.key, view.torch)), None)
+
+    @property
+    def gpu_column(self) -> DeviceView | None:
+        """The GPU that the timing column shows: the selected one, else the first usable."""
+        if self.selected != CPU:
+            return self.selected_device
+        return next((view for view in self.devices if view.key != CPU and view.torch), None)
+
+    def points(self, workload: str) -> tuple[dict[str, Setting], ...]:
+        """The settings that a run of the workload is wanted with: of its sweep, or the present."""
+        sweep = self.sweeps.get(workload)
+        return sweep.points if sweep else (self.parameters.get(workload, {}),)
+
+    def latest_run(self, workload: str, device: str) -> RunState | None:
+        """The user's newest run of a workload with its present parameters on a torch device.
+
+        Where there is none, one of the demo's that came to its end stands in for it.
+        """
+        stands_in: RunState | None = None
+        parameters = self.parameters.get(workload, {})
+        for run in self.runs.newest_first(workload, device, parameters):
+            if not run.demo:
+                return run
+            whole = run.result is not None and run.result.status != "cancelled"
+            stands_in = stands_in or (run if whole else None)
+        return stands_in
+
+    def demo_run(self, info: WorkloadInfo, device: str) -> RunState | None:
+        """The demo's newest run of a workload on a torch device, with the defaults.
+
+        Where there is none, the user's stands in for it: a demo that may not run shows those.
+        """
+        runs = list(self.runs.newest_first(info.name, device, defaults(info)))
+        return next((run for run in runs if run.demo), runs[0] if runs else None)
+
+    def pending_requests(self) -> tuple[messages.Run | messages.Compare, ...]:
+        """The runs, then the comparisons, that have not ended; oldest first."""
+        runs = [run.request for run in self.runs.values() if not run.ended]
+        comparisons = [item.request for item in self.comparisons.values() if not item.done]
+        return (*runs, *comparisons)
+
+    def pending(self) -> tuple[str, ...]:
+        """Their ids."""
+        return tuple(request.id for request in self.pending_requests())

@@ -1,1 +1,0 @@
-"""What is known now, and the events that change it."""

@@ -1,1 +1,0 @@
-"""A workload over a range of parameters: its points, curves and result."""

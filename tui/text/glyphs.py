@@ -1,0 +1,172 @@
+"""The characters that are drawn besides letters, decided once: block elements or plain ASCII."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+from collections.abc import Mapping
+
+from workloads.protocol.frozen import frozen
+
+VARIABLE = "GPU_WORKBENCH_ASCII"
+"""Set to anything but nothing, 0, no or false, it asks for ASCII; ``--ascii`` sets it."""
+COERCED = "C.UTF-8"
+"""What Python sets LC_CTYPE to in place of C."""
+
+
+@frozen
+class Glyphs:
+    """One character set. Every single glyph is one cell wide."""
+
+    ascii: bool
+    horizontal: str
+    """Parts of a cell filled from the left, in even steps; the last is a full cell."""
+    vertical: str
+    """Parts of a cell filled from below, in even steps; the last is a full cell."""
+    zero: str
+    """Stands where a level is zero, so that it differs from no level at all."""
+    slices: Mapping[str, str]
+    """How the parts of a device's memory are filled, by the slice's key."""
+    unknown: str
+    selected: str
+    folded: str
+    unfolded: str
+    rule: str
+    ellipsis: str
+    dash: str
+    arrow: str
+    degree: str
+    micro: str
+    plus_minus: str
+    at_most: str
+    warning: str
+    marks: str
+    """Of the curves of a chart, one each, told apart without colour."""
+    shared: str
+    """Where two curves stand in the same cell."""
+    trail: str
+    """Between two points of a curve."""
+    wall: str
+    """The left edge of a chart."""
+    corner: str
+    tick: str
+    """A place on a chart's lower edge."""
+
+
+UNICODE = Glyphs(
+    ascii=False,
+    horizontal="▏▎▍▌▋▊▉█",
+    vertical="▁▂▃▄▅▆▇█",
+    zero="·",
+    slices={
+        "allocated": "█",
+        "unique": "█",
+        "cached": "▓",
+        "shared": "▓",
+        "context": "▒",
+        "process": "▒",
+        "others": "░",
+        "process_and_others": "░",
+        "unattributed": "?",
+        "driver": "▞",
+        "free": "·",
+        "unknown": "?",
+    },
+    unknown="?",
+    selected="▸",
+    folded="▸",
+    unfolded="▾",
+    rule="─",
+    ellipsis="…",
+    dash="–",
+    arrow="→",
+    degree="°",
+    micro="µ",
+    plus_minus="±",
+    at_most="≤",
+    warning="!",
+    marks="●○×+◆◇▲△",
+    shared="&",
+    trail="·",
+    wall="│",
+    corner="└",
+    tick="┬",
+)
+
+ASCII = Glyphs(
+    ascii=True,
+    horizontal="-=#",
+    vertical=".:-=+*%#",
+    zero="_",
+    slices={
+        "allocated": "#",
+        "unique": "#",
+        "cached": "=",
+        "shared": "=",
+        "context": "+",
+        "process": "+",
+        "others": "o",
+        "process_and_others": "o",
+        "unattributed": "?",
+        "driver": "%",
+        "free": ".",
+        "unknown": "?",
+    },
+    unknown="?",
+    selected=">",
+    folded=">",
+    unfolded="v",
+    rule="-",
+    ellipsis="...",
+    dash="-",
+    arrow="->",
+    degree=" ",
+    micro="u",
+    plus_minus="+/-",
+    at_most="<=",
+    warning="!",
+    marks="*ox+#@%$",
+    shared="&",
+    trail=".",
+    wall="|",
+    corner="+",
+    tick="+",
+)
+
+
+def choose(environ: Mapping[str, str], encoding: str | None) -> Glyphs:
+    """ASCII where it was asked for, or where the terminal's encoding is not UTF-8.
+
+    A locale that is named C or POSIX asks for it too, although Python itself then writes UTF-8
+    (PEP 538, PEP 540). Where none is named at all, as in most containers, the terminal is modern.
+
+    Args:
+        environ: the process's environment.
+        encoding: of the stream that the screen is drawn on, which is standard error.
+    """
+    asked = environ.get(VARIABLE, "").strip().lower() not in ("", "0", "no", "false")
+    return ASCII if asked or _plain_locale(environ) or not _is_utf8(encoding) else UNICODE
+
+
+def _plain_locale(environ: Mapping[str, str]) -> bool:
+    if environ.get("PYTHONUTF8") == "1" or environ.get("PYTHONIOENCODING"):
+        return False
+    named = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    if named == COERCED and not environ.get("LC_ALL"):
+        # Python has set LC_CTYPE itself where the locale is C, whether that was named or not.
+        named = environ.get("LANG") or named
+    return named in ("C", "POSIX")
+
+
+def _is_utf8(encoding: str | None) -> bool:
+    if encoding is None:
+        return False
+    try:
+        return codecs.lookup(encoding).name == "utf-8"
+    except LookupError:
+        return False
+
+
+GLYPHS = choose(os.environ, getattr(sys.__stderr__, "encoding", None))
+"""What this process draws with. Read it as ``glyphs.GLYPHS``, at the time of drawing."""

@@ -1,0 +1,241 @@
+"""The one place where numbers become text.
+
+``None`` becomes "n/a" everywhere. A number that is not zero is never printed as zero, a sign is
+never lost, and where a confidence interval is known no digit is printed that it does not support.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from tui.text import glyphs
+from tui.text.digits import NA as NA
+from tui.text.digits import grouped as grouped
+from tui.text.digits import plain, scaled, significant
+
+SIZE_WIDTH = 9
+"""Cells that any non-negative size below an exbibyte needs: ``999.9 GiB``."""
+SHORT_SIZE_WIDTH = 6
+PAIR_WIDTH = 15
+"""Cells that any used/total pair needs: ``999.9/999.9 GiB``."""
+SECONDS_WIDTH = 7
+"""Cells that a time below a thousand seconds needs: ``2.71 ms``."""
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_BINARY_FACTORS = tuple(Decimal(1024**power) for power in range(len(_BINARY)))
+_ONE, _TENTH = Decimal(1), Decimal("0.1")
+_WHOLE_FROM = Decimal("99.95")
+"""From here on a size in KiB or MiB is written without decimals."""
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_WHOLE_PERCENT = 9.95
+"""From here on a percentage is written without decimals where small ones have them."""
+_SYMBOLS = frozenset({"FLOP/s", "B/s", "FLOP", "B", "Hz"})
+"""Units that a prefix is written onto; words such as ``samples/s`` stay apart."""
+
+
+def count(value: int | None, noun: str = "", plural: str | None = None) -> str:
+    """``3 040 calls``, ``1 call``; the plural adds an s unless given."""
+    if value is None:
+        return NA
+    if not noun:
+        return grouped(value)
+    return f"{grouped(value)} {noun if abs(value) == 1 else plural or noun + 's'}"
+
+
+# ---- sizes -------------------------------------------------------------------------------------
+
+
+def _binary(value: int) -> tuple[str, str]:
+    """Digits and unit; rolls over before a fourth whole digit is needed."""
+    sign, rest = ("-", -value) if value < 0 else ("", value)
+    if rest < 1000:
+        return f"{sign}{rest}", "B"
+    for power, unit in enumerate(_BINARY[1:], start=1):
+        scaled = Decimal(rest) / _BINARY_FACTORS[power]
+        step = _TENTH if scaled < _WHOLE_FROM or power >= 3 else _ONE
+        shown = scaled.quantize(step, rounding=ROUND_HALF_EVEN)
+        if shown < 1000 or unit == _BINARY[-1]:
+            return f"{sign}{shown}", unit
+    raise AssertionError("no unit")
+
+
+def size(value: int | None) -> str:
+    """Bytes in binary units: ``12.3 GiB``, ``201 MiB``, ``0 B``; at most :data:`SIZE_WIDTH`."""
+    if value is None:
+        return NA
+    return " ".join(_binary(value))
+
+
+def size_short(value: int | None) -> str:
+    """Bytes where cells are dear, as ``free -h`` writes them: ``12.3G``, ``201M``, ``0B``."""
+    if value is None:
+        return NA
+    digits, unit = _binary(value)
+    return digits + unit[0]
+
+
+def size_pair(used: int | None, total: int | None, between: str = "/") -> str:
+    """Both in the unit of the total: ``20.7/139.8 GiB``, ``<0.1/139.8 GiB``."""
+    if used is None:
+        return NA if total is None else f"{NA} of {size(total)}"
+    if total is None:
+        return size(used)
+    digits, unit = _binary(total)
+    scaled = Decimal(used) / _BINARY_FACTORS[_BINARY.index(unit)]
+    step = _TENTH if "." in digits else _ONE
+    shown = scaled.quantize(step, rounding=ROUND_HALF_EVEN)
+    part = f"<{step}" if used > 0 and shown == 0 else str(shown)
+    return f"{part}{between}{digits} {unit}"
+
+
+# ---- times -------------------------------------------------------------------------------------
+
+
+def seconds(value: float | None, half_width: float | None = None) -> str:
+    """A duration of a call to at most three significant digits: ``412 ms``, ``2.71 ms``.
+
+    Args:
+        value: seconds.
+        half_width: half of the 95 % interval over the value; digits that it does not support are
+            not printed, so 0.2134 ms with 8 % reads ``0.21 ms``.
+    """
+    if value is None:
+        return NA
+    units = ((0, "s"), (-3, "ms"), (-6, f"{glyphs.GLYPHS.micro}s"), (-9, "ns"))
+    return scaled(value, half_width, units)
+
+
+def duration(value: float | None) -> str:
+    """A wait or an uptime, rounded down: ``12 s``, ``3 min 20 s``, ``2 h 05 min``, ``4 d 03 h``."""
+    if value is None or not math.isfinite(value):
+        return NA
+    if value < 0:
+        return "-" + duration(-value)
+    whole = int(value)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
+
+
+def age(value: float | None) -> str:
+    """How long ago, in one unit: ``12 s ago``."""
+    return NA if value is None else f"{old(value)} ago"
+
+
+def old(value: float) -> str:
+    """An age in its largest unit, rounded down: ``12 s``, ``5 min``, ``2 h``."""
+    whole = max(0, int(value))
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if whole >= length:
+            return f"{whole // length} {unit}"
+    return f"{whole} s"
+
+
+# ---- rates and shares --------------------------------------------------------------------------
+
+
+def rate(value: float | None, unit: str, half_width: float | None = None) -> str:
+    """Per second, with decimal prefixes: ``50.7 TFLOP/s``, ``26.0 GB/s``, ``90 k samples/s``.
+
+    The number is never below one unless its unit has no prefix: rates are read beside others.
+
+    Args:
+        value: in ``unit``.
+        unit: ``FLOP/s`` or ``B/s``, or words such as ``samples/s``.
+        half_width: as for :func:`seconds`.
+    """
+    if value is None:
+        return NA
+    gap = "" if unit in _SYMBOLS else " "
+    units = tuple(
+        (3 * power, f"{prefix}{gap if prefix else ''}{unit}")
+        for power, prefix in reversed(tuple(enumerate(_DECIMAL)))
+    )
+    return scaled(value, half_width, units, at_least_one=True)
+
+
+def ratio(value: float | None, half_width: float | None = None) -> str:
+    """How many times: ``152x``, ``1.43x``, ``0.0123x``."""
+    if value is None or not math.isfinite(value):
+        return NA
+    if value == 0:
+        return "0x"
+    return f"{plain(significant(value, half_width))}x"
+
+
+def percent(value: float | None) -> str:
+    """A share of 0 to 100 in whole percent: ``61%``; above zero but rounded to it, ``<1%``."""
+    if value is None or not math.isfinite(value):
+        return NA
+    if 0 < value < 0.5:
+        return "<1%"
+    if -0.5 <= value < 0:
+        return ">-1%"
+    return f"{round(value)}%"
+
+
+def fine_percent(value: float | None) -> str:
+    """A share or a difference in percent, to two digits where it is small: ``6.6%``, ``-0.012%``.
+
+    Args:
+        value: percent; zero is written as such, and nothing else is.
+    """
+    if value is None or not math.isfinite(value):
+        return NA
+    if abs(value) >= _WHOLE_PERCENT or value == 0:
+        return f"{round(value)}%"
+    if abs(value) >= 1:
+        return f"{value:.1f}%"
+    return f"{value:.2g}%"
+
+
+def share(value: float | None) -> str:
+    """A fraction (1.0 is the whole) in whole percent."""
+    return NA if value is None else percent(100 * value)
+
+
+def spread(half_width: float | None) -> str:
+    """Half of an interval relative to its centre: ``±1.1%``, ``±12%``, ``±<0.1%``."""
+    if half_width is None or not math.isfinite(half_width):
+        return NA
+    value = 100 * abs(half_width)
+    if 0 < value < 0.05:
+        return f"{glyphs.GLYPHS.plus_minus}<0.1%"
+    text = f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+    return f"{glyphs.GLYPHS.plus_minus}{text}%"
+
+
+# ---- a device's sensors ------------------------------------------------------------------------
+
+
+def temperature(value: float | None) -> str:
+    """``45°C``."""
+    return NA if value is None else f"{round(value)}{glyphs.GLYPHS.degree}C"
+
+
+def watts(value: float | None) -> str:
+    """``310 W``; below ten watts with one decimal, which idle laptops need."""
+    if value is None:
+        return NA
+    return f"{_watts(value)} W"
+
+
+def _watts(value: float) -> str:
+    return f"{value:.1f}" if 0 < abs(value) < 9.95 else f"{value:.0f}"
+
+
+def power(value: float | None, limit: float | None) -> str:
+    """Drawn and allowed: ``310/700 W``."""
+    if value is None:
+        return NA if limit is None else f"{NA} of {watts(limit)}"
+    return watts(value) if limit is None else f"{_watts(value)}/{limit:.0f} W"
+
+
+def megahertz(value: float | None) -> str:
+    """``1980 MHz``: clocks are compared digit by digit, so no prefix is chosen."""
+    return NA if value is None else f"{round(value)} MHz"

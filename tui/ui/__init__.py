@@ -1,0 +1,1 @@
+"""The workbench on a terminal: everything that Textual draws."""

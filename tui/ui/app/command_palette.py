@@ -1,0 +1,48 @@
+"""The commands in the palette: those that are valid now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from tui.ui.commands.command import Command
+from tui.ui.commands.registry import COMMANDS, keys_text
+
+
+class WorkbenchCommands(Provider):
+    """Finds commands by the words of their labels and helps."""
+
+    def _valid(self) -> list[Command]:
+        check = self.app.check_action
+        return [
+            command
+            for command in COMMANDS
+            if command.id != "command_palette" and check(command.action, ())
+        ]
+
+    async def discover(self) -> Hits:
+        """All that are valid, before anything is typed."""
+        for command in self._valid():
+            yield DiscoveryHit(title(command), self._run(command), help=command.help)
+
+    async def search(self, query: str) -> Hits:
+        """Those that match what is typed."""
+        matcher = self.matcher(query)
+        for command in self._valid():
+            score = max(matcher.match(title(command)), matcher.match(command.help) / 2)
+            if score > 0:
+                shown = matcher.highlight(title(command))
+                yield Hit(score, shown, self._run(command), help=command.help)
+
+    def _run(self, command: Command) -> Callable[[], Coroutine[Any, Any, bool]]:
+        return partial(self.app.run_action, command.action)
+
+
+def title(command: Command) -> str:
+    """Its name in words, with the key that does the same."""
+    words = command.id.replace("_", " ")
+    keys = keys_text(command)
+    return f"{words} ({keys})" if keys else words

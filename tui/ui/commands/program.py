@@ -1,0 +1,68 @@
+"""The program itself."""
+
+from __future__ import annotations
+
+from tui.ui.commands.command import Command
+from tui.ui.commands.tabs import DEMO, EVERYWHERE
+
+COMMANDS = (
+    Command(
+        "change_theme",
+        ("T",),
+        "theme",
+        "Choose how it looks; the choice is remembered.",
+        "Program",
+        EVERYWHERE,
+    ),
+    Command(
+        "refresh_faster",
+        ("plus",),
+        "faster",
+        "Sample the devices more often; the choice is remembered.",
+        "Program",
+        now=lambda now: not now.replay,
+    ),
+    Command(
+        "refresh_slower",
+        ("minus",),
+        "slower",
+        "Sample the devices less often, which costs less of a slow link; the choice is remembered.",
+        "Program",
+        now=lambda now: not now.replay,
+    ),
+    Command(
+        "restart_runner",
+        ("N",),
+        "new runner",
+        "End the runner, whatever it does, and start a new one, which reads --workloads anew.",
+        "Program",
+        EVERYWHERE,
+        asks=True,
+    ),
+    Command(
+        "show_help",
+        ("question_mark", "f1"),
+        "help",
+        "Explain the focused pane and list all keys.",
+        "Program",
+        (*EVERYWHERE, *DEMO),
+        footer=18,
+    ),
+    Command(
+        "command_palette",
+        ("colon",),
+        "palette",
+        "Find a command by name.",
+        "Program",
+        EVERYWHERE,
+    ),
+    Command(
+        "quit",
+        ("q", "ctrl+q"),
+        "quit",
+        "End the workbench and its runner.",
+        "Program",
+        EVERYWHERE,
+        footer=19,
+    ),
+)

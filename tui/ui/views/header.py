@@ -1,0 +1,165 @@
+"""The header line: host, versions, what the runner is doing, the tabs. Pure."""
+
+from __future__ import annotations
+
+from tui.state.events import RunnerStatus
+from tui.state.store import Store
+from tui.text import glyphs
+from tui.text import numbers as text
+from tui.ui.views.lines import Line, Span, Tone, fit_line, line, width
+from workloads.protocol.messages import Progress
+
+TABS = (
+    ("workbench", "1", "Workbench"),
+    ("memory", "2", "Memory"),
+    ("snapshot", "3", "Snapshot"),
+    ("processes", "4", "Processes"),
+)
+"""Name, key and title of each tab."""
+LONG_FROM, SHORT_FROM, KEYS_BELOW = 100, 72, 54
+"""Cells of the header from which all tabs have their titles in full, long ones in short; below
+that the open one has its title, and below the last it too has only its key."""
+GOING_ON = 44
+"""Cells that the words of what goes on are given before the tabs have titles."""
+SHORT_TITLE, SHORT = 8, 4
+"""Letters of a title that is short enough, and of one that was shortened."""
+TITLE = "gpu-workbench"
+
+
+def runner_words(store: Store, cells: int = 10_000) -> Span:
+    """What the runner is doing, in a few words; the workloads pane has more of what is wrong.
+
+    Args:
+        store: what is known.
+        cells: that there are; what is still to do goes first, then on what the workload runs.
+    """
+    runner: RunnerStatus = store.runner
+    if runner.status == "ready":
+        found = going_on(store)
+        if found:
+            return Span(
+                next((words for words in found if len(words) <= cells), found[-1]), Tone.KEY
+            )
+        waiting = len(store.pending())
+        return Span(f"{waiting} queued" if waiting else "ready", Tone.GOOD)
+    tones = {"unusable": Tone.BAD, "ended": Tone.BAD, "restarting": Tone.NOTE}
+    reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
+    return Span(f"{runner.status}{reason}", tones.get(runner.status, Tone.QUIET))
+
+
+def going_on(store: Store) -> list[str]:
+    """What is being measured and how far it is, at length and ever shorter; empty for nothing."""
+    for run in store.runs.values():
+        if run.progress and not run.ended:
+            where = f"on {run.request.device}"
+            return _at_length(store, run.request.workload, where, _how_far(run.progress))
+    for state in store.comparisons.values():
+        if state.progress and not state.done:
+            how_far: str = state.progress.phase
+            done = state.comparison
+            if done is not None and done.pairs < done.pairs_wanted:
+                how_far = f"pair {done.pairs + 1} of {done.pairs_wanted}"
+            where = f"with {state.request.flag}"
+            return _at_length(store, state.request.workload, where, how_far)
+    return []
+
+
+def _how_far(progress: Progress) -> str:
+    if progress.remaining_s is not None:
+        return f"{glyphs.GLYPHS.at_most}{text.duration(progress.remaining_s)} left"
+    return progress.phase
+
+
+def _at_length(store: Store, workload: str, where: str, how_far: str) -> list[str]:
+    waiting = len(store.pending()) - 1
+    words = f"running {workload} {where}, {how_far}"
+    more = [f"{words}, {waiting} to do"] if waiting else []
+    return [*more, words, f"running {workload}, {how_far}", f"{workload}, {how_far}"]
+
+
+def facts(store: Store) -> list[Line]:
+    """What figures depend on, the most telling first."""
+    found: list[Line] = []
+    if store.sample:
+        found.append(line(store.sample.host.name))
+        driver = store.sample.driver
+        found.append(line(f"driver {driver.version}" if driver.version else "no driver"))
+    environment = store.environment
+    if environment:
+        for name, version in (
+            ("torch", environment.torch),
+            ("CUDA", environment.cuda),
+            ("cuDNN", environment.cudnn),
+        ):
+            found.append(line(f"{name} {version or text.NA}"))
+    return found
+
+
+def tabs_line(tab: str, cells: int) -> Line:
+    """The tabs with the keys that open them; the open one is marked.
+
+    Args:
+        tab: the open one.
+        cells: of the whole header: where it is narrow, titles are short, or only their keys left.
+    """
+    return tuple(
+        Span(_tab(key, title, cells, chosen=name == tab), _tone(name == tab))
+        for name, key, title in TABS
+    )
+
+
+def _tab(key: str, title: str, cells: int, *, chosen: bool) -> str:
+    if cells < SHORT_FROM and not (chosen and cells >= KEYS_BELOW):
+        return f" {key} "
+    if cells >= LONG_FROM or chosen or len(title) <= SHORT_TITLE:
+        return f" {key} {title} "
+    return f" {key} {title[:SHORT]} "
+
+
+def _tone(chosen: bool) -> Tone:
+    return Tone.CURSOR if chosen else Tone.QUIET
+
+
+def tabs_shown(store: Store, tab: str, cells: int) -> Line:
+    """The tabs beside what goes on, which has the first claim on the room."""
+    return tabs_line(tab, cells - GOING_ON if going_on(store) else cells)
+
+
+def tab_at(store: Store, x: int, cells: int, tab: str) -> str | None:
+    """The tab under a column of a header ``cells`` wide, on which ``tab`` is open."""
+    spans = tabs_shown(store, tab, cells)
+    start = cells - width(spans)
+    for (name, _, _), span in zip(TABS, spans, strict=True):
+        end = start + span.width
+        if start <= x < end:
+            return name
+        start = end
+    return None
+
+
+def header_line(
+    store: Store, tab: str, cells: int, *, readonly: bool = False, note: str = ""
+) -> Line:
+    """The runner's state and the tabs always, as many facts as there is room for.
+
+    While something runs, a narrow header says that and not what the program is called.
+    """
+    tabs = tabs_shown(store, tab, cells)
+    room = max(0, cells - width(tabs))
+    busy = bool(going_on(store))
+    named = not busy or cells >= LONG_FROM
+    left: Line = (Span(f" {TITLE}", Tone.STRONG),) if named else ()
+    if note or readonly:
+        left = (*left, Span("  " if left else " "), Span(note or "read only", Tone.NOTE))
+    gap = "  " if left else " "
+    words = runner_words(store, room - width(left) - len(gap) - 1)
+    # What goes on is told anew several times a second: the facts do not come and go with it.
+    kept = max(words.width, GOING_ON) if busy else words.width
+    for fact in facts(store):
+        more = (Span("  " if left else " "), *fact)
+        if width(left) + width(more) + 2 + kept + 1 <= room:
+            left += more
+    runner: Line = (Span("  " if left else " "), words)
+    runner = fit_line(runner, max(0, room - width(left) - 1))
+    left = fit_line((*left, *runner), room)
+    return (*left, Span(" " * (room - width(left))), *tabs)

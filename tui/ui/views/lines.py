@@ -1,0 +1,263 @@
+"""Lines of text with tones: what the pure views give and what :class:`LinesView` draws.
+
+A view says what a piece of text *is* (bad, quiet, strong), the widget decides how that looks. Text
+that is data can hold anything, so every span is made harmless where it is built.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import overload
+
+from rich.cells import set_cell_size
+
+from tui.text import glyphs
+from tui.ui.views.cells import cell_len
+from workloads.protocol.frozen import frozen
+
+
+class Tone(enum.Enum):
+    """What a span is; never the only bearer of a meaning."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    QUIET = "quiet"
+    GOOD = "good"
+    NOTE = "note"
+    BAD = "bad"
+    KEY = "key"
+    CURSOR = "cursor"
+    ALLOCATED = "allocated"
+    CACHED = "cached"
+    CONTEXT = "context"
+    OTHERS = "others"
+    REST = "rest"
+
+
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+
+
+def clean(text: str) -> str:
+    """The text on one line, without characters that move the cursor or turn the writing."""
+    # No character of which `_harmless` makes another is printable to Python.
+    if text.isprintable():
+        return text
+    return "".join(_harmless(character) for character in text)
+
+
+def _harmless(character: str) -> str:
+    if character in "\n\r\t\v\f":
+        return " "
+    if character in _BIDI or unicodedata.category(character) in ("Cc", "Cs", "Co", "Cn", "Zl"):
+        return "?"
+    return character
+
+
+@frozen
+class Span:
+    """A piece of a line in one tone."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clean(self.text))
+
+    @property
+    def width(self) -> int:
+        """Cells that it takes."""
+        return cell_len(self.text)
+
+
+Line = tuple[Span, ...]
+
+
+class LinesOnDemand(Sequence[Line]):
+    """Lines that are made when they are looked at: of a long table few are in view.
+
+    Args:
+        count: how many there are.
+        make: makes one, from its place.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], Line]) -> None:
+        self._places = range(count)
+        self._made = functools.cache(make)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        places = self._places[index]
+        return self._made(places) if isinstance(places, int) else list(map(self._made, places))
+
+
+def line(*parts: str | Span) -> Line:
+    """A line of the parts; strings are plain."""
+    return tuple(Span(part) if isinstance(part, str) else part for part in parts)
+
+
+def plain(spans: Line) -> str:
+    """The line as text."""
+    return "".join(span.text for span in spans)
+
+
+def width(spans: Line) -> int:
+    """Cells that the line takes."""
+    return sum(span.width for span in spans)
+
+
+def fit(text: str, cells: int) -> str:
+    """Cut to ``cells`` and say so with an ellipsis; wide characters count as two."""
+    text = clean(text)
+    if cell_len(text) <= cells:
+        return text
+    mark = glyphs.GLYPHS.ellipsis
+    if cells <= len(mark):
+        return mark[: max(0, cells)]
+    return set_cell_size(text, cells - len(mark)).rstrip() + mark
+
+
+def left(text: str, cells: int) -> str:
+    """Cut or fill on the right to exactly ``cells``."""
+    return set_cell_size(fit(text, cells), max(0, cells))
+
+
+def right(text: str, cells: int) -> str:
+    """Cut or fill on the left to exactly ``cells``."""
+    fitted = fit(text, cells)
+    return " " * (cells - cell_len(fitted)) + fitted
+
+
+def fit_line(spans: Line, cells: int) -> Line:
+    """The line cut to ``cells``, with an ellipsis where something was left out."""
+    if width(spans) <= cells:
+        return spans
+    kept: list[Span] = []
+    room = cells
+    for span in spans:
+        if span.width > room or (span.width == room and span is not spans[-1]):
+            kept.append(Span(fit(span.text + " " * (room + 1), room), span.tone))
+            break
+        kept.append(span)
+        room -= span.width
+    return tuple(kept)
+
+
+def wrap(text: str, cells: int, indent: str = "") -> list[str]:
+    """Break at blanks, and inside words that are longer than a line.
+
+    Args:
+        text: one paragraph.
+        cells: width of a line.
+        indent: put before every line but the first.
+    """
+    lines: list[str] = []
+    current = ""
+    for word in clean(text).split():
+        start = indent if lines else ""
+        candidate = f"{current} {word}" if current.strip() else f"{start}{word}"
+        if cell_len(candidate) <= cells:
+            current = candidate
+            continue
+        if current.strip():
+            lines.append(current)
+        current = f"{indent if lines else ''}{word}"
+        while cell_len(current) > cells:
+            head = _head(current, max(cells, len(indent) + 2))
+            if head == current:
+                break
+            lines.append(head)
+            current = indent + current[len(head) :]
+    if current.strip() or not lines:
+        lines.append(current)
+    return lines
+
+
+def _head(text: str, cells: int) -> str:
+    """As much of the beginning as fits."""
+    taken = 0
+    for index, character in enumerate(text):
+        taken += cell_len(character)
+        if taken > cells:
+            return text[:index]
+    return text
+
+
+def paragraph(
+    text: str, cells: int, tone: Tone = Tone.PLAIN, indent: str = "", label: str = ""
+) -> list[Line]:
+    """Wrapped text in one tone, with an optional strong label before the first line."""
+    rows = wrap(label + text, cells, indent)
+    lines: list[Line] = [(Span(row, tone),) for row in rows]
+    if label and rows[0].startswith(clean(label)):
+        lines[0] = (Span(label, Tone.STRONG), Span(rows[0][len(label) :], tone))
+    return lines
+
+
+def flow(parts: Iterable[Line], cells: int, gap: str = "  ", indent: str = "") -> list[Line]:
+    """Set parts one after the other and start a new line where one does not fit.
+
+    Args:
+        parts: never broken inside unless one is longer than a whole line.
+        cells: width of a line.
+        gap: between two parts on the same line.
+        indent: before every line but the first.
+    """
+    lines: list[Line] = []
+    current: Line = ()
+    indent = indent if 2 * len(indent) < cells else ""
+    for part in parts:
+        if not part:
+            continue
+        joined = (*current, Span(gap), *part) if current else part
+        if current and width(joined) > cells:
+            lines.append(current)
+            joined = (Span(indent), *part) if indent else part
+        current = joined
+        while width(current) > cells:
+            head, current = _split(current, cells)
+            lines.append(head)
+            current = (Span(indent), *current) if indent else current
+    if current:
+        lines.append(current)
+    return lines
+
+
+def _split(spans: Line, cells: int) -> tuple[Line, Line]:
+    """Break a line that is too long, at a blank where there is one."""
+    text = plain(spans)
+    head = _head(text, cells) or text[:1]
+    blank = head.rfind(" ")
+    at = blank if blank > len(head) // 2 else len(head)
+    first: list[Span] = []
+    rest: list[Span] = []
+    for span in spans:
+        taken, remaining = span.text[:at], span.text[at:]
+        at -= len(taken)
+        if taken:
+            first.append(Span(taken, span.tone))
+        if remaining:
+            rest.append(Span(remaining.lstrip() if not rest else remaining, span.tone))
+    return tuple(first), tuple(rest)
+
+
+def verbatim(entry: str, cells: int, tone: Tone = Tone.PLAIN) -> list[Line]:
+    """A line of a log, of code or of a traceback: as it stands, or wrapped where it is too long."""
+    words = clean(entry.expandtabs(4))
+    whole = line(Span(f"  {words}".rstrip(), tone))
+    if width(whole) <= cells:
+        return [whole]
+    indent = " " * min(2 + len(words) - len(words.lstrip()), max(0, cells // 3))
+    rows = wrap(words, max(1, cells - len(indent) - 2))
+    starts = [indent, *[f"{indent}  "] * (len(rows) - 1)]
+    return [line(Span(start + row, tone)) for start, row in zip(starts, rows, strict=True)]

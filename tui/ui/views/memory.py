@@ -1,0 +1,237 @@
+"""The memory of a device as lines: bar, legend, figures, history. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.memory import Gauge, Slice
+from tui.state.history import SPAN_S, MemoryPoint
+from tui.state.pairing import CPU, DeviceView
+from tui.state.reading import Absent, Stale, reading_text, value_of
+from tui.text import glyphs
+from tui.text import numbers as text
+from tui.ui.commands.registry import BY_ACTION, key_text
+from tui.ui.views.lines import Line, Span, Tone, fit, flow, paragraph, width
+
+TONES = {
+    "allocated": Tone.ALLOCATED,
+    "unique": Tone.ALLOCATED,
+    "cached": Tone.CACHED,
+    "shared": Tone.CACHED,
+    "context": Tone.CONTEXT,
+    "process": Tone.CONTEXT,
+    "process_and_others": Tone.OTHERS,
+    "others": Tone.OTHERS,
+}
+EMPTY_KEY = key_text(BY_ACTION["empty_cache"].keys[0])
+FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
+"""Terms of a GPU that the pane states, with their peaks."""
+HOST_FIGURES = {"resident": "process_peak", "used": "used_peak", "heap_in_use": None}
+
+
+# ---- bar ---------------------------------------------------------------------------------------
+
+
+def bar_cells(slices: Sequence[Slice], total: int, cells: int) -> list[tuple[str, int]]:
+    """How many cells each slice gets; they add up to ``cells``, and none that is not zero is lost.
+
+    Args:
+        slices: those whose size is known; they add up to ``total``.
+        total: bytes, above zero.
+        cells: width of the bar.
+    """
+    sizes = [(part.key, value_of(part.bytes) or 0) for part in slices]
+    shown = [(key, size) for key, size in sizes if size > 0]
+    least = 1 if len(shown) <= cells else 0
+    given = [max(least, size * cells // total) for _, size in shown]
+    remainders = [size * cells % total for _, size in shown]
+    while shown and sum(given) < cells:
+        best = max(range(len(shown)), key=lambda at: (remainders[at], shown[at][1]))
+        given[best] += 1
+        remainders[best] = -1
+    while sum(given) > cells:
+        widest = max(range(len(shown)), key=lambda at: (given[at], shown[at][1]))
+        given[widest] -= 1
+    return [(key, count) for (key, _), count in zip(shown, given, strict=True) if count]
+
+
+def bar_line(gauge: Gauge, cells: int) -> Line:
+    """The bar; where the total is not known, why."""
+    total = value_of(gauge.total)
+    if total is None or total <= 0:
+        reason = gauge.total.reason if isinstance(gauge.total, Absent) else "it is zero"
+        return (Span(fit(f"no bar, the total is not known: {reason}", cells), Tone.QUIET),)
+    fills = glyphs.GLYPHS.slices
+    return tuple(
+        Span(fills[key] * count, TONES.get(key, Tone.REST))
+        for key, count in bar_cells(gauge.known, total, cells)
+    )
+
+
+def legend(gauge: Gauge, cells: int) -> list[Line]:
+    """Every known slice with its glyph and its bytes, on as few lines as can be.
+
+    Long units go before a second line does, then what is free, which the title says as well.
+    """
+    parts = [
+        part for part in gauge.known if part.key != "unattributed" or value_of(part.bytes) != 0
+    ]
+    held = [part for part in parts if part.key != "free"]
+    choices = ((parts, text.size), (parts, text.size_short), (held, text.size_short))
+    drawn = [
+        flow([_legend_item(part, say(value_of(part.bytes))) for part in chosen], cells)
+        for chosen, say in choices
+    ]
+    return min(drawn, key=len)
+
+
+def _legend_item(part: Slice, size: str) -> Line:
+    mark = Span(glyphs.GLYPHS.slices[part.key], TONES.get(part.key, Tone.REST))
+    quiet = isinstance(part.bytes, Stale)
+    return (mark, Span(f" {part.label} "), Span(size, Tone.QUIET if quiet else Tone.STRONG))
+
+
+# ---- figures -----------------------------------------------------------------------------------
+
+
+def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
+    """The figures under the bar: reserved, process, used with peaks, and what ``e`` would free."""
+    chosen = HOST_FIGURES if view.key == CPU else FIGURES
+    items: list[Line] = []
+    for key, peak_key in chosen.items():
+        term = gauge.term(key)
+        size = value_of(term.bytes)
+        if size is None:
+            continue
+        source = f" ({term.source})" if key == "used" and view.key != CPU else ""
+        peak = value_of(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
+        note = f" (peak {text.size_short(peak)})" if peak is not None else source
+        items.append((Span(f"{term.label} "), Span(text.size_short(size), Tone.STRONG), Span(note)))
+    free = value_of(gauge.would_free)
+    if free is not None:
+        upper = f"up to {text.size_short(free)}" if free else "nothing"
+        items.append((Span(EMPTY_KEY, Tone.KEY), Span(f" frees {upper}")))
+    return flow([*items, *peak_items(gauge)], cells)
+
+
+def peak_items(gauge: Gauge) -> list[Line]:
+    """The peaks that do not stand beside their figure, those by samples marked."""
+    items: list[Line] = []
+    for term in gauge.peaks:
+        size = value_of(term.bytes)
+        if size is None or term.key == "reserved_peak":
+            continue
+        how = " sampled" if "sampled" in term.source else ""
+        items.append((Span(f"peak {term.label} {text.size_short(size)}{how}"),))
+    return items
+
+
+def absences(gauge: Gauge, cells: int) -> list[Line]:
+    """What is not known, grouped by the reason; the slices speak for the terms made of them."""
+    reasons: dict[str, list[str]] = {}
+    for part in gauge.slices:
+        if isinstance(part.bytes, Absent):
+            reasons.setdefault(part.bytes.reason, []).append(part.label)
+    said = set(reasons)
+    for term in gauge.terms:
+        if term.key in FIGURES and isinstance(term.bytes, Absent) and term.bytes.reason not in said:
+            reasons.setdefault(term.bytes.reason, []).append(term.label)
+    return [
+        line
+        for reason, labels in reasons.items()
+        for line in paragraph(f"{', '.join(labels)} {text.NA}: {reason}", cells, Tone.QUIET)
+    ]
+
+
+def warnings(gauge: Gauge, cells: int) -> list[Line]:
+    """What does not fit together."""
+    mark = f"{glyphs.GLYPHS.warning} "
+    return [
+        line
+        for warning in gauge.warnings
+        for line in paragraph(mark + warning, cells, Tone.BAD, indent="  ")
+    ]
+
+
+def explanation(gauge: Gauge, cells: int) -> list[Line]:
+    """Where the memory is, in sentences."""
+    return paragraph(" ".join(gauge.explanation), cells, Tone.QUIET)
+
+
+def body(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
+    """Everything under the bar, the most telling first."""
+    return [
+        *legend(gauge, cells),
+        *absences(gauge, cells),
+        *warnings(gauge, cells),
+        *figures(gauge, view, cells),
+        *explanation(gauge, cells),
+    ]
+
+
+def title(gauge: Gauge, view: DeviceView, cells: int) -> str:
+    """Device, free and total, and what must not be overlooked, as far as there is room."""
+    total = value_of(gauge.total)
+    spare = next((part for part in gauge.known if part.key == "free"), None)
+    sizes = f"total {reading_text(gauge.total, text.size)}"
+    if total is not None and spare is not None:
+        sizes = f"{text.size_pair(value_of(spare.bytes), total, ' of ')} {spare.label}"
+    if gauge.unified:
+        sizes += ", unified"
+    notes = []
+    if isinstance(gauge.total, Stale) and gauge.total.age_s is not None:
+        notes.append(f"{text.old(gauge.total.age_s)} old")
+    if gauge.warnings:
+        notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
+    label = f"Memory   {view.label}"
+    name = "" if view.key == CPU else view.name
+    for parts in ((f"{label} {name}".rstrip(), sizes, *notes), (label, sizes, *notes)):
+        full = "   ".join(parts)
+        if width((Span(full),)) <= cells:
+            return full
+    return fit("   ".join((label, *notes, sizes)), cells)
+
+
+# ---- history -----------------------------------------------------------------------------------
+
+
+def history_lines(
+    points: Sequence[MemoryPoint], figure: str, total: int | None, cells: int, rows: int
+) -> list[Line]:
+    """One column a sample, the newest on the right, from zero to the total and never rescaled.
+
+    Args:
+        points: oldest first.
+        figure: which figure of a point: used, process, allocated or reserved.
+        total: bytes that fill the height; ``None`` where not known.
+        cells: width, the label included.
+        rows: height.
+    """
+    widest = len(f" {figure}, last {SPAN_S} s")
+    shown = points[-max(1, cells - widest) :]
+    spanned = max(1, round(shown[-1].at - shown[0].at)) if shown else 0
+    label = f" {figure}, last {spanned} s" if shown else " no sample yet"
+    room = max(0, cells - max(widest, len(label)))
+    columns = [_column(getattr(point, figure), total, rows) for point in shown[-room:]]
+    lines: list[Line] = []
+    for row in range(rows):
+        drawn = "".join(column[row] for column in columns).rjust(room)
+        note = label if row == rows - 1 else ""
+        lines.append((Span(drawn, TONES.get(figure, Tone.OTHERS)), Span(note, Tone.QUIET)))
+    return lines
+
+
+def _column(size: int | None, total: int | None, rows: int) -> str:
+    """The cells of one sample from the top down."""
+    if size is None or not total:
+        return " " * (rows - 1) + glyphs.GLYPHS.unknown
+    if size <= 0:
+        return " " * (rows - 1) + glyphs.GLYPHS.zero
+    steps = glyphs.GLYPHS.vertical
+    filled = max(1, round(min(size, total) / total * rows * len(steps)))
+    found = []
+    for _ in range(rows):
+        part = min(filled, len(steps))
+        found.append(steps[part - 1] if part else " ")
+        filled -= part
+    return "".join(reversed(found))

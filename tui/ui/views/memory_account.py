@@ -1,0 +1,242 @@
+"""The full account of a device's memory as lines, for the memory screen. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from tui.memory import Gauge, Term
+from tui.monitor.messages import GpuProcess
+from tui.state.pairing import CPU, DeviceView
+from tui.state.reading import Absent, Stale, reading_text, value_of
+from tui.text import glyphs
+from tui.text import numbers as text
+from tui.ui.views.device_detail import Fact
+from tui.ui.views.lines import Line, Span, Tone, fit_line, left, paragraph, right, width, wrap
+from tui.ui.views.memory import explanation, legend, warnings
+from tui.ui.views.memory_absent import (
+    WOULD_FREE,
+    Reasons,
+    absent_for,
+    reason_lines,
+    shared_reasons,
+    without,
+)
+
+LABEL = 20
+SIZE = text.SIZE_WIDTH + 1
+BESIDE_FROM = 150
+"""Cells from which the device's facts stand beside the account."""
+ABOUT_FROM = 30
+"""Cells that a remark needs to stand on the line of its figure."""
+_SECTIONS = {
+    "requested": "torch's allocator",
+    "context": "process and device",
+    "heap_in_use": "heap of the runner",
+    "unique": "host",
+}
+"""The headings, by the term that they stand before."""
+_SHORT = {
+    "torch memory_stats": "torch",
+    "torch mem_get_info": "torch",
+    "operating system": "system",
+    "operating system, sampled": "sampled",
+    "C library": "libc",
+}
+
+
+def account_lines(
+    gauge: Gauge,
+    view: DeviceView,
+    facts: list[Fact],
+    worker_pid: int | None,
+    cells: int,
+) -> list[Line]:
+    """Everything, from the legend of the bar to the facts of the device.
+
+    Args:
+        gauge: the account.
+        view: the device.
+        facts: what is known of the device itself.
+        worker_pid: marks our own process among those on the device.
+        cells: width of a line.
+    """
+    beside = cells >= BESIDE_FROM
+    main = cells * 3 // 5 if beside else cells
+    reasons = shared_reasons(gauge)
+    known = without(gauge, reasons)
+    found = [
+        *legend(gauge, main),
+        *warnings(gauge, main),
+        (),
+        *explanation(gauge, main),
+        *_terms(gauge.terms, reasons, main),
+        *(_section("peaks", main) if known.peaks else ()),
+        *_rows(known.peaks, main),
+        *_counters(known, main),
+        *(() if absent_for(gauge.would_free, reasons) else _would_free(gauge, view, main)),
+        *(_section("not known", main) if reasons else ()),
+        *reason_lines(reasons, main),
+    ]
+    rest = cells - main - 2 if beside else cells
+    side = [*_facts(facts, rest), *_processes(view, worker_pid, rest)]
+    if not beside:
+        return [*found, *side]
+    return _beside(found, side, main)
+
+
+def _section(title: str, cells: int) -> list[Line]:
+    rule = glyphs.GLYPHS.rule * max(0, cells - len(title) - 1)
+    return [(), (Span(f"{title} ", Tone.STRONG), Span(rule, Tone.QUIET))]
+
+
+def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
+    """Under their headings; without those that are absent for a reason that is told elsewhere."""
+    sections: dict[str, list[Term]] = {}
+    title = ""
+    for term in terms:
+        title = _SECTIONS.get(term.key, title)
+        if not absent_for(term.bytes, reasons):
+            sections.setdefault(title, []).append(term)
+    found: list[Line] = []
+    for title, own in sections.items():
+        found += [*_section(title, cells), *_rows(tuple(own), cells)]
+    return found
+
+
+def _rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
+    """Label, bytes, source, and what it is or why it is absent."""
+    wide = cells >= 110
+    sources = [term.source if wide else _SHORT.get(term.source, term.source) for term in terms]
+    source_cells = max((len(source) for source in sources), default=0)
+    lead = LABEL + SIZE + 2 + source_cells + 2
+    found: list[Line] = []
+    for term, source in zip(terms, sources, strict=True):
+        absent = isinstance(term.bytes, Absent)
+        size = text.size(value_of(term.bytes))
+        tone = Tone.QUIET if absent or isinstance(term.bytes, Stale) else Tone.STRONG
+        head: Line = (
+            Span(left(term.label, LABEL)),
+            Span(right(size, SIZE), tone),
+            Span(f"  {left(source, source_cells)}", Tone.QUIET),
+        )
+        found += _with_remark(head, _remark(term), lead, cells)
+    return found
+
+
+def _remark(term: Term) -> str:
+    if isinstance(term.bytes, Absent):
+        return term.bytes.reason
+    if isinstance(term.bytes, Stale):
+        age = f"{text.old(term.bytes.age_s)} old" if term.bytes.age_s is not None else "old"
+        return f"{age}: {term.bytes.reason}"
+    return term.about
+
+
+def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
+    """The remark beside its figure, or under it where there is too little room."""
+    if not remark:
+        return [fit_line(head, cells)]
+    room = cells - lead
+    if room < ABOUT_FROM:
+        below = wrap(remark, max(1, cells - 2))
+        return [fit_line(head, cells), *((Span(f"  {row}", Tone.QUIET),) for row in below)]
+    first, *rest = wrap(remark, room)
+    more = [(Span(" " * lead + row, Tone.QUIET),) for row in rest]
+    return [(*head, Span(" " * (lead - width(head)) + first, Tone.QUIET)), *more]
+
+
+def _counters(gauge: Gauge, cells: int) -> list[Line]:
+    if not gauge.counters:
+        return []
+    found = _section("counters of this worker", cells)
+    for counter in gauge.counters:
+        absent = isinstance(counter.count, Absent)
+        tone = Tone.QUIET if absent else Tone.STRONG
+        head: Line = (
+            Span(left(counter.label, LABEL)),
+            Span(right(reading_text(counter.count, text.count), SIZE), tone),
+        )
+        remark = counter.count.reason if isinstance(counter.count, Absent) else counter.about
+        found += _with_remark(head, remark, LABEL + SIZE + 2, cells)
+    return found
+
+
+def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
+    free = gauge.would_free
+    if isinstance(free, Absent):
+        remark = free.reason
+    else:
+        remark = "what emptying the cache returns at most"
+        if view.key != CPU:
+            remark += "; private pools, as of CUDA graphs, may hold some of it"
+    head: Line = (
+        Span(left(WOULD_FREE, LABEL)),
+        Span(right(reading_text(free, text.size), SIZE), Tone.STRONG),
+    )
+    return [*_section("cache", cells), *_with_remark(head, remark, LABEL + SIZE + 2, cells)]
+
+
+def _facts(facts: list[Fact], cells: int) -> list[Line]:
+    found = _section("device", cells)
+    absent: Reasons = {}
+    for label, value in facts:
+        if value.startswith(f"{text.NA}: "):
+            absent.setdefault(value.removeprefix(f"{text.NA}: "), []).append(label)
+    shared = {reason: labels for reason, labels in absent.items() if len(labels) > 1}
+    for label, value in facts:
+        if value.removeprefix(f"{text.NA}: ") in shared:
+            continue
+        head: Line = (Span(left(label, LABEL)),)
+        first, *rest = wrap(value, max(1, cells - LABEL))
+        found.append((*head, Span(first)))
+        found += [(Span(" " * LABEL + row),) for row in rest]
+    return [*found, *reason_lines(shared, cells)]
+
+
+def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Line]:
+    """Who is on the device, the largest first; who does not say how much comes last."""
+    if view.nvml is None:
+        return []
+    found = _section("processes on the device", cells)
+    processes = view.nvml.processes
+    if processes is None:
+        reason = view.nvml.unavailable.get("processes", "NVML lists no processes here")
+        return [*found, *paragraph(f"{text.NA}: {reason}", cells, Tone.QUIET)]
+    if not processes:
+        return [*found, (Span("none", Tone.QUIET),)]
+    reasons = Counter(
+        reason for process in processes for reason in set(process.unavailable.values())
+    )
+    shared = {reason: times for reason, times in reasons.items() if times > 1}
+    ordered = sorted(processes, key=lambda row: -1 if row.memory is None else row.memory)
+    for process in reversed(ordered):
+        found += _process(process, process.pid == worker_pid, shared, cells)
+    for reason, times in shared.items():
+        words = f"{text.NA} of {text.count(times, 'process', 'processes')}: {reason}"
+        found += paragraph(words, cells, Tone.QUIET, indent="  ")
+    return found
+
+
+def _process(process: GpuProcess, ours: bool, told: Collection[str], cells: int) -> list[Line]:
+    head: Line = (
+        Span(right(str(process.pid), 8), Tone.STRONG if ours else Tone.PLAIN),
+        Span(f" {left(process.user or text.NA, 11)}"),
+        Span(right(text.size(process.memory), SIZE), Tone.STRONG),
+        Span(f"  {left(process.kind, 8)}", Tone.QUIET),
+    )
+    what = "the runner's worker" if ours else process.command or text.NA
+    reasons = dict.fromkeys(process.unavailable.values())
+    remarks = [what, *(reason for reason in reasons if reason not in told)]
+    return _with_remark(head, "; ".join(remarks), width(head) + 1, cells)
+
+
+def _beside(main: list[Line], side: list[Line], cells: int) -> list[Line]:
+    """Two columns; the second starts two cells after the first."""
+    found: list[Line] = []
+    for at in range(max(len(main), len(side))):
+        near = fit_line(main[at], cells) if at < len(main) else ()
+        far = side[at] if at < len(side) else ()
+        gap = Span(" " * (cells + 2 - width(near)))
+        found.append((*near, gap, *far) if far else near)
+    return found

@@ -1,0 +1,121 @@
+"""What all views of a snapshot share: moments, stacks and waiting in words. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Sequence
+
+from tui.session.snapshot.focus import Focus
+from tui.session.snapshot.store import SnapshotStore
+from tui.snapshots.analysis.frames import base_name, frame_kind, frame_label
+from tui.snapshots.model.results import FrameKind, Summary
+from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.reader.messages import Answer, Refused, Request
+from tui.text import glyphs
+from tui.text import numbers as text
+from tui.ui.views.lines import Line, Span, Tone, fit, fit_line, line, paragraph, wrap
+
+FRAME_TONES: dict[FrameKind | None, Tone] = {
+    "user": Tone.PLAIN,
+    "framework": Tone.QUIET,
+    "interpreter": Tone.QUIET,
+    "native": Tone.QUIET,
+    None: Tone.QUIET,
+}
+
+
+def moment_words(focus: Focus, summary: Summary) -> str:
+    """``at the peak (event 11 205)``."""
+    event = focus.event
+    if event is None:
+        return "at the end"
+    if event < 0:
+        return "before the first event"
+    number = f"event {text.count(event)}"
+    if event in summary.ooms:
+        return f"at the OOM ({number})"
+    if event == summary.live_peak_event:
+        return f"at the peak ({number})"
+    return f"at {number} of {text.count(summary.events)}"
+
+
+def clock_words(time_us: int | None) -> str:
+    """``2025-11-16 20:03:47 UTC``: the file holds no time zone."""
+    if time_us is None:
+        return "time not recorded"
+    try:
+        moment = datetime.datetime.fromtimestamp(time_us / 1e6, datetime.timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return f"time {time_us} {glyphs.GLYPHS.micro}s"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def state_or_reason(store: SnapshotStore, request: Request) -> Answer | Refused | None:
+    """The exact answer, else the newest of its kind, else nothing."""
+    exact = store.exactly(request)
+    if exact is not None:
+        return exact
+    newest = store.newest(request)
+    if newest is None or isinstance(newest.answer, Refused):
+        return None
+    # Of another device even an old figure would be a wrong one.
+    return newest.answer if _device(newest.request) == _device(request) else None
+
+
+def _device(request: Request) -> int | None:
+    return getattr(request, "device", None)
+
+
+def waiting_mark(store: SnapshotStore, request: Request) -> str:
+    """An ellipsis while what is shown is not yet what was asked for."""
+    return "" if store.exactly(request) is not None else f" {glyphs.GLYPHS.ellipsis}"
+
+
+def refused_lines(answer: Refused, cells: int) -> list[Line]:
+    """Why there is no answer."""
+    return paragraph(answer.reason, cells, Tone.NOTE)
+
+
+def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
+    """A stack, innermost first: the user's frames marked, equal ones and those of C++ counted."""
+    rows: list[Line] = []
+    python = [frame for frame in frames if frame_kind(frame) != "native"]
+    for frame, group in itertools.groupby(python):
+        own = frame_kind(frame) == "user"
+        times = sum(1 for _ in group)
+        label = f" {glyphs.GLYPHS.selected if own else ' '} {frame_label(frame)}"
+        label += f"  ({times} times)" if times > 1 else ""
+        row: Line = (Span(fit(label, cells), Tone.PLAIN if own else Tone.QUIET),)
+        folder = frame.filename[: -len(base_name(frame.filename))]
+        if folder and cells - len(label) - 2 >= len(folder):
+            row = (*row, Span(f"  {folder}", Tone.QUIET))
+        rows.append(row)
+    native = len(frames) - len(python)
+    if native:
+        rows.append(line(Span(f"   and {text.count(native, 'C++ frame')}", Tone.QUIET)))
+    if not rows:
+        rows.append(line(Span("   no stack recorded", Tone.QUIET)))
+    return rows
+
+
+def bulleted(words: str, cells: int, tone: Tone = Tone.PLAIN, mark: str = "-") -> list[Line]:
+    """A paragraph behind a mark."""
+    rows = wrap(words, max(10, cells - 3))
+    first = (Span(f" {mark} ", tone), Span(rows[0], tone))
+    return [first, *indented(rows[1:], 3, tone)]
+
+
+def indented(rows: Sequence[str], indent: int, tone: Tone = Tone.PLAIN) -> list[Line]:
+    """Lines behind so many blanks."""
+    return [(Span(" " * indent + row, tone),) for row in rows]
+
+
+def site_line(size: int, share: float, count: int, label: str, tone: Tone, cells: int) -> Line:
+    """Bytes, share, count and who: the columns of every list of sites."""
+    figures = f"{text.size(size):>9} {text.share(share):>4} {text.count(count):>7}  "
+    return fit_line((Span(figures), Span(label, tone)), cells)
+
+
+SITE_HEADING = f"{'bytes':>9} {'%':>4} {'count':>7}  "
+"""Over them: the share is of what was live, the count is of allocations."""

@@ -1,0 +1,254 @@
+"""The table of workloads as rows of cells: what each run says, by device. Pure; no widths here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from tui.state import parameters
+from tui.state.pairing import CPU
+from tui.state.runs import RunState
+from tui.state.store import Store
+from tui.text import glyphs
+from tui.text import numbers as text
+from tui.ui.views.lines import Span, Tone
+from tui.ui.views.workload_state import half_width, median, state_of
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Setting, WorkloadInfo
+from workloads.protocol.results import RunResult
+
+
+@frozen
+class Row:
+    """One workload; the cells are ready text, the state is everything that is no figure."""
+
+    workload: str
+    name: Span
+    cells: dict[str, Span] = field(default_factory=dict)
+    state: tuple[Span, ...] = ()
+    least: int = 0
+    """Cells of the name without which it is not said what the figures are of."""
+
+
+@frozen
+class Group:
+    """The heading of a group of workloads."""
+
+    name: str
+    folded: bool
+    size: int
+
+    @property
+    def key(self) -> str:
+        """Tells it from a workload of the same name."""
+        return f"group {self.name}"
+
+
+Entry = Row | Group
+
+NAME, SPEED_UP, RATE, LIMIT, PEAK, STATE = (
+    "name",
+    "speed-up",
+    "rate",
+    "of limit",
+    "peak memory",
+    "state",
+)
+CHANGED = "*"
+"""Marks a workload, and in the detail a parameter, that is not as the catalogue has it."""
+
+
+def entry_key(entry: Entry) -> str:
+    """What the cursor holds on to."""
+    return entry.key if isinstance(entry, Group) else entry.workload
+
+
+def devices(store: Store) -> tuple[str, ...]:
+    """Torch names of the timing columns: the CPU and, where there is one, the selected GPU."""
+    gpu = store.gpu_column
+    return (CPU, gpu.torch) if gpu and gpu.torch else (CPU,)
+
+
+def matches(info: WorkloadInfo, pattern: str) -> bool:
+    """Every word of the pattern stands in the workload's name, group or title."""
+    haystack = f"{info.name} {info.group} {info.title}".lower()
+    return all(word in haystack for word in pattern.lower().split())
+
+
+def entries(store: Store, pattern: str = "", folded: frozenset[str] = frozenset()) -> list[Entry]:
+    """Groups in the order of their first appearance, each with its workloads.
+
+    Args:
+        store: what is known.
+        pattern: words that a workload must match; a match is shown even in a folded group.
+        folded: names of groups whose workloads are hidden.
+    """
+    groups: dict[str, list[WorkloadInfo]] = {}
+    for info in store.catalogue:
+        if matches(info, pattern):
+            groups.setdefault(info.group, []).append(info)
+    found: list[Entry] = []
+    for name, members in groups.items():
+        hide = name in folded and not pattern.strip()
+        found.append(Group(name, hide, len(members)))
+        if not hide:
+            found.extend(row(store, info) for info in members)
+    return found
+
+
+def row(store: Store, info: WorkloadInfo) -> Row:
+    """One workload with its present parameters on the devices of the timing columns."""
+    names = devices(store)
+    if info.name in store.sweeps:
+        return _sweep_row(store, info, names)
+    runs = figures_of(store, info.name, names)
+    state = state_of(store, runs) if any(runs.values()) else not_run(store, info)
+    present = store.parameters.get(info.name, {})
+    name = f"{marked(info, present)} {_settings(info, present)}".strip()
+    return Row(info.name, Span(name), _cells(info, runs), state)
+
+
+def figures_of(store: Store, workload: str, names: tuple[str, ...]) -> dict[str, RunState | None]:
+    """The runs whose figures the workload's row has, by device; of a sweep those of one point."""
+    if workload in store.sweeps:
+        from tui.state.sweep_result import shown_point, swept
+
+        found = swept(store, workload, names)
+        shown = shown_point(found) if found else None
+        return dict(shown[1]) if shown else dict.fromkeys(names)
+    return {name: store.latest_run(workload, name) for name in names}
+
+
+def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
+    """The workload's name, with a mark where its parameters are not the defaults.
+
+    The mark stands at the name, as there may be no room for the parameters.
+    """
+    return f"{info.name}{CHANGED}" if parameters.changed(info, present) else info.name
+
+
+def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
+    # Imported where there is a sweep: curves and charts would make every start slower.
+    from tui.state.sweep_curves import settings_text
+    from tui.state.sweep_result import shown_point, swept
+    from tui.ui.views.sweep import sweep_name, sweep_state
+
+    sweep = store.sweeps[info.name]
+    found = swept(store, info.name, names)
+    assert found is not None
+    rest = {name: sweep.points[0][name] for name in sweep.points[0] if name not in sweep.texts}
+    name, swept_words = Span(marked(info, rest)), sweep_name(sweep, rest)
+    shown = shown_point(found)
+    if shown is None:
+        shown = ({}, dict.fromkeys(names))
+    else:
+        name = Span(f"{name.text} {settings_text(sweep, shown[0])}")
+        swept_words = f"of {swept_words}"
+    whole = Span(f"{name.text} {swept_words}")
+    return Row(info.name, whole, _cells(info, shown[1]), sweep_state(found, sweep), name.width)
+
+
+def _cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:
+    """The figures of the newest runs; those without a device of their own are the last one's."""
+    cells = {name: _time_cell(info, name, run) for name, run in runs.items()}
+    main = _result(list(runs.values())[-1])
+    cells[SPEED_UP] = _speed_up([_result(run) for run in runs.values()])
+    cells[RATE] = Span(rate(main))
+    above = main is not None and main.limit is not None and main.limit.exceeded
+    cells[LIMIT] = Span(of_limit(main), Tone.BAD if above else Tone.PLAIN)
+    cells[PEAK] = Span(_peak(main))
+    return cells
+
+
+def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
+    """Why it cannot be run here, as far as that is known before it is tried."""
+    if store.environment is not None:
+        types = [device.id.partition(":")[0] for device in store.environment.devices]
+        if not set(info.devices) & set(types):
+            kind = "GPU" if "cuda" in info.devices else " or ".join(info.devices)
+            needs = "needs 2 GPUs" if "2 GPUs" in info.needs else f"needs a {kind}"
+            if "cuda" in info.devices and any(view.nvml for view in store.devices):
+                needs = "torch sees no GPU"
+            return (Span(needs, Tone.NOTE),)
+        if "2 GPUs" in info.needs and types.count("cuda") < 2:
+            return (Span("needs 2 GPUs", Tone.NOTE),)
+    return (Span("not run", Tone.QUIET),)
+
+
+def _settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
+    """The parameters in short; changed ones come first, as the end may have no room."""
+    return parameters.short({**parameters.changed(info, present), **present})
+
+
+# ---- cells -------------------------------------------------------------------------------------
+
+
+def _result(run: RunState | None) -> RunResult | None:
+    return run.result if run else None
+
+
+def _runs_on(info: WorkloadInfo, device: str) -> bool:
+    return device.partition(":")[0] in info.devices
+
+
+def _time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> Span:
+    if not _runs_on(info, device):
+        return Span(text.NA, Tone.QUIET)
+    if run is None:
+        return Span("")
+    known = run.result or run.so_far
+    if known is not None and known.time is not None:
+        return Span(median(known.time), Tone.PLAIN if run.result else Tone.KEY)
+    if run.result is not None:
+        return Span(glyphs.GLYPHS.dash, Tone.QUIET)  # the state column says why
+    if run.progress is None:
+        return Span("queued", Tone.QUIET)
+    if run.progress.estimate_s is None:
+        return Span(glyphs.GLYPHS.ellipsis, Tone.KEY)
+    return Span(text.seconds(run.progress.estimate_s, run.progress.half_width or 0.1), Tone.KEY)
+
+
+def _speed_up(results: list[RunResult | None]) -> Span:
+    timed = [result for result in results if result and result.time]
+    times = [result.time for result in timed if result.time]
+    if len(times) < 2 or not times[1].median_s:
+        return Span("")
+    if timed[0].chosen != timed[1].chosen:
+        return Span(text.NA, Tone.QUIET)  # the detail names the sizes
+    widths = [half_width(time) for time in times]
+    # Relative errors of independent medians add in quadrature.
+    known = None if None in widths else sum((width or 0.0) ** 2 for width in widths) ** 0.5
+    return Span(text.ratio(times[0].median_s / times[1].median_s, known))
+
+
+def rate(result: RunResult | None) -> str:
+    """The rate that the workload is about: floating point, else bytes, else items."""
+    if result is None or result.time is None:
+        return ""
+    width, rates = half_width(result.time), result.rates
+    if rates.flop_per_s is not None:
+        return text.rate(rates.flop_per_s, "FLOP/s", width)
+    if rates.byte_per_s is not None:
+        return text.rate(rates.byte_per_s, "B/s", width)
+    if rates.item_per_s is not None:
+        return text.rate(rates.item_per_s, "samples/s", width)
+    return text.NA
+
+
+def of_limit(result: RunResult | None) -> str:
+    """The share of the limit and the limit's name: ``76% float32``; marked where impossible."""
+    if result is None or result.time is None:
+        return ""
+    if result.limit is None:
+        return text.NA
+    mark = glyphs.GLYPHS.warning if result.limit.exceeded else ""
+    return f"{mark}{text.share(result.limit.fraction)} {result.limit.name}"
+
+
+def _peak(result: RunResult | None) -> str:
+    if result is None or result.time is None:
+        return ""
+    memory = result.memory
+    return text.size(
+        memory.allocated_peak if memory.allocated_peak is not None else memory.process_peak
+    )

@@ -1,0 +1,70 @@
+"""The detail pane: everything known of the selected workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+
+from tui.state.store import Part, Store
+from tui.ui.views.lines import Line
+from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.pane import Pane
+
+
+class DetailPane(Pane):
+    """What the workload shows, its code, its parameters, and each device's result in full."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.BACKEND})
+    HELP = (
+        "The selected workload in full. median: of blocks of calls, with its 95 % interval by "
+        "order statistics. quartiles, min: of the blocks; p95: of calls timed one by one. first "
+        "call: apart from the rest, it loads, searches and allocates. stopped by: what ended the "
+        "measurement. wall, device, enqueue: time by the host's clock, by the device's events, "
+        "and the host's time to launch a call. page faults: on the CPU they can be most of the "
+        "time. Share of a limit: with the limit's value and where it comes from. n/a comes with "
+        "its reason."
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        selected: Callable[[], str | None],
+        *,
+        id: str | None = "detail",  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show a workload.
+
+        Args:
+            store: what is known.
+            selected: the name of the workload under the table's cursor.
+            id: the widget's.
+        """
+        super().__init__(store, id=id)
+        self._selected = selected
+        self._workload: str | None = None
+        self.body = LinesView(self._detail)
+
+    def compose(self) -> ComposeResult:
+        """One scrolling view."""
+        yield self.body
+
+    def on_mount(self) -> None:
+        """The first lines."""
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        """Redraw what changed; another workload is shown from its beginning."""
+        workload = self._selected()
+        if workload != self._workload:
+            self._workload = workload
+            self.body.scroll_to(y=0, animate=False)
+        self.retitle(f"Detail   {workload}" if workload else "Detail")
+        self.body.rebuild()
+
+    def _detail(self, cells: int) -> list[Line]:
+        # Imported when it is first drawn: where there is no room for it, never.
+        from tui.ui.views.detail import detail_lines
+
+        return detail_lines(self.store, self._workload, cells)

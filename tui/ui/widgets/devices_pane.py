@@ -1,0 +1,77 @@
+"""The devices pane: what is in this box and what it is doing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+
+from tui.session.actions import Actions
+from tui.state.store import Part, Store
+from tui.ui.views.devices import devices_title, notice_line
+from tui.ui.views.lines import Line
+from tui.ui.widgets.aging_pane import ROOM, AgingPane
+from tui.ui.widgets.device_list import DeviceList
+from tui.ui.widgets.line_bar import LineBar
+
+
+class DevicesPane(AgingPane):
+    """Every device with torch's name beside NVML's figures, the CPU as one of them."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.DEVICES, Part.SELECTION})
+    HELP = (
+        "One line per device; up and down select the one that the memory pane and the table's GPU "
+        "column show. The name is torch's (cuda:0) where torch sees the device, else NVML's; they "
+        "are paired by UUID. Then: share of time in which it was busy, temperature, power "
+        "drawn and allowed, memory used and total, clocks of the multiprocessors and of the "
+        "memory. 'throttled' names NVML's reason for holding the clocks back; where there is no "
+        "room it stands in place of the name. 'lost': the device no longer answers. '12 s old': "
+        "these are old figures. n/a: not known; the memory screen (2) has the reason of each."
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        actions: Actions,
+        clock: Callable[[], float] = time.time,
+        *,
+        id: str | None = "devices",  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show a store's devices.
+
+        Args:
+            store: what is known.
+            actions: is asked to select a device.
+            clock: Unix time now, to tell old figures.
+            id: the widget's.
+        """
+        super().__init__(store, clock, id=id)
+        self.list = DeviceList(store, actions, clock)
+        self.notice = LineBar(self._notice)
+
+    def compose(self) -> ComposeResult:
+        """What is wrong with looking itself, then the devices."""
+        yield self.notice
+        yield self.list
+
+    def store_changed(self) -> None:
+        """Redraw what changed."""
+        self.notice.display = bool(self._notice(self.size.width or 1))
+        self.notice.rebuild()
+        self.list.rebuild()
+        self._retitle()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Other columns may fit."""
+        self.call_after_refresh(self.store_changed)
+
+    def _notice(self, cells: int) -> Line:
+        return notice_line(self.store.sample, self.store.monitor, self.clock(), cells)
+
+    def _retitle(self) -> None:
+        folded = self.has_class("-folded")
+        width = self.size.width - ROOM
+        self.retitle(devices_title(self.store, self.clock(), width, folded=folded))

@@ -1,0 +1,116 @@
+"""The processes on the selected device, and what is left to the device's figure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+
+from tui.monitor.messages import GpuProcess
+from tui.session.actions import Actions
+from tui.state.pairing import CPU
+from tui.state.store import Part, Store
+from tui.ui.views.processes import (
+    ORDERS,
+    Holders,
+    Order,
+    heading,
+    holders,
+    process_line,
+    remainder_lines,
+    selected_lines,
+)
+from tui.ui.widgets.aging_pane import AgingPane
+from tui.ui.widgets.cursor_lines import CursorLines, Row
+from tui.ui.widgets.line_bar import LineBar
+from tui.ui.widgets.lines_view import LinesView
+
+
+class ProcessesPane(AgingPane):
+    """Heading, rows with a cursor, the remainders that make the column add up, the whole row."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.DEVICES, Part.SELECTION, Part.MEMORY})
+    HELP = (
+        "Who holds the memory of the selected device. On a GPU the list is NVML's; the column adds "
+        "up: the processes and what is unattributed make device used, which with the driver's own "
+        "part and what is free makes the total. Unattributed is memory of processes that NVML does "
+        "not name: in a container it sees the host's processes only with --pid=host, and under MIG "
+        "or the Windows driver it does not say how much each holds. On the CPU the sizes are "
+        "resident memory, which counts shared pages once for each process. d selects the next "
+        "device, s sorts by the next column, t ends the process under the cursor, after asking."
+    )
+
+    def __init__(
+        self, store: Store, actions: Actions, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(store, clock, id="processes")
+        self._actions = actions
+        self.order: Order = "memory"
+        self._open = False
+        self._watched = False
+        self._found: Holders = self._look()
+        self._title = LineBar(lambda cells: heading(self.order, cells))
+        self.table = CursorLines(self._rows)
+        self._rest = LinesView(lambda cells: remainder_lines(self._found, cells))
+        self._whole = LinesView(lambda cells: selected_lines(self.selected, cells))
+        self._rest.can_focus = self._whole.can_focus = False
+        self._rest.add_class("foot")
+        self._whole.add_class("foot")
+
+    def compose(self) -> ComposeResult:
+        """From the heading down."""
+        yield self._title
+        yield self.table
+        yield self._rest
+        yield self._whole
+
+    @property
+    def selected(self) -> GpuProcess | None:
+        """The process under the cursor."""
+        return next((row for row in self._found.processes if _key(row) == self.table.key), None)
+
+    def next_order(self) -> None:
+        """Sort by the next column."""
+        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        """Read the list anew and draw what changed."""
+        self._watch()
+        self._found = self._look()
+        self.retitle(f"Processes {self.store.selected_device.label}, by {self.order}")
+        self._title.rebuild()
+        self.table.rebuild()
+        self._rest.rebuild()
+        self._whole.rebuild()
+
+    def opened(self, is_open: bool) -> None:
+        """The tab was opened or left."""
+        self._open = is_open
+        self._watch()
+
+    def _watch(self) -> None:
+        """Have the host's processes listed only while they are what is shown."""
+        wanted = self._open and self.store.selected == CPU
+        if wanted != self._watched:
+            self._watched = wanted
+            self._actions.watch_host(wanted)
+
+    @on(CursorLines.Moved)
+    def _moved(self) -> None:
+        self._whole.rebuild()
+
+    def _look(self) -> Holders:
+        return holders(self.store.selected_device, self.store.sample, self.order, self.clock())
+
+    def _rows(self, cells: int) -> Sequence[Row]:
+        now, worker = self.clock(), self.store.worker_pid
+        return [(_key(row), process_line(row, worker, now, cells)) for row in self._found.processes]
+
+
+def _key(row: GpuProcess) -> str:
+    """The same number may be another process: with its start it is one process."""
+    return f"{row.pid} {row.started_at}"

@@ -1,0 +1,114 @@
+"""The panes of a snapshot that are one scrolling text: the verdict, and how to open a file."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+
+from tui.session.snapshot.session import SnapshotDesk
+from tui.snapshots.reader.messages import AskVerdict, Refused, VerdictIs
+from tui.state.store import Store
+from tui.text import glyphs
+from tui.ui.views.lines import Line, Span, Tone, line
+from tui.ui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
+from tui.ui.views.snapshot.start import start_lines
+from tui.ui.views.snapshot.words import refused_lines
+from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.snapshot.pane import SnapshotPane
+
+
+class VerdictPane(SnapshotPane):
+    """Why it ran out, and what the device held. Then the file and what is odd about it."""
+
+    HELP = (
+        "Why an allocation failed, one page for each OOM; n goes to the next, d to the next "
+        "device. live: requested bytes of all allocations then; reserved: what the allocator held; "
+        "cached: reserved and not live; device free: of the whole GPU; largest free block: the "
+        "longest free piece of the default pool. The cause is decided from these figures and the "
+        "reasons say how. Held the memory: the lines of the program, by bytes at that event, not "
+        "when the file was written, with their share of what was live and their count of "
+        "allocations. The device's total and other processes are not in the file: i takes the "
+        "text of the exception, which tells them. y copies a report as Markdown."
+    )
+
+    def __init__(self, store: Store, desk: SnapshotDesk) -> None:
+        super().__init__(store, desk, id="verdict")
+        self.body = LinesView(self._lines_of)
+        self._shown: object = None
+
+    def compose(self) -> ComposeResult:
+        """One scrolling view."""
+        yield self.body
+
+    def focus_first(self) -> None:
+        """Scroll keys."""
+        self.body.focus()
+
+    @property
+    def oom(self) -> int | None:
+        """The OOM that is shown: the one looked at, else the last."""
+        focus, summary = self.desk.focus, self.desk.summary
+        if focus is None or summary is None or not summary.ooms:
+            return None
+        return focus.event if focus.event in summary.ooms else summary.ooms[-1]
+
+    def store_changed(self) -> None:
+        """Redraw; another OOM is shown from its beginning."""
+        focus = self.desk.focus
+        shown = (self.desk.main.store.paths, focus and focus.device, self.oom)
+        if shown != self._shown:
+            self._shown = shown
+            self.body.scroll_to(y=0, animate=False)
+        self.retitle("Verdict" if self.oom is not None else "Verdict   no OOM")
+        self.body.rebuild()
+
+    def _lines_of(self, cells: int) -> list[Line]:
+        summary, loaded = self.desk.summary, self.desk.main.store.loaded
+        if loaded is None:
+            return []
+        if summary is None:
+            rows = [line(Span("no device in this file", Tone.STRONG))]
+        else:
+            rows = self._verdict(cells)
+            if rows:
+                rows += [(), line(Span("The device as a whole", Tone.STRONG))]
+            rows += summary_lines(summary, cells)
+        for info in loaded.files[:1]:
+            rows += file_lines(info, cells)
+        return rows
+
+    def _verdict(self, cells: int) -> list[Line]:
+        event, focus, summary = self.oom, self.desk.focus, self.desk.summary
+        if event is None or focus is None or summary is None:
+            return []
+        answer = self.ask(AskVerdict(0, focus.device, event))
+        if isinstance(answer, Refused):
+            return refused_lines(answer, cells)
+        if not isinstance(answer, VerdictIs):
+            return [line(f"judging the OOM {glyphs.GLYPHS.ellipsis}")]
+        return verdict_lines(answer.verdict, summary, cells)
+
+
+class StartPane(SnapshotPane):
+    """No file yet, or one that is being read, or one that cannot be read."""
+
+    HELP = (
+        "o opens a snapshot file. While it is read, this pane tells the memory that it takes, the "
+        "bytes read and the time left; x cancels. A file that cannot be read ends in one line."
+    )
+
+    def __init__(self, store: Store, desk: SnapshotDesk) -> None:
+        super().__init__(store, desk, id="snapshot")
+        self.body = LinesView(lambda cells: start_lines(desk.main.store, cells))
+
+    def compose(self) -> ComposeResult:
+        """One scrolling view."""
+        yield self.body
+
+    def focus_first(self) -> None:
+        """Scroll keys."""
+        self.body.focus()
+
+    def store_changed(self) -> None:
+        """Redraw."""
+        self.retitle("Snapshot")
+        self.body.rebuild()

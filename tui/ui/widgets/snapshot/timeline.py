@@ -1,0 +1,240 @@
+"""The timeline: a chart with a cursor, and below it the state at the cursor."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.session.snapshot.session import SnapshotDesk
+from tui.snapshots.model.results import Timeline
+from tui.snapshots.reader.messages import AskState, AskTimeline, Refused, StateIs, TimelineIs
+from tui.state.store import Store
+from tui.text import glyphs
+from tui.ui.views.lines import Line, Span, line
+from tui.ui.views.snapshot import timeline as view
+from tui.ui.views.snapshot.words import refused_lines
+from tui.ui.widgets.line_bar import LineBar
+from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.snapshot.pane import SnapshotPane
+from tui.ui.widgets.styles import strip_of
+
+MARK_ROWS = 2
+PAGE = 10
+"""Columns of a page: an eighth of a narrow screen."""
+
+
+class TimelineChart(Widget, can_focus=True):
+    """Columns of events; the cursor moves by columns, or by single events."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "step(-1)", show=False),
+        Binding("right", "step(1)", show=False),
+        Binding("comma", "event(-1)", show=False),
+        Binding("full_stop", "event(1)", show=False),
+        Binding("pageup", "step(-10)", show=False),
+        Binding("pagedown", "step(10)", show=False),
+        Binding("home,g", "start", show=False),
+        Binding("end,G", "end", show=False),
+        Binding("up,k", "scroll_state(-1)", show=False),
+        Binding("down,j", "scroll_state(1)", show=False),
+    ]
+
+    def __init__(self, pane: TimelinePane) -> None:
+        super().__init__(id="chart")
+        self._pane = pane
+        self._lines: list[Line] = []
+
+    def rebuild(self) -> None:
+        """Draw anew if something changed."""
+        rows = max(1, self.size.height - MARK_ROWS)
+        new = self._pane.chart(rows)
+        if new != self._lines:
+            self._lines = new
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row."""
+        spans = self._lines[y] if y < len(self._lines) else ()
+        return strip_of(spans, self.size.width, self.rich_style)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another number of columns."""
+        self._pane.store_changed()
+
+    def action_step(self, columns: int) -> None:
+        """Move by columns."""
+        self._pane.step(columns)
+
+    def action_event(self, by: int) -> None:
+        """Move by single events."""
+        self._pane.move(by)
+
+    def action_start(self) -> None:
+        """To the first event."""
+        self._pane.desk.look_at(0)
+
+    def action_end(self) -> None:
+        """To the end."""
+        self._pane.desk.look_at(None)
+
+    def action_scroll_state(self, by: int) -> None:
+        """Scroll what stands below."""
+        self._pane.state.scroll_relative(y=by, animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor there."""
+        self._pane.put(event.x)
+
+
+class TimelinePane(SnapshotPane):
+    """Live and reserved memory over all events of the device's trace."""
+
+    HELP = (
+        "Memory over the events of the trace, on a scale from nothing to the most that was ever "
+        "reserved or live. A full cell was live all through its column, the lighter one at times, "
+        "the lightest is reserved only. Below: P the peak, X an OOM, ^ the cursor, * the "
+        "cursor on one of them; then annotations from where they begin. left and right move by a "
+        "column, comma and full stop by one event, page up and down by ten columns, home and end "
+        "to the ends; p goes to the peak, n to the next OOM, e to the end; + and - zoom around the "
+        "cursor. Below stands the state right after the cursor's event, and the event's stack; up "
+        "and down scroll it. The other views show the same moment."
+    )
+
+    def __init__(self, store: Store, desk: SnapshotDesk) -> None:
+        super().__init__(store, desk, id="timeline")
+        self.drawn = TimelineChart(self)
+        self.state = LinesView(self._state_lines, id="state")
+        self._window: tuple[int, int] | None = None
+        self._device: object = None
+        self._event: object = None
+
+    def compose(self) -> ComposeResult:
+        """Chart, legend, state."""
+        yield self.drawn
+        yield LineBar(view.legend, id="legend")
+        yield self.state
+
+    def focus_first(self) -> None:
+        """The chart's keys."""
+        self.drawn.focus()
+
+    def store_changed(self) -> None:
+        """Redraw what changed."""
+        focus = self.desk.focus
+        device = (self.desk.main.store.paths, focus and focus.device)
+        if device != self._device:
+            self._device, self._window = device, None
+        self._follow()
+        if focus is not None and focus.event != self._event:
+            self._event = focus.event
+            self.state.scroll_to(y=0, animate=False)
+        self.drawn.rebuild()
+        self.state.rebuild()
+        self._retitle()
+
+    # ---- what is asked ----
+
+    def _request(self) -> AskTimeline | None:
+        focus = self.desk.focus
+        cells = self.drawn.size.width
+        if focus is None or cells < 1:
+            return None
+        first, last = self._window or (0, None)
+        return AskTimeline(0, focus.device, cells, first, last)
+
+    def timeline(self) -> Timeline | None:
+        """What is drawn: the newest that there is of this device."""
+        request = self._request()
+        if request is None:
+            return None
+        answer = self.ask(request)
+        if isinstance(answer, TimelineIs) and answer.timeline.device == request.device:
+            return answer.timeline
+        return None
+
+    def chart(self, rows: int) -> list[Line]:
+        """The chart's lines."""
+        shown = self.timeline()
+        if shown is None:
+            return []
+        if not shown.buckets:
+            return [line(Span("no history was recorded: there is the state at the end only"))]
+        event = self.desk.focus.event if self.desk.focus else None
+        return view.chart_lines(shown, rows, event)
+
+    def _state_lines(self, cells: int) -> list[Line]:
+        focus, summary = self.desk.focus, self.desk.summary
+        if focus is None or summary is None:
+            return []
+        answer = self.ask(AskState(0, focus.device, focus.event))
+        if isinstance(answer, Refused):
+            return refused_lines(answer, cells)
+        if not isinstance(answer, StateIs):
+            return [line(glyphs.GLYPHS.ellipsis)]
+        shown = self.timeline()
+        begin = shown.buckets[0].time_us if shown and shown.buckets and not shown.first else None
+        return view.state_lines(answer.state, summary.events, begin, cells)
+
+    def _retitle(self) -> None:
+        focus, summary, shown = self.desk.focus, self.desk.summary, self.timeline()
+        if focus is None or summary is None or shown is None:
+            self.retitle("Timeline")
+            return
+        waiting = self.waiting(AskState(0, focus.device, focus.event))
+        words = view.heading(shown, focus.device)
+        self.retitle(f"Timeline   {words}{waiting}")
+
+    # ---- the cursor ----
+
+    def move(self, by: int) -> None:
+        """Move by single events."""
+        summary, focus = self.desk.summary, self.desk.focus
+        if summary is None or focus is None or not summary.events:
+            return
+        event = summary.events if focus.event is None else focus.event
+        self.desk.look_at(event + by)
+
+    def step(self, columns: int) -> None:
+        """Move by columns, to the first event of one."""
+        shown, focus = self.timeline(), self.desk.focus
+        if shown is None or focus is None or not shown.buckets:
+            return
+        at = view.column_of(shown, focus.event)
+        length = max(1, (shown.last - shown.first + 1) // len(shown.buckets))
+        if at is None or not 0 <= at + columns < len(shown.buckets) or focus.event is None:
+            self.move(columns * length if at is not None else 0)
+            return
+        self.desk.look_at(shown.buckets[at + columns].first)
+
+    def put(self, column: int) -> None:
+        """Put the cursor on a column."""
+        shown = self.timeline()
+        if shown is not None and 0 <= column < len(shown.buckets):
+            self.desk.look_at(shown.buckets[column].first)
+
+    def zoom(self, factor: float) -> None:
+        """Show a shorter or longer stretch around the cursor."""
+        shown, summary, focus = self.timeline(), self.desk.summary, self.desk.focus
+        if shown is None or summary is None or focus is None or not shown.buckets:
+            return
+        first, last = view.zoomed(shown, focus.event, factor)
+        self._window = view.clamped(first, last, summary.events)
+        if self._window == (0, summary.events - 1):
+            self._window = None
+        self.store_changed()
+
+    def _follow(self) -> None:
+        """Have the cursor in view."""
+        summary, focus = self.desk.summary, self.desk.focus
+        if self._window is None or summary is None or focus is None:
+            return
+        first, last = self._window
+        event = summary.events - 1 if focus.event is None else max(0, focus.event)
+        if not first <= event <= last:
+            half = (last - first + 1) // 2
+            self._window = view.clamped(event - half, event - half + last - first, summary.events)

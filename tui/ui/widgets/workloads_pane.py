@@ -1,0 +1,133 @@
+"""The workloads pane: notes on the runner, the table and its filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+
+from tui.state.store import Part, Store
+from tui.ui.views.lines import Line
+from tui.ui.views.runner_notes import runner_notes
+from tui.ui.views.workload_order import ORDERS, following
+from tui.ui.widgets.line_bar import LineBar
+from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.pane import Pane
+from tui.ui.widgets.workload_list import WorkloadList
+
+if TYPE_CHECKING:
+    from textual.widgets import Input
+
+    from tui.ui.widgets.field_input import FieldInput
+
+NOTE_ROWS = 6
+"""Beyond these the notes scroll."""
+
+
+class WorkloadsPane(Pane):
+    """Every workload with its newest run on the CPU and on the GPU of the column."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
+    HELP = (
+        "One line per workload, with the newest run of its present parameters. '*' after a name: "
+        "they are not the defaults; the detail has both. Of a sweep: the figures of the value that "
+        "stands before 'of'. cpu and the GPU's name: median time of a call, with the digits that "
+        "its 95 % interval supports. speed-up: CPU time over GPU time. rate, of limit, peak "
+        "memory: of the GPU where there is one; the limit is named, where it comes from stands in "
+        "the detail. state: ok with half of the interval, or how far a run is, or why there is no "
+        "figure. n/a: it does not run there. 'other flags': measured under backend flags that are "
+        "not the present ones. '!': read the warnings in the detail."
+    )
+
+    def __init__(self, store: Store, *, id: str | None = "workloads") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(store, id=id)
+        self.table = WorkloadList(store)
+        self._noted: LinesView | None = None
+        """Made when there is first something to be said."""
+        self._filter: FieldInput | None = None
+        """Made when it is first typed into."""
+
+    def compose(self) -> ComposeResult:
+        """Heading and table."""
+        yield LineBar(self.table.heading, id="heading")
+        yield self.table
+
+    def on_mount(self) -> None:
+        """The first lines."""
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        """Redraw what changed."""
+        self._place_notes()
+        self.table.rebuild()
+        self.query_one("#heading", LineBar).rebuild()
+        self._retitle()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Other columns may fit."""
+        self.call_after_refresh(self.store_changed)
+
+    def _notes(self, cells: int) -> list[Line]:
+        return runner_notes(self.store, cells)
+
+    def _place_notes(self) -> None:
+        # Asked here and not of the view, which has no width while it is not displayed.
+        rows = len(self._notes(max(1, self.size.width - 1)))
+        if self._noted is None:
+            if not rows or not self.is_attached:
+                return
+            self._noted = LinesView(self._notes, id="notes")
+            self._noted.can_focus = False
+            self.mount(self._noted, before=0)
+        self._noted.display = rows > 0
+        self._noted.styles.height = min(rows, NOTE_ROWS)
+        self._noted.rebuild()
+
+    def _retitle(self) -> None:
+        words = ["Workloads"]
+        if self.table.pattern:
+            matching = f"{len(self.table.listed())} of {len(self.store.catalogue)}"
+            words.append(f"filter: {self.table.pattern} ({matching})")
+        if self.table.order != ORDERS[0]:
+            words.append(f"by {self.table.order}")
+        hidden = self.table.hidden_columns() if self.store.catalogue else ()
+        if hidden:
+            words.append(f"in the detail: {', '.join(hidden)}")
+        self.retitle("   ".join(words))
+
+    def next_order(self) -> None:
+        """Sort the table by the next column."""
+        self.table.sort_by(following(self.table.order))
+        self.store_changed()
+
+    # ---- the filter ----
+
+    def begin_filter(self) -> None:
+        """Show the filter and type into it."""
+        if self._filter is None:
+            self._filter = self._make_filter()
+            self.mount(self._filter, before="#heading")
+        self._filter.display = True
+        # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+        self.screen.set_focus(self._filter)
+
+    def end_filter(self, *, keep: bool) -> None:
+        """Go back to the table, with the filter or without."""
+        self.screen.set_focus(self.table)
+        if self._filter is not None:
+            if not keep:
+                self._filter.value = ""
+            self._filter.display = bool(self._filter.value.strip())
+
+    def _make_filter(self) -> FieldInput:
+        from tui.ui.widgets.field_input import FieldInput
+
+        placeholder = "words of a name, group or title"
+        return FieldInput(placeholder, lambda keep: self.end_filter(keep=keep), id="filter")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Narrow the table to what was typed; by this name Textual finds it without the class."""
+        event.stop()
+        self.table.pattern = event.value
+        self.store_changed()

@@ -1,0 +1,1 @@
+"""Products, attention, linear algebra, memory-bound operations."""

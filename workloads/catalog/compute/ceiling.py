@@ -1,0 +1,81 @@
+"""The highest rates of this box, for others to be held against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, one_of, workload
+from workloads.protocol.results import COPY, Cell, Column
+
+if TYPE_CHECKING:
+    from workloads.declare.place import Place
+
+PRECISIONS = ("float32", "tf32", "bfloat16", "float16", "float64")
+COMMON, ALL = "common", "all"
+
+
+@workload(
+    group="compute",
+    title="ceilings of this box",
+    about="Measures the highest rate of matrix products and of a copy in memory, the best block of "
+    "many: what the other workloads are held against on a CPU, and on a GPU of which no peak is "
+    "published or derived. Kept for later runs, but for one that other processes on the CPU "
+    "disturbed; running this workload measures it anew.",
+    look_for="The share of its published peak that a GPU reaches: 70 to 90 % is usual. A 16-bit "
+    "rate far below the float32 rate means that this CPU has no units for it. Ceilings measured "
+    "twice should agree within 5 %; if not, something else was running.",
+)
+def ceiling(
+    on: Place,
+    kinds: Annotated[
+        str,
+        one_of((COMMON, ALL), "float32, bfloat16 and copy (on CUDA tf32 too), or each there is"),
+    ] = COMMON,
+) -> Case:
+    import torch
+
+    from workloads.declare import flop
+    from workloads.declare.place import precision
+    from workloads.limits import limits
+
+    n = 1024 if on.type == "cpu" else 8192
+    on.require(3 * n * n * 4, f"three {n} x {n} matrices of float32")
+    a, b = on.randn(n, n), on.randn(n, n)
+
+    def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
+        return a @ b
+
+    def wanted() -> list[str]:
+        left_out = set() if on.type == "cuda" else {"tf32"}
+        if kinds == COMMON:
+            left_out |= {"float16", "float64"}
+        if on.type == "mps":
+            left_out.add("float64")
+        return [*(kind for kind in PRECISIONS if kind not in left_out), COPY]
+
+    def study(found: Study) -> None:
+        described = on.described()
+        columns = [Column("hardware's", ""), Column("share", "%")] if on.type != "cpu" else []
+        for kind in wanted():
+            unit = "byte/s" if kind == COPY else "FLOP/s"
+            table = "traffic" if kind == COPY else "products"
+            if kind in (COPY, PRECISIONS[0]):
+                title = "read and written by a copy" if kind == COPY else "matrix products"
+                measured_column = Column("highest rate", unit)
+                found.table(table, title, Column("kind"), measured_column, *columns, Column("how"))
+            try:
+                measured = found.ceiling(kind)
+            except RuntimeError as error:
+                found.say(f"{kind}: {str(error).splitlines()[0]}")
+                continue
+            cells: list[Cell] = [kind, measured.value]
+            if columns:
+                asked = limits.MEMORY if kind == COPY else kind
+                limit = limits.hardware_limit(described, asked, measured.value)
+                cells += [None, None] if limit is None else [limit.source, 100 * limit.fraction]
+            found.row(table, *cells, measured.how)
+
+    meta = torch.empty(n, n, device="meta")
+    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    return Case(timed, flop=flop.count(lambda: timed(meta, meta)), precision=used, study=study)

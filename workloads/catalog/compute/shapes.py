@@ -1,0 +1,313 @@
+"""Matrix products of many shapes and sizes: which wait for memory, and when a GPU gets ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import ClockName, Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.measure import curves
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+LAUNCH_SHARE = 0.5
+"""A call is bound by its launch where an operation on one number takes this much of its time."""
+SMALLEST_PROBE = 64 * 2**20
+"""Bytes that are copied to learn the memory's rate; more where the cache would hold them."""
+_ROWS = 2**20
+"""So many random numbers are copied over and over: to make more takes longer than to time them."""
+CPU_PATIENCE_S = 0.25
+"""The CPU's curve ends before the size that is expected to take longer for one product."""
+
+
+@frozen
+class Shape:
+    """A batch of products of an m x k matrix with a k x n matrix, float32."""
+
+    name: str
+    m: int
+    k: int
+    n: int
+    batch: int = 1
+
+    @property
+    def flop(self) -> int:
+        return 2 * self.batch * self.m * self.k * self.n
+
+    @property
+    def byte(self) -> int:
+        """Both factors read once, the product written once."""
+        return 4 * self.batch * (self.m * self.k + self.k * self.n + self.m * self.n)
+
+    @property
+    def text(self) -> str:
+        count = f"{self.batch} of " if self.batch > 1 else ""
+        return f"{count}{self.m}x{self.k} · {self.k}x{self.n}"
+
+
+SHAPES = (
+    Shape("square", 1024, 1024, 1024),
+    Shape("matrix-vector", 4096, 4096, 1),
+    Shape("few columns", 4096, 4096, 8),
+    Shape("thin inner", 2048, 16, 2048),
+    Shape("batch of small", 32, 32, 32, 1024),
+)
+
+
+def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float) -> str:
+    """What a product waits for, by the roofline model (Williams, Waterman, Patterson 2009).
+
+    Args:
+        seconds: of one call.
+        flop_per_byte: its arithmetic intensity.
+        ridge: the machine's FLOP/s over its bytes per second.
+        launch_s: of an operation that has next to nothing to do.
+    """
+    if launch_s >= LAUNCH_SHARE * seconds:
+        return "launch"
+    return "memory" if flop_per_byte < ridge else "compute"
+
+
+@workload(
+    group="compute",
+    title="matrix products of several shapes",
+    about="Multiplies a 1000 x 500 with a 500 x 200 matrix and says everything about the result, "
+    "then products of other shapes: square, matrix-vector, thin and batched.",
+    look_for="FLOP per byte: a shape below the ridge (the machine's FLOP/s over its memory's "
+    "byte/s, both measured here) waits for memory and cannot come near the square product's rate; "
+    "traffic above the memory's rate is the cache's. On a GPU small products wait for their "
+    "launch. The result is a leaf, as no factor requires a "
+    "gradient: autograd records nothing.",
+)
+def matmul_shapes(
+    on: Place,
+    rows: Annotated[int, whole(1, 32_768, "rows of the first matrix")] = 1000,
+    inner: Annotated[int, whole(1, 32_768, "its columns, the second's rows")] = 500,
+    columns: Annotated[int, whole(1, 32_768, "columns of the second matrix")] = 200,
+) -> Case:
+    import torch
+
+    from workloads.declare import flop
+    from workloads.declare.place import precision
+    from workloads.limits import limits
+    from workloads.measure import environment
+
+    own = Shape("as set", rows, inner, columns)
+    probe = limits.uncached(SMALLEST_PROBE, environment.last_cache(on.device))
+    needed = own.byte + max(2 * probe, *(shape.byte for shape in (own, *SHAPES)))
+    on.require(needed, "the largest of the products")
+    x, y = on.randn(rows, inner), on.randn(inner, columns)
+
+    def timed(x: torch.Tensor = x, y: torch.Tensor = y) -> torch.Tensor:
+        return torch.matmul(x, y)
+
+    meta = torch.device("meta")
+    operations = flop.count(lambda: timed(x.to(meta), y.to(meta)))
+
+    def study(found: Study) -> None:
+        _facts(found, timed(), timed(x.clone().requires_grad_(), y))
+        _shapes(found, on, (own, *SHAPES), probe, used)
+
+    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    # A thin product reads each number for few multiplications: the memory bounds it sooner.
+    return Case(
+        timed, flop=operations, byte=own.byte, precision=used, byte_limit="memory", study=study
+    )
+
+
+def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
+    found.table(
+        "facts", "the result", Column("fact"), Column("of plain factors"),
+        Column("where x requires a gradient"),
+    )  # fmt: skip
+    facts: dict[str, Callable[[torch.Tensor], object]] = {
+        "shape": lambda result: tuple(result.shape),
+        "size()": lambda result: result.size(),
+        "dtype": lambda result: result.dtype,
+        "device": lambda result: result.device,
+        "requires_grad": lambda result: result.requires_grad,
+        "is_leaf": lambda result: result.is_leaf,
+        "grad_fn": lambda result: result.grad_fn.name() if result.grad_fn else "none",
+        "stride()": lambda result: result.stride(),
+    }
+    for name, fact_of in facts.items():
+        found.row("facts", name, str(fact_of(plain)), str(fact_of(recorded)))
+    found.say("print(result)")
+    found.say(str(plain))
+
+
+def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, precision: str) -> None:
+    from workloads.limits import limits
+    from workloads.measure import environment
+
+    one = on.randn(1)
+    launch_s = found.time(lambda: one + one)
+    found.figure("launch", launch_s, "s", "an addition of one number: launch and nothing else")
+    memory = 2 * probe / _copy_s(found, on, probe)
+    about = f"of a copy of {probe // 2**20} MiB, read and written"
+    found.figure("memory_rate", memory, "byte/s", about)
+    found.hold("the copy", memory, limits.MEMORY)
+    seconds = [_time(found, on, shape) for shape in shapes]
+    best = max(shape.flop / time for shape, time in zip(shapes, seconds, strict=True))
+    ridge = best / memory
+    about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
+    found.figure("ridge", ridge, "", about)
+    found.table(
+        "shapes", "products in float32", Column("product"), Column("shape"), Column("time", "s"),
+        Column("rate", "FLOP/s"), Column("traffic", "byte/s"), Column("FLOP per byte"),
+        Column("waits for"),
+    )  # fmt: skip
+    cache = environment.last_cache(on.device)
+    for shape, time in zip(shapes, seconds, strict=True):
+        intensity = shape.flop / shape.byte
+        bound = bound_by(time, intensity, ridge, launch_s)
+        found.row(
+            "shapes", shape.name, shape.text, time, shape.flop / time, shape.byte / time,
+            intensity, bound,
+        )  # fmt: skip
+        found.hold(f"{shape.name} product", shape.flop / time, precision)
+        if limits.cached(limits.MEMORY, shape.byte, cache) is None:
+            found.hold(f"{shape.name} product", shape.byte / time, limits.MEMORY)
+
+
+def _copy_s(found: Study, on: Place, size: int) -> float:
+    import torch
+
+    source = on.randn(_ROWS).repeat(size // 4 // _ROWS)
+    target = torch.empty_like(source)
+    return found.time(lambda: target.copy_(source))
+
+
+def _time(found: Study, on: Place, shape: Shape) -> float:
+    import torch
+
+    a, b = on.randn(shape.batch, shape.m, shape.k), on.randn(shape.batch, shape.k, shape.n)
+    if shape.batch == 1:
+        a, b = a[0], b[0]
+    return found.time(lambda: torch.matmul(a, b))
+
+
+@workload(
+    group="compute",
+    title="matrix products over sizes, beside the CPU",
+    about="Square float32 products of growing size. On a GPU the CPU's are laid beside it, and the "
+    "GPU's with the copies: both factors from the host, the product back.",
+    look_for="Where the GPU overtakes the CPU, with and without the copies: below it the CPU is "
+    "the better place. The knee is where the rate comes within 20 % of its best; sizes bound by "
+    "the launch are named: there the device has next to nothing to do, and no faster one would "
+    "help. On the CPU alone, the knee of its own curve.",
+)
+def matmul_sweep(
+    on: Place,
+    largest: Annotated[int, whole(32, 32_768, "rows and columns of the largest")] = 2048,
+    smallest: Annotated[int, whole(1, 32_768, "of the smallest; doubled from there")] = 32,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import precision
+
+    # The two that are timed, and what the curves' largest size takes: on the CPU two factors and
+    # their product; on a GPU also copies of them, the factors' originals being on the host. Some
+    # of the size before is held until the next begins.
+    on_device, on_host = (5, 0) if on.type == "cpu" else (7, 4)
+    matrix = 4 * largest**2
+    what = f"matrices of {largest} x {largest}"
+    on.require(on_device * matrix, what, host=on_host * matrix)
+    a, b = on.randn(largest, largest), on.randn(largest, largest)
+
+    def timed() -> torch.Tensor:
+        return a @ b
+
+    def study(found: Study) -> None:
+        sizes = curves.doublings(smallest, largest)
+        _sweep(found, on, sizes, used)
+
+    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    square = Shape("", largest, largest, largest)
+    return Case(
+        timed, flop=square.flop, byte=square.byte, precision=used, byte_limit="memory", study=study
+    )
+
+
+def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
+    beside = on.type != "cpu"
+    # With the copies the host's time counts, so the curves beside that take it too.
+    clock: ClockName | None = "wall" if beside else None
+    name = {"cpu": "CPU", "cuda": "GPU", "mps": "GPU"}[on.type]
+    names = [name, f"{name} with copies", "CPU"] if beside else [name]
+    found.chart("rate", "rate over size", "n", *((line, "FLOP/s") for line in names))
+    found.chart("time", "time over size", "n", *((line, "s") for line in names))
+    times: dict[str, list[float]] = {line: [] for line in names}
+    one = on.randn(1)
+    launch_s = found.time(lambda: one + one, clock)
+    for n in sizes:
+        for line, call in _calls(on, n, names).items():
+            before = times[line]
+            # Twice the size is eight times the work.
+            slow = line == "CPU" and beside and before and 8 * before[-1] > CPU_PATIENCE_S
+            if len(before) < sizes.index(n) or slow:
+                continue
+            known = n == sizes[-1] and not beside
+            before.append(found.median_s if known else found.time(call, clock))
+        latest = [times[line][-1] if len(times[line]) > sizes.index(n) else None for line in names]
+        found.point("time", float(n), *latest)
+        found.point("rate", float(n), *(None if s is None else 2 * n**3 / s for s in latest))
+        found.hold(f"n={n}", 2 * n**3 / times[name][-1], precision)
+    place = curves.knee(sizes, [2 * n**3 / s for n, s in zip(sizes, times[name], strict=True)])
+    found.mark("rate", f"the {name} is within 20 % of its best rate from n={place} on")
+    found.figure("knee", float(place), "", "rows: from there on within 20 % of the best rate")
+    _launch_bound(found, sizes, times[name], launch_s)
+    if not beside:
+        found.absent("overtakes", "no GPU: only the CPU's own curve", "", "where a GPU gets ahead")
+        return
+    if len(times["CPU"]) < len(sizes):
+        ended = sizes[len(times["CPU"])]
+        found.say(f"the CPU's curve ends before n={ended}: one product would take too long")
+    for line in names[:2]:
+        figure = "overtakes" if line == name else "overtakes_with_copies"
+        _overtakes(found, figure, line, curves.crossing(sizes, times[line], times["CPU"]))
+
+
+def _launch_bound(found: Study, sizes: list[int], times: list[float], launch_s: float) -> None:
+    """Which sizes wait for their launch and not for the device."""
+    about = "rows: up to there an addition of one number takes half as long as the product, or more"
+    # The intensity does not matter here: what is asked is whether a launch is most of it.
+    bound = [
+        n for n, s in zip(sizes, times, strict=True) if bound_by(s, 1.0, 0.0, launch_s) == "launch"
+    ]
+    if not bound:
+        reason = f"not even n={sizes[0]}"
+        found.absent("launch_bound_up_to", reason, "", about)
+        return
+    found.mark("rate", f"bound by the launch up to n={bound[-1]}")
+    found.figure("launch_bound_up_to", float(bound[-1]), "", about)
+
+
+def _overtakes(found: Study, figure: str, line: str, at: curves.Crossing | None) -> None:
+    about = "rows: the smallest size measured from which on it is ahead of the CPU"
+    if at is None:
+        found.absent(figure, "the CPU was not measured", "", about)
+        return
+    found.mark("time", curves.crossing_words(f"the {line}", "the CPU", at))
+    if at.before is None:
+        found.absent(figure, f"not up to n={at.after}", "", about)
+    else:
+        found.figure(figure, float(at.before), "", about)
+
+
+def _calls(on: Place, n: int, names: list[str]) -> dict[str, Callable[[], object]]:
+    x, y = on.host_randn(n, n), on.host_randn(n, n)
+    if len(names) == 1:
+        return {names[0]: lambda: x @ y}
+    a, b = x.to(on.device), y.to(on.device)
+    return {
+        names[0]: lambda: a @ b,
+        names[1]: lambda: (x.to(on.device) @ y.to(on.device)).cpu(),
+        names[2]: lambda: x @ y,
+    }

@@ -1,0 +1,259 @@
+"""How a convolution's algorithm is chosen: once for each shape, and always the same if asked."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.catalog.convolution.shared import BATCH, CHANNELS, SIZE, Batch, Channels, Size
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.results import Check, Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+REPEATS = 5
+"""Later calls of a shape, of which the median counts."""
+PASSES = 8
+"""Backward passes that are held against the first, bit by bit."""
+
+
+@workload(
+    group="convolution",
+    title="convolutions of varying shapes",
+    about="One convolution on images of several sizes in random order. A size that the process "
+    "has not seen must be prepared: cuDNN chooses an algorithm, with benchmark on by trying them; "
+    "oneDNN on the CPU builds a kernel. A choice once made is kept for as long as the process "
+    "lives, so each run gets a process of its own, and each setting sizes that no other has used.",
+    look_for="First call against later calls. One constant size pays once, and benchmark is worth "
+    "it; sizes that keep changing pay every time, and benchmark then makes training slower by far. "
+    "Pad or bucket the sizes.",
+    devices=("cpu", "cuda"),
+    fresh_process=True,
+)
+def varying_shapes(
+    on: Place,
+    count: Annotated[int, whole(2, 64, "different sizes")] = 6,
+    batch: Annotated[int, whole(1, 1024, "images")] = 1,
+    channels: Annotated[int, whole(1, 1024, "channels in and out")] = 32,
+    size: Annotated[int, whole(8, 1024, "the smallest height and width, pixels")] = 24,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import SEED
+
+    largest = size + 3 * count
+    on.require(8 * count * batch * channels * largest**2, f"images of up to {largest}²")
+    weight = on.randn(channels, channels, 3, 3)
+
+    def of_sizes(first: int) -> list[torch.Tensor]:
+        images = [on.randn(batch, channels, side, side) for side in range(first, first + count)]
+        random.Random(SEED).shuffle(images)
+        return images
+
+    images = of_sizes(size)
+
+    def timed() -> torch.Tensor:
+        for image in images:  # a new size each time
+            result = torch.nn.functional.conv2d(image, weight, padding=1)
+        return result
+
+    def once(image: torch.Tensor) -> float:
+        on.synchronize()
+        started = perf_counter()
+        torch.nn.functional.conv2d(image, weight, padding=1)
+        on.synchronize()
+        return perf_counter() - started
+
+    def study(found: Study) -> None:
+        cudnn = torch.backends.cudnn
+        as_found = cudnn.benchmark
+        settings = {"benchmark off": False, "benchmark on": True} if on.type == "cuda" else {}
+        found.table(
+            "sizes", "first and later calls", Column("setting"), Column("size"),
+            Column("first call", "s"), Column("later calls", "s"), Column("first over later", "x"),
+        )  # fmt: skip
+        try:
+            for index, name in enumerate(settings or {"oneDNN": None}):
+                if settings:
+                    cudnn.benchmark = settings[name]
+                _first_and_later(found, name, of_sizes(size + (index + 1) * count), once)
+        finally:
+            cudnn.benchmark = as_found
+
+    operations = sum(2 * 9 * channels * image.numel() for image in images)
+    return Case(timed, flop=operations, item=count * batch, study=study)
+
+
+def _first_and_later(
+    found: Study, name: str, images: list[torch.Tensor], once: Callable[[torch.Tensor], float]
+) -> None:
+    firsts, laters = [], []
+    for image in images:
+        first = once(image)
+        later = statistics.median(once(image) for _ in range(REPEATS))
+        firsts.append(first)
+        laters.append(later)
+        side = int(image.shape[-1])
+        found.row("sizes", name, f"{side} x {side}", first, later, first / later)
+    word = name.replace(" ", "_")
+    about = "all sizes once, none of them seen before"
+    found.figure(f"unseen_{word}", sum(firsts), "s", about)
+    found.figure(f"seen_{word}", sum(laters), "s", "the same sizes, seen before")
+    ratio = statistics.median(a / b for a, b in zip(firsts, laters, strict=True))
+    found.figure(f"first_over_later_{word}", ratio, "x", "median over the sizes")
+
+
+@contextmanager
+def settings_kept() -> Iterator[None]:
+    """Put the flags of determinism back, whatever happens within."""
+    import torch
+
+    cudnn, mkldnn = torch.backends.cudnn, torch.backends.mkldnn
+    before = (bool(cudnn.deterministic), bool(mkldnn.deterministic))
+    algorithms = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        yield
+    finally:
+        _choose_backend(*before)
+        torch.use_deterministic_algorithms(algorithms, warn_only=warn_only)
+
+
+def _choose_backend(cudnn: bool, mkldnn: bool) -> None:
+    import torch
+
+    # setattr, as the checker takes the modules' properties for plain values.
+    setattr(torch.backends.cudnn, "deterministic", cudnn)  # noqa: B010
+    setattr(torch.backends.mkldnn, "deterministic", mkldnn)  # noqa: B010
+
+
+def _choose(backend: bool, algorithms: bool) -> None:
+    import torch
+
+    _choose_backend(backend, backend)
+    torch.use_deterministic_algorithms(algorithms)
+
+
+def determinism(device_type: str) -> dict[str, tuple[bool, bool]]:
+    """The settings by name: whether the backend is asked, and whether all of torch is.
+
+    Args:
+        device_type: cpu, whose backend is oneDNN, or cuda.
+    """
+    backend = "mkldnn" if device_type == "cpu" else "cudnn"
+    return {
+        "free choice": (False, False),
+        f"{backend}.deterministic": (True, False),
+        "use_deterministic_algorithms": (True, True),
+    }
+
+
+@workload(
+    group="convolution",
+    title="the same bits each time",
+    about="Forward and backward pass of a convolution with the algorithms left free, with "
+    "cudnn.deterministic (on the CPU mkldnn.deterministic), and with "
+    "torch.use_deterministic_algorithms, which covers every operation and raises where there is "
+    "no such algorithm.",
+    look_for="Under the two deterministic settings every repeat has the first one's bits, which is "
+    "checked; with free choice they may differ, as sums are added up in whatever order the threads "
+    "finish, and equality there proves nothing. The speed-up column is the price: often none, on "
+    "some shapes a factor of ten.",
+    devices=("cpu", "cuda"),
+)
+def deterministic(
+    on: Place,
+    batch: Batch = 0,
+    channels: Channels = 0,
+    size: Size = 0,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import precision
+
+    sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
+    batch, channels, size = sizes.values()
+    numbers = batch * channels * size**2
+    on.require(4 * 5 * numbers + 8 * 9 * channels**2, "the image, the result and gradients")
+    image = on.randn(batch, channels, size, size).requires_grad_()
+    weight = on.randn(channels, channels, 3, 3).requires_grad_()
+    gradient = on.randn(batch, channels, size, size)
+
+    def timed() -> tuple[torch.Tensor, ...]:
+        # torch.backends.cudnn.deterministic = True, or
+        # torch.use_deterministic_algorithms(True)
+        result = torch.nn.functional.conv2d(image, weight, padding=1)
+        return torch.autograd.grad(result, (image, weight), gradient)
+
+    def differing() -> int:
+        """How many of several repeats have other bits than the first."""
+        first = timed()
+        return sum(
+            not all(torch.equal(a, b) for a, b in zip(first, timed(), strict=True))
+            for _ in range(PASSES)
+        )
+
+    settings = determinism(on.type)
+    asked = [name for name, setting in settings.items() if any(setting)]
+
+    def check() -> Check:
+        other = 0
+        with settings_kept():
+            for name in asked:
+                _choose(*settings[name])
+                other += differing()
+        what = f"{PASSES} repeats each under {' and '.join(asked)}, repeats that differ"
+        return Check(other == 0, float(other), 0.0, what)
+
+    def study(found: Study) -> None:
+        def under(name: str) -> Callable[[], object]:
+            def call() -> object:
+                _choose(*settings[name])
+                return timed()
+
+            return call
+
+        with settings_kept():
+            bits = {}
+            for name, (backend, algorithms) in settings.items():
+                _choose(backend, algorithms)
+                bits[name] = differing()
+            found.table(
+                "settings", "forward and backward pass", Column("setting"), Column("time", "s"),
+                Column("speed-up", "x"), Column("verdict"), Column("repeats that differ"),
+            )  # fmt: skip
+            for variant in found.compare({name: under(name) for name in settings}):
+                found.row(
+                    "settings", variant.name, variant.median_s, variant.ratio, variant.verdict,
+                    f"{bits[variant.name]} of {PASSES}",
+                )  # fmt: skip
+            _no_such_algorithm(found, on)
+
+    operations = 3 * 2 * 9 * channels * numbers
+    cudnn = torch.backends.cudnn
+    used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
+    return Case(
+        timed, flop=operations, precision=used, item=batch, chosen=sizes, check=check, study=study
+    )
+
+
+def _no_such_algorithm(found: Study, on: Place) -> None:
+    """Call an operation that has no deterministic algorithm on any device, for its error."""
+    import torch
+
+    torch.use_deterministic_algorithms(True)
+    index = torch.zeros(1, dtype=torch.int64, device=on.device)
+    try:
+        on.randn(4).put_(index, on.randn(1))
+    except RuntimeError as error:
+        found.say(f"use_deterministic_algorithms, then put_(): {error}")
+    else:
+        found.say("use_deterministic_algorithms, then put_(): this torch raises nothing")

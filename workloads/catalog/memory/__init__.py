@@ -1,0 +1,1 @@
+"""How the allocator holds and gives back memory."""

@@ -1,0 +1,251 @@
+"""What holds memory and what gives it back: the graph, the cache, fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.results import Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+MIB = 2**20
+SMALL_MIB = 2
+"""Above 1 MiB, so that CUDA's allocator may cut it out of a large cached segment."""
+
+
+@workload(
+    group="memory",
+    title="grad, no_grad and inference_mode",
+    about="The same forward pass three ways: with gradients enabled, which keeps every activation "
+    "for a backward pass that never comes; under torch.no_grad(); and under "
+    "torch.inference_mode(), which also leaves out version counters and is what is timed.",
+    look_for="The peak memory: the graph's part grows with depth and batch. The times are near one "
+    "another where layers are large; small ones gain a little from inference_mode. Its tensors "
+    "cannot be used in training later: the error is in the log.",
+)
+def inference_modes(
+    on: Place,
+    batch: Annotated[int, whole(1, 65_536, "samples")] = 512,
+    width: Annotated[int, whole(1, 16_384, "width of the layers")] = 512,
+    depth: Annotated[int, whole(1, 256, "layers")] = 12,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import SEED
+
+    kept = depth * batch * width * 4
+    on.require(depth * width * width * 4 + 2 * kept, f"the model and {depth} activations")
+    torch.manual_seed(SEED)
+    layers: list[torch.nn.Module] = []
+    for _ in range(depth):
+        layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
+    model = torch.nn.Sequential(*layers).to(on.device).eval()
+    inputs = on.randn(batch, width)
+
+    def timed() -> torch.Tensor:
+        with torch.inference_mode():
+            result: torch.Tensor = model(inputs)
+        return result
+
+    def without_grad() -> torch.Tensor:
+        with torch.no_grad():
+            result: torch.Tensor = model(inputs)
+        return result
+
+    def with_grad() -> torch.Tensor:
+        result: torch.Tensor = model(inputs)
+        return result
+
+    def study(found: Study) -> None:
+        ways = {"grad": with_grad, "no_grad": without_grad, "inference_mode": timed}
+        found.variants("modes", "one forward pass", ways, per_call=(batch, "samples/s"), peaks=True)
+        columns = (
+            Column("mode"),
+            Column("requires_grad"),
+            Column("is_inference"),
+            Column("grad_fn"),
+        )
+        found.table("results", "what comes out of each", *columns)
+        for name, way in ways.items():
+            result = way()
+            facts = (result.requires_grad, result.is_inference(), result.grad_fn is not None)
+            found.row("results", name, *("yes" if fact else "no" for fact in facts))
+        graph, plain = found.peak(with_grad), found.peak(without_grad)
+        about = "peak with the graph over the peak without"
+        if graph is None or plain is None:
+            found.absent("cost_of_the_graph", "this device does not tell its peaks", "byte", about)
+        else:
+            found.figure("cost_of_the_graph", float(graph - plain), "byte", about)
+        kept_about = f"{depth} activations of {batch} x {width} float32, which the graph holds"
+        found.figure("activations", float(kept), "byte", kept_about)
+        weight = torch.ones(width, device=on.device, requires_grad=True)
+        try:
+            (timed() * weight).sum().backward()
+        except RuntimeError as error:
+            found.say(f"an inference tensor in training -> RuntimeError: {error}")
+
+    return Case(timed, item=batch, study=study)
+
+
+@workload(
+    group="memory",
+    title="allocate, del, empty_cache",
+    about="What each step does to the memory that tensors hold (allocated), that torch holds "
+    "(reserved) and that the device or process uses. del gives memory back to torch's cache, not "
+    "to the device; empty_cache() returns what is wholly free. On the CPU the C library's heap is "
+    "the cache, and malloc_trim() empties it. Timed: a tensor made and dropped, from the cache.",
+    look_for="After del, allocated falls and reserved stays: nvidia-smi sees no change. On CUDA a "
+    "small tensor cut out of the cached piece pins all of it: empty_cache() then returns nothing. "
+    "On the CPU the trim returns free pages around it. The ways show why there is a cache.",
+)
+def staircase(
+    on: Place,
+    mib: Annotated[int, whole(32, 65_536, "size of the large tensor, MiB")] = 128,
+) -> Case:
+    import torch
+
+    on.require(mib * MIB, f"a tensor of {mib} MiB")
+    numbers = mib * MIB // 4
+
+    def timed() -> None:
+        tensor = torch.ones(numbers, device=on.device)
+        del tensor
+
+    def emptied_first() -> None:
+        on.empty_cache()
+        timed()
+
+    def study(found: Study) -> None:
+        on.empty_cache()
+        step = found.staircase("stairs", "memory after each step")
+        start = step("start")
+        tensor = torch.ones(numbers, device=on.device)
+        step(f"allocate {mib} MiB")
+        del tensor
+        kept = step("del")
+        if on.type != "cpu":  # a heap may take other free pages for it
+            tensor = torch.ones(numbers, device=on.device)
+            step("allocate again")
+            del tensor
+        small = torch.ones(SMALL_MIB * MIB // 4, device=on.device)
+        step(f"allocate {SMALL_MIB} MiB")
+        on.empty_cache()
+        pinned = step("empty_cache")
+        del small
+        on.empty_cache()
+        step("del, empty_cache")
+        about = f"still reserved after empty_cache, by a tensor of {SMALL_MIB} MiB"
+        _difference(found, "kept_by_the_cache", kept.reserved, start.reserved, "after del")
+        _difference(found, "pinned", pinned.reserved, start.reserved, about)
+        ways: dict[str, Callable[[], object]] = {
+            "after empty_cache": emptied_first,
+            "from the cache": timed,
+        }
+        found.variants("ways", f"make and drop {mib} MiB", ways, clock="wall")
+
+    return Case(timed, clock="wall", byte=mib * MIB, study=study)
+
+
+def _difference(found: Study, name: str, now: int | None, before: int | None, about: str) -> None:
+    if now is None or before is None:
+        found.absent(name, "this device does not tell what is reserved", "byte", about)
+    else:
+        found.figure(name, float(now - before), "byte", about)
+
+
+def largest_free(segments: list[dict[str, Any]], device: int) -> int:
+    """The largest free piece within one device's segments, bytes.
+
+    Args:
+        segments: of ``torch.cuda.memory_snapshot()``, which tells of all devices.
+        device: its index.
+    """
+    return max(
+        (
+            int(block["size"])
+            for segment in segments
+            if segment["device"] == device
+            for block in segment["blocks"]
+            if block["state"] == "inactive"
+        ),
+        default=0,
+    )
+
+
+@workload(
+    group="memory",
+    title="fragmentation",
+    about="Tensors that live long and tensors that do not, cut in turns out of one cached segment: "
+    "when the short-lived ones are gone, half of the segment is free, in pieces that are no longer "
+    "neighbours. Against it: the same tensors with the long-lived ones made first.",
+    look_for="Reserved is far above allocated, and still a request of four pieces finds no place "
+    "and takes new memory from the device; in the other order it fits. This is what an out of "
+    "memory error means by reserved but unallocated; PYTORCH_ALLOC_CONF=expandable_segments:True "
+    "helps, and so does making what stays before what goes.",
+    devices=("cuda",),
+)
+def fragmentation(
+    on: Place,
+    pieces: Annotated[int, whole(2, 512, "pairs of a tensor that stays and one that goes")] = 16,
+    mib: Annotated[int, whole(2, 1024, "size of each, MiB")] = 16,
+) -> Case:
+    import torch
+
+    size = mib * MIB
+    total = 2 * pieces * size
+    on.require(total + 4 * size, f"{2 * pieces} tensors of {mib} MiB")
+
+    def one() -> torch.Tensor:
+        return torch.empty(size, dtype=torch.uint8, device=on.device)
+
+    def in_turns() -> list[torch.Tensor]:
+        pairs = [(one(), one()) for _ in range(pieces)]
+        return [stays for stays, _goes in pairs]
+
+    def stays_first() -> list[torch.Tensor]:
+        stays = [one() for _ in range(pieces)]
+        goes = [one() for _ in range(pieces)]
+        del goes
+        return stays
+
+    def timed() -> None:
+        kept = in_turns()
+        del kept
+
+    def segment() -> None:
+        """One cached segment that all of them are cut from."""
+        on.empty_cache()
+        whole_segment = torch.empty(total, dtype=torch.uint8, device=on.device)
+        del whole_segment
+
+    def study(found: Study) -> None:
+        found.table(
+            "orders",
+            f"after the {pieces} short-lived tensors of {mib} MiB are gone",
+            Column("order"),
+            Column("allocated", "byte"),
+            Column("reserved", "byte"),
+            Column("largest free", "byte"),
+            Column("new for a request of four", "byte"),
+        )
+        for name, make in {"in turns": in_turns, "what stays first": stays_first}.items():
+            segment()
+            kept = make()
+            held = found.held()
+            free = largest_free(torch.cuda.memory_snapshot(), on.device.index or 0)
+            large = torch.empty(4 * size, dtype=torch.uint8, device=on.device)
+            after = found.held()
+            grown = None
+            if held.reserved is not None and after.reserved is not None:
+                grown = after.reserved - held.reserved
+            found.row("orders", name, held.allocated, held.reserved, free, grown)
+            del kept, large
+        on.empty_cache()
+
+    return Case(timed, clock="wall", study=study)

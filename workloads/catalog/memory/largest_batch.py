@@ -1,0 +1,263 @@
+"""The largest batch that fits: doubling, then bisecting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import HeldMemory, Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+MIB = 2**20
+LARGEST = 2**26
+"""Samples: no larger batch is tried."""
+FEATURES, WIDTH = 64, 256
+FINE = 16
+"""The search ends when what fits and what does not are one part in so many apart."""
+
+
+@frozen
+class BatchBounds:
+    """Where a search ended."""
+
+    fits: int | None
+    """``None`` where not even the first did."""
+    too_large: int | None
+    """The smallest that was found not to fit; ``None`` where all did, up to the largest."""
+
+
+def search(fits: Callable[[int], bool], first: int, largest: int) -> BatchBounds:
+    """The largest size that fits, to one part in :data:`FINE`.
+
+    Args:
+        fits: tries a size; what is larger than one that does not fit does not fit either.
+        first: to begin with.
+        largest: the end of the search.
+    """
+    size, good, bad = first, None, None
+    while bad is None:
+        if not fits(size):
+            bad = size
+        else:
+            good = size
+            if size >= largest:
+                return BatchBounds(good, None)
+            size = min(2 * size, largest)
+    if good is None:
+        return BatchBounds(None, bad)
+    while bad - good > max(1, good // FINE):
+        middle = (good + bad) // 2
+        if fits(middle):
+            good = middle
+        else:
+            bad = middle
+    return BatchBounds(good, bad)
+
+
+@frozen
+class Trial:
+    """What a batch that fits needed."""
+
+    peak: int
+    """Bytes of the batch and a step of it."""
+    rate: float
+    """Samples per second."""
+    held: HeldMemory
+    """After steps of it, while the batch is there."""
+
+
+class Trials:
+    """Tries batches and keeps what each needed.
+
+    Args:
+        found: measures and takes the words.
+        step: a training step of a batch.
+        batch_of: makes a batch of a size.
+        budget: bytes that a step may need; ``None`` where torch itself raises.
+        let_go: called after what did not fit.
+    """
+
+    def __init__(
+        self,
+        found: Study,
+        step: Callable[..., object],
+        batch_of: Callable[[int], tuple[torch.Tensor, ...]],
+        budget: int | None,
+        let_go: Callable[[], object],
+    ) -> None:
+        self._found = found
+        self._step = step
+        self._batch_of = batch_of
+        self._budget = budget
+        self._let_go = let_go
+        self.done: dict[int, Trial] = {}
+        """Of what fits, by size."""
+
+    def fits(self, size: int) -> bool:
+        """Try a size."""
+        import torch
+
+        peak, trial = None, None
+        try:
+            peak = self._peak(size)
+            if peak is not None and (self._budget is None or peak <= self._budget):
+                trial = self._timed(size, peak)
+        except torch.OutOfMemoryError as error:
+            self._found.say(f"batch {size}: {str(error).splitlines()[0]}")
+        if trial is None:
+            self._let_go()
+            needs = "" if peak is None else f", a step needs {peak / MIB:.1f} MiB"
+            self._found.say(f"batch {size}: does not fit{needs}")
+            return False
+        self.done[size] = trial
+        self._found.say(f"batch {size}: fits, peak {trial.peak / MIB:.1f} MiB")
+        return True
+
+    def _peak(self, size: int) -> int | None:
+        """Bytes that the batch and a step of it need."""
+
+        def made_and_used() -> None:
+            self._step(*self._batch_of(size))
+
+        peak = self._found.peak(made_and_used)
+        least = max((trial.peak for trial in self.done.values()), default=0)
+        if peak is not None and self.done and size > max(self.done) and peak < least:
+            # It cannot need less than a smaller one: pages of an earlier step were in the way.
+            peak = self._found.peak(made_and_used)
+        return peak
+
+    def _timed(self, size: int, peak: int) -> Trial:
+        """A step alone, its batch made before."""
+        batch = self._batch_of(size)
+        seconds = self._found.time(lambda: self._step(*batch))
+        return Trial(peak, size / seconds, self._found.held())
+
+
+def _training(on: Place) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    """A training step of a small network, for an input and its targets."""
+    import torch
+
+    from workloads.declare.place import SEED
+
+    torch.manual_seed(SEED)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(FEATURES, WIDTH),
+        torch.nn.GELU(),
+        torch.nn.Linear(WIDTH, WIDTH),
+        torch.nn.GELU(),
+        torch.nn.Linear(WIDTH, 1),
+    ).to(on.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def step(inputs: torch.Tensor, targets: torch.Tensor) -> None:
+        loss = torch.nn.functional.mse_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
+    """A chart and a table of what each batch needed, from the smallest on."""
+    series = (("peak memory", "byte"), ("rate", "samples/s"))
+    found.chart("batches", "one training step over the batch", "batch", *series)
+    words = ("allocated", "reserved", "used", "nvml")
+    found.table(
+        "held", "what is held after a step of each batch, and what the step needed",
+        Column("batch"), Column("peak of the step", "byte"),
+        *(Column(word, "byte") for word in words),
+    )  # fmt: skip
+    for size, trial in trials:
+        held = trial.held
+        found.point("batches", size, trial.peak, trial.rate)
+        found.row(
+            "held", float(size), trial.peak, held.allocated, held.reserved, held.used, held.nvml
+        )
+        found.unavailable |= {
+            f"tables.held.{word}": reason for word, reason in held.unavailable.items()
+        }
+
+
+def _report(found: Study, ended: BatchBounds, trials: Trials, where: str) -> None:
+    sizes = sorted(trials.done)
+    _by_size(found, [(size, trials.done[size]) for size in sizes])
+    if ended.fits is None:
+        found.absent("largest_batch", f"not even a batch of {ended.too_large} fits into {where}")
+        return
+    about = f"that fits into {where}, to one part in {FINE}"
+    found.figure("largest_batch", float(ended.fits), "samples", about)
+    if ended.too_large is None:
+        found.absent("too_large", f"all batches up to {LARGEST} fit into {where}", "samples")
+    else:
+        about = "the smallest batch that did not fit"
+        found.figure("too_large", float(ended.too_large), "samples", about)
+    best = max(sizes, key=lambda size: trials.done[size].rate)
+    found.mark("batches", f"{where} hold a batch of {ended.fits}; the rate is highest at {best}")
+    if len(sizes) > 1:
+        low, high = sizes[0], sizes[-1]
+        slope = (trials.done[high].peak - trials.done[low].peak) / (high - low)
+        found.figure("per_sample", slope, "byte", f"of memory, from batch {low} to {high}")
+
+
+@workload(
+    group="memory",
+    title="batch size until memory ends",
+    about="Training steps of a small network with ever larger batches: doubled until memory runs "
+    "out, then bisected. On CUDA it ends with a real OutOfMemoryError at a stated share of the "
+    "device (set_per_process_memory_fraction), on the CPU at a stated budget, so that other "
+    "programs come to no harm. Timed is a step at the first batch.",
+    look_for="Memory grows in a straight line: a fixed part (weights, gradients, optimizer) and a "
+    "part per sample (activations), so two measurements foretell the rest. Samples per second "
+    "stop growing long before memory ends: the largest batch is seldom the one you want. In the "
+    "table, allocated is back at the weights and the batch after the step, while reserved and with "
+    "it NVML's figure stay near what the step needed.",
+)
+def batch_until_oom(
+    on: Place,
+    batch: Annotated[int, whole(1, LARGEST, "samples to begin with")] = 512,
+    mib: Annotated[int, whole(16, 65_536, "budget on the CPU, MiB")] = 64,
+    percent: Annotated[int, whole(1, 95, "share of the device's memory on a GPU, %")] = 20,
+) -> Case:
+    import torch
+
+    from workloads.declare.workload import Skip
+
+    if on.type == "mps":
+        raise Skip("MPS takes its memory from the system's: there is no end to find safely")
+    budget = mib * MIB if on.type == "cpu" else None
+    if budget is not None:
+        # A step is tried before it is known to be too large: at most twice what fits.
+        on.require(3 * budget, f"twice the budget of {mib} MiB")
+    step = _training(on)
+
+    def batch_of(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return on.randn(size, FEATURES), on.randn(size, 1)
+
+    inputs, targets = batch_of(batch)
+
+    def timed() -> None:
+        step(inputs, targets)
+
+    def study(found: Study) -> None:
+        if found.peak(timed) is None:
+            found.absent("largest_batch", "this C library does not tell the peak of a call")
+            return
+        if budget is None:
+            torch.cuda.set_per_process_memory_fraction(percent / 100, on.device)
+        trials = Trials(found, step, batch_of, budget, on.empty_cache)
+        ended = search(trials.fits, batch, LARGEST)
+        _report(found, ended, trials, f"{mib} MiB" if budget else f"{percent} % of the device")
+
+    def cleanup() -> None:
+        if on.type == "cuda":
+            torch.cuda.set_per_process_memory_fraction(1.0, on.device)
+
+    return Case(timed, clock="wall", item=batch, study=study, cleanup=cleanup)

@@ -1,0 +1,1 @@
+"""Several GPUs and several processes."""

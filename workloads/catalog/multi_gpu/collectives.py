@@ -1,0 +1,236 @@
+"""Several ranks: what it costs to add up over them, and to train with them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.results import Check, Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+KIB, MIB = 2**10, 2**20
+SMALLEST = 4 * KIB
+CPU_LARGEST, GPU_LARGEST = 16 * MIB, 256 * MIB
+TOLERANCE = 1e-5
+"""Of sums of float32 over the ranks: the order of adding differs, a few units of round-off."""
+
+
+def _on_this_host(size: int) -> int:
+    """Bytes that the ranks of this host need together where they share its memory."""
+    return size * int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+@workload(
+    group="multi-GPU",
+    title="all-reduce over several ranks",
+    about="Each rank holds a tensor; after torch.distributed.all_reduce each holds the average of "
+    "all, as data-parallel training does with its gradients. One process per GPU with NCCL, or "
+    "two processes on the CPU with gloo, started by torchrun. For several hosts start the same "
+    "run on each, with hosts and rendezvous set.",
+    look_for="The bus bandwidth: what each link carries, comparable with the hardware whatever "
+    "the number of ranks (algorithm bandwidth times 2(n-1)/n). Small tensors cost their latency "
+    "alone, which is why gradients are sent in buckets.",
+    devices=("cpu", "cuda"),
+    needs=("torch.distributed",),
+    ranks=True,
+)
+def all_reduce(
+    on: Place, mib: Annotated[int, whole(1, 16_384, "size of the tensor, MiB")] = 16
+) -> Case:
+    import torch.distributed as dist
+
+    rank, world = dist.get_rank(), dist.get_world_size()
+    size = mib * MIB
+    largest = max(size, GPU_LARGEST if on.type == "cuda" else CPU_LARGEST)
+    need = largest if on.type == "cuda" else _on_this_host(largest)
+    on.require(2 * need, f"a tensor of {largest // MIB} MiB in each rank")
+    # Each rank draws the same numbers; shifted by the rank, they differ and their mean is known.
+    drawn = on.randn(largest // 4)
+    everything = drawn + rank
+    tensor = everything[: size // 4]
+
+    def timed(tensor: torch.Tensor = tensor) -> object:
+        return dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+
+    def check() -> Check:
+        mine = drawn[: 64 * KIB] + rank
+        timed(mine)
+        expected = drawn[: 64 * KIB].double() + (world - 1) / 2
+        error = float((mine.double() - expected).abs().max() / expected.abs().max())
+        return Check(error <= TOLERANCE, error, TOLERANCE, "the average, in float64")
+
+    def study(found: Study) -> None:
+        _bandwidth_figures(found, size, world)
+        found.chart(
+            "sizes",
+            "rate over the size of the tensor",
+            "byte",
+            ("time", "s"),
+            ("algorithm bandwidth", "byte/s"),
+            ("bus bandwidth", "byte/s"),
+        )
+        times = {}
+        for count in _sizes(largest):
+            part = everything[: count // 4]
+            times[count] = found.time(functools.partial(timed, part))
+            rate = count / times[count]
+            found.point("sizes", count, times[count], rate, rate * _bus_factor(world))
+        _what_to_see(found, times)
+
+    return Case(timed, clock="wall", byte=size, check=check, study=study)
+
+
+def _bus_factor(world: int) -> float:
+    """What each link carries over the size of the tensor (nccl-tests, doc/PERFORMANCE.md)."""
+    return 2 * (world - 1) / world
+
+
+def _sizes(largest: int) -> list[int]:
+    """From the smallest on in steps of four, and the largest."""
+    sizes, size = [], SMALLEST
+    while size < largest:
+        sizes.append(size)
+        size *= 4
+    return [*sizes, largest]
+
+
+def _bandwidth_figures(found: Study, size: int, world: int) -> None:
+    rate = size / found.median_s
+    found.figure("algorithm_bandwidth", rate, "byte/s", "size over time")
+    about = "size over time, times 2(n-1)/n"
+    if world == 1:
+        found.absent("bus_bandwidth", "one rank sends nothing", "byte/s", about)
+    else:
+        found.figure("bus_bandwidth", rate * _bus_factor(world), "byte/s", about)
+
+
+def _what_to_see(found: Study, times: dict[int, float]) -> None:
+    rates = {size: size / seconds for size, seconds in times.items()}
+    best = max(rates.values())
+    half = min(size for size, rate in rates.items() if rate >= best / 2)
+    found.mark("sizes", f"half of the highest rate is reached at {half // KIB} KiB")
+    small = times[SMALLEST]
+    found.mark("sizes", f"{SMALLEST // KIB} KiB takes {small * 1e6:.0f} µs: the latency alone")
+
+
+@workload(
+    group="multi-GPU",
+    title="training with DistributedDataParallel",
+    about="The same model in each rank, each with a batch of its own; "
+    "DistributedDataParallel averages the gradients over the ranks during backward, so all take "
+    "the same step. One process per GPU (NCCL), or two on the CPU (gloo), whose cores are divided "
+    "among the ranks so that their threads do not fight for them. Started by torchrun.",
+    look_for="The efficiency: samples per second of all ranks over those of as many ranks if "
+    "nothing were lost. Ranks at once without exchange shows what sharing the machine costs; the "
+    "rest is the exchange of gradients, which falls with a larger batch.",
+    devices=("cpu", "cuda"),
+    needs=("torch.distributed",),
+    ranks=True,
+)
+def ddp_training(
+    on: Place,
+    batch: Annotated[int, whole(1, 65_536, "samples in a batch of each rank")] = 128,
+    width: Annotated[int, whole(1, 32_768, "of the three hidden layers")] = 512,
+) -> Case:
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    from workloads.catalog.multi_gpu.shared import perceptron
+
+    rank, world = dist.get_rank(), dist.get_world_size()
+    # Weights, gradients, DDP's buckets and the model alone; activations forth and back.
+    size = 4 * (6 * (3 * width * width + 2 * width) + 12 * batch * width)
+    need = size if on.type == "cuda" else _on_this_host(size)
+    on.require(need, f"a model of width {width} and a batch of {batch} in each rank")
+    alone = perceptron(on, width)
+    device_ids = [on.device.index] if on.type == "cuda" else None
+    model = DistributedDataParallel(perceptron(on, width), device_ids=device_ids)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    loss_function = torch.nn.MSELoss()
+    # Every rank draws the data of all and takes its own part.
+    inputs = on.randn(world * batch, width)[rank * batch : (rank + 1) * batch].clone()
+    targets = on.randn(world * batch, 1)[rank * batch : (rank + 1) * batch].clone()
+
+    def timed() -> object:
+        optimizer.zero_grad()
+        loss = loss_function(model(inputs), targets)
+        loss.backward()  # averages the gradients over the ranks while it goes
+        optimizer.step()
+        return loss
+
+    own_optimizer = torch.optim.SGD(alone.parameters(), lr=1e-3)
+
+    def without_exchange() -> object:
+        own_optimizer.zero_grad()
+        loss = loss_function(alone(inputs), targets)
+        loss.backward()
+        own_optimizer.step()
+        return loss
+
+    def first_rank_alone() -> object:
+        return without_exchange() if rank == 0 else None
+
+    def check() -> Check:
+        alone.load_state_dict(model.module.state_dict())
+        for each in (model, alone):
+            each.zero_grad()
+            loss_function(each(inputs), targets).backward()
+        return _same_gradients(_gradients(model), _gradients(alone))
+
+    def study(found: Study) -> None:
+        parameters = sum(each.numel() for each in alone.parameters())
+        found.figure("gradient_bytes", 4.0 * parameters, "byte", "averaged in each step")
+        ways = found.compare(
+            {
+                "one rank, the others idle": first_rank_alone,
+                "all ranks, no exchange": without_exchange,
+                "all ranks, DDP": timed,
+            }
+        )
+        found.table(
+            "scaling",
+            f"what {world} ranks make of the work of one",
+            Column("way"),
+            Column("step", "s"),
+            Column("rate", "samples/s"),
+            Column("efficiency", "%"),
+        )
+        one = ways[0].median_s
+        for way, ranks in zip(ways, (1, world, world), strict=True):
+            rate = ranks * batch / way.median_s
+            found.row("scaling", way.name, way.median_s, rate, 100 * one / way.median_s)
+        about = f"rate of {world} ranks over {world} times that of one with the others idle"
+        found.figure("scaling_efficiency", 100 * one / ways[2].median_s, "%", about)
+
+    return Case(timed, clock="wall", item=world * batch, check=check, study=study)
+
+
+def _gradients(model: torch.nn.Module) -> torch.Tensor:
+    """All gradients of a model in one row."""
+    import torch
+
+    found = [each.grad.flatten() for each in model.parameters() if each.grad is not None]
+    return torch.cat(found)
+
+
+def _same_gradients(averaged: torch.Tensor, own: torch.Tensor) -> Check:
+    """DDP's gradients against the average of the ranks' own, and those of rank 0."""
+    import torch.distributed as dist
+
+    expected = own.clone()
+    dist.all_reduce(expected, op=dist.ReduceOp.AVG)
+    of_first = averaged.clone()
+    dist.broadcast(of_first, src=0)
+    scale = expected.abs().max()
+    error = float((averaged - expected).abs().max() / scale)
+    apart = float((averaged - of_first).abs().max() / scale)
+    what = "the average of the ranks' own gradients; the same on every rank"
+    return Check(error <= TOLERANCE and apart == 0.0, max(error, apart), TOLERANCE, what)

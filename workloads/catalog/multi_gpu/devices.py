@@ -1,0 +1,207 @@
+"""The GPUs of this process: which there are, how they copy among each other, and DataParallel."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.results import Check, Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+COPIES = 8
+"""In a row between two looks at the clock: the wait for their end then counts for little."""
+TOLERANCE = 5e-3
+"""Of DataParallel's output against one GPU's: other batch sizes, other kernels, maybe TF32."""
+
+
+@workload(
+    group="multi-GPU",
+    title="list of devices",
+    about="What torch sees: torch.cuda.device_count(), and each GPU's name, compute capability, "
+    "multiprocessors and memory. CUDA_VISIBLE_DEVICES decides which GPUs a process sees and in "
+    "which order, so cuda:0 need not be the first of nvidia-smi.",
+    look_for="The number of GPUs, and whether they are alike: work that is divided evenly waits "
+    "for the slowest. On a box without a GPU the list is empty, and the log says why.",
+)
+def device_list(on: Place) -> Case:
+    import torch
+
+    from workloads.measure import environment
+
+    def timed() -> list[str]:
+        if not torch.cuda.is_available():
+            return []
+        return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+
+    def study(found: Study) -> None:
+        found.figure("gpus", float(len(timed())), "", "torch.cuda.device_count()")
+        found.figure("this_device", str(on.device), "", "where this run took place")
+        found.table(
+            "devices",
+            "devices that torch sees",
+            Column("device"),
+            Column("name"),
+            Column("capability"),
+            Column("multiprocessors"),
+            Column("memory", "byte"),
+        )
+        absent: dict[str, str] = {}
+        found.unavailable["tables.devices"] = "torch does not tell it of every kind of device"
+        for each in environment.all_devices(absent):
+            units, memory = each.multi_processors, each.total_memory
+            numbers = [None if value is None else float(value) for value in (units, memory)]
+            found.row("devices", each.id, each.name, each.capability, *numbers)
+        for reason in absent.values():
+            found.say(reason)
+
+    return Case(timed, clock="wall", study=study)
+
+
+@workload(
+    group="multi-GPU",
+    title="copies between GPUs",
+    about="Copies a tensor from each GPU to each other one. Where the driver allows peer access, "
+    "the copy goes straight over NVLink or PCIe; else it passes through host memory.",
+    look_for="The matrix of rates: GPUs of one NVLink group, or under one PCIe switch, copy faster "
+    "among themselves. A pair without peer access, or far below the others, slows every "
+    "all-reduce that crosses it. The limit is NVLink's, of parts that always have it: a small "
+    "share of it means that the copies go another way.",
+    devices=("cuda",),
+    needs=("2 GPUs",),
+)
+def peer_copies(
+    on: Place, mib: Annotated[int, whole(1, 16_384, "size of the tensor, MiB")] = 256
+) -> Case:
+    import torch
+
+    from workloads.declare.place import Place
+
+    size, count = mib * 2**20, torch.cuda.device_count()
+    places = [Place(f"cuda:{index}") for index in range(count)]
+    for place in places:
+        place.require(2 * size, f"two tensors of {mib} MiB")
+    sources = [place.randn(size // 4) for place in places]
+    targets = [torch.empty_like(source) for source in sources]
+    here = on.device.index or 0
+    neighbour = (here + 1) % count
+
+    def timed() -> object:
+        return targets[neighbour].copy_(sources[here], non_blocking=True)
+
+    def check() -> Check:
+        timed()
+        torch.cuda.synchronize(here)
+        same = torch.equal(targets[neighbour].cpu(), sources[here].cpu())
+        return Check(same, 0.0 if same else 1.0, 0.0, "the source, entry by entry")
+
+    def study(found: Study) -> None:
+        _matrix(found, sources, targets)
+
+    pair = (f"cuda:{here}", f"cuda:{neighbour}")
+    return Case(timed, byte=size, byte_limit="nvlink", devices=pair, check=check, study=study)
+
+
+def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> None:
+    """The rate from each GPU to each other one, and which pairs have no peer access."""
+    import torch
+
+    count, size = len(sources), sources[0].nbytes
+
+    def copies(source: int, target: int) -> None:
+        for _ in range(COPIES):
+            targets[target].copy_(sources[source], non_blocking=True)
+        torch.cuda.synchronize(source)
+        torch.cuda.synchronize(target)
+
+    def rate(source: int, target: int) -> float | None:
+        if source == target:
+            return None
+        call = functools.partial(copies, source, target)
+        return COPIES * size / found.time(call, "wall")
+
+    def held(source: int, target: int) -> float | None:
+        found_rate = rate(source, target)
+        if found_rate is not None:
+            found.hold(f"cuda:{source} to cuda:{target}", found_rate)
+        return found_rate
+
+    names = [Column(f"to cuda:{index}", "byte/s") for index in range(count)]
+    found.table("matrix", "rate of copies", Column("from"), *names)
+    found.unavailable["tables.matrix"] = "a GPU is not timed against itself"
+    for source in range(count):
+        found.row("matrix", f"cuda:{source}", *(held(source, each) for each in range(count)))
+    without = [
+        f"cuda:{source} to cuda:{target}"
+        for source, target in itertools.permutations(range(count), 2)
+        if not torch.cuda.can_device_access_peer(source, target)
+    ]
+    found.say(f"without peer access: {', '.join(without) or 'none'}")
+
+
+@workload(
+    group="multi-GPU",
+    title="training with DataParallel",
+    about="torch.nn.DataParallel: one process splits each batch over the GPUs, copies the model to "
+    "all of them in every step and gathers the results on the first. One line of code, but "
+    "PyTorch recommends DistributedDataParallel even on a single machine.",
+    look_for="The speed-up over one GPU: often below one, since each step copies the model and "
+    "Python drives all GPUs in turn. Compare it with ddp_training at the same batch per GPU.",
+    devices=("cuda",),
+    needs=("2 GPUs",),
+)
+def data_parallel(
+    on: Place,
+    batch: Annotated[int, whole(1, 65_536, "samples, divided among the GPUs")] = 2048,
+    width: Annotated[int, whole(1, 32_768, "of the three hidden layers")] = 2048,
+) -> Case:
+    import torch
+
+    from workloads.catalog.multi_gpu.shared import perceptron
+
+    size = 4 * (3 * (3 * width * width + 2 * width) + 12 * batch * width)
+    on.require(size, f"a model of width {width} and a batch of {batch}")
+    single = perceptron(on, width)
+    # The first of device_ids must be where the parameters are.
+    others = [index for index in range(torch.cuda.device_count()) if index != on.device.index]
+    gpus = [on.device.index or 0, *others]
+    model = torch.nn.DataParallel(single, device_ids=gpus)
+    inputs, targets = on.randn(batch, width), on.randn(batch, 1)
+    optimizer = torch.optim.SGD(single.parameters(), lr=1e-3)
+    loss_function = torch.nn.MSELoss()
+
+    def step(model: torch.nn.Module) -> object:
+        optimizer.zero_grad()
+        loss = loss_function(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def timed() -> object:
+        optimizer.zero_grad()
+        loss = loss_function(model(inputs), targets)  # splits the batch, gathers the outputs
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def check() -> Check:
+        with torch.no_grad():
+            expected, found = single(inputs), model(inputs)
+        error = float((found - expected).abs().max() / expected.abs().max())
+        return Check(error <= TOLERANCE, error, TOLERANCE, "the output of one GPU")
+
+    def study(found: Study) -> None:
+        found.figure("gpus", float(1 + len(others)), "", "among which the batch is divided")
+        calls = {"one GPU": lambda: step(single), "DataParallel": timed}
+        found.variants(
+            "ways", "the same batch on one GPU and on all", calls, per_call=(batch, "samples/s")
+        )
+
+    devices = tuple(f"cuda:{index}" for index in gpus)
+    return Case(timed, clock="wall", item=batch, devices=devices, check=check, study=study)

@@ -1,0 +1,1 @@
+"""What is easily done or measured wrongly."""

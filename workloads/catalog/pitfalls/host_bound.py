@@ -1,0 +1,213 @@
+"""Mistakes that keep the device waiting for Python: .item() in the loop, loops, tiny models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.measure import curves
+from workloads.protocol.results import Check
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+LOOP_SIZES = (16, 64, 256, 1024)
+WIDTHS = (4, 16, 64, 256, 1024)
+LAYERS = 8
+
+
+@workload(
+    group="pitfalls",
+    title=".item() in the loop",
+    about="loss.item() brings a number to Python and so waits until the device has done all that "
+    "was queued. Called in each step, it lets the queue run dry each time. Timed is the other way: "
+    "the sum is kept on the device and read once at the end, and the steps are queued freely.",
+    look_for="On a GPU the way with .item() takes longer, the more so the smaller the step. On the "
+    "CPU a call that has returned is done, there is nothing to wait for, and both take the same. "
+    "print(loss), float(loss), loss.tolist() and if loss > x wait just as .item() does.",
+)
+def item_in_loop(
+    on: Place,
+    steps: Annotated[int, whole(1, 10_000, "steps of the loop")] = 50,
+    width: Annotated[int, whole(1, 16_384, "width of the layer")] = 64,
+    batch: Annotated[int, whole(1, 65_536, "samples of a step")] = 64,
+) -> Case:
+    import torch
+
+    on.require(4 * width * (width + 4 * batch), "the layer and its data")
+    inputs, weights = on.randn(batch, width), on.randn(width, width)
+
+    def loss_of(inputs: torch.Tensor = inputs, weights: torch.Tensor = weights) -> torch.Tensor:
+        return (inputs @ weights).relu().square().mean()
+
+    def timed() -> float:
+        total = torch.zeros((), device=on.device)
+        for _ in range(steps):
+            total += loss_of()
+        return float(total.item())
+
+    def item_each_step() -> float:
+        total = 0.0
+        for _ in range(steps):
+            total += loss_of().item()
+        return total
+
+    def check() -> Check:
+        mine, other = timed(), item_each_step()
+        error = abs(mine - other) / abs(other)
+        return Check(error < 1e-4, error, 1e-4, "the sum made in Python")
+
+    def study(found: Study) -> None:
+        ways: dict[str, Callable[[], object]] = {
+            ".item() in each step": item_each_step,
+            "one .item() at the end": timed,
+        }
+        pair = found.variants(
+            "ways", f"{steps} steps", ways, per_call=(steps, "steps/s"), clock="wall"
+        )
+        waits = (pair[0].median_s - pair[1].median_s) / steps
+        about = "more time per step with .item() in it"
+        if on.type == "cpu":
+            reason = "a CPU call that has returned is done: there is nothing to wait for"
+            found.absent("wait_per_step", reason, "s", about)
+            return
+        found.figure("wait_per_step", waits, "s", about)
+
+    return Case(timed, clock="wall", item=steps * batch, check=check, study=study)
+
+
+@workload(
+    group="pitfalls",
+    title="Python loop against one operation",
+    about="The same sum of products three ways: indexing a tensor element by element in Python, "
+    "plain Python floats, and one vectorised expression, which is what is timed. Each indexing is "
+    "an operation of its own: made, dispatched and on a GPU launched, for a single number.",
+    look_for="The loop's time grows with n, that of the expression hardly at all until n is large: "
+    "the factor between them is as large as you make n. A loop over tensor elements is slower even "
+    "than one over Python floats; on a GPU it is at its worst, a launch for each number.",
+)
+def python_loop(
+    on: Place,
+    n: Annotated[int, whole(1, 100_000, "elements")] = 1000,
+) -> Case:
+    on.require(4 * 4 * n, f"four vectors of {n}")
+    a, b = on.randn(n), on.randn(n)
+
+    def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
+        return (a * b + 1).sum()
+
+    def tensor_loop(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
+        total = a[0] * b[0] + 1
+        for index in range(1, len(a)):
+            total = total + (a[index] * b[index] + 1)
+        return total
+
+    floats_a, floats_b = a.tolist(), b.tolist()
+
+    def float_loop() -> float:
+        total: float = sum(x * y + 1 for x, y in zip(floats_a, floats_b, strict=True))
+        return total
+
+    def check() -> Check:
+        reference = float_loop()
+        error = abs(float(timed()) - reference) / max(1.0, abs(reference))
+        return Check(error < 1e-3, error, 1e-3, "the sum by Python's own floats (float64)")
+
+    def study(found: Study) -> None:
+        ways: dict[str, Callable[[], object]] = {
+            "loop over tensor elements": tensor_loop,
+            "loop over Python floats": float_loop,
+            "one expression": timed,
+        }
+        found.variants("ways", f"{n} elements", ways, per_call=(n, "elements/s"), clock="wall")
+        series = (("loop", "s"), ("one expression", "s"), ("speed-up", "x"))
+        found.chart("sizes", "time over the number of elements", "n", *series)
+        for size in (*(each for each in LOOP_SIZES if each < n), n):
+            few = (a[:size], b[:size])
+            slow = found.time(partial(tensor_loop, *few), "wall")
+            fast = found.time(partial(timed, *few), "wall")
+            found.point("sizes", size, slow, fast, slow / fast)
+        found.mark("sizes", f"each element costs the loop {slow / n * 1e6:.2g} µs")
+        found.figure("per_element", slow / n, "s", "of the loop over tensor elements")
+
+    return Case(timed, clock="wall", item=n, check=check, study=study)
+
+
+@workload(
+    group="pitfalls",
+    title="tiny model",
+    about=f"{LAYERS} linear layers with ReLU on a small batch, without gradients. Each operation "
+    "costs its launch: Python, the dispatcher and on a GPU the driver, some microseconds whatever "
+    "its size. While the layers are narrow, that is all there is to see.",
+    look_for="The flat left end of the curve: there the width is free, and a GPU has nothing but "
+    "launches to do, so that the CPU is faster. The mark says where the GPU overtakes. On the CPU "
+    "alone: how the share of overhead falls as the layers widen.",
+)
+def tiny_model(
+    on: Place,
+    width: Annotated[int, whole(1, 16_384, "width of the layers")] = 16,
+    batch: Annotated[int, whole(1, 65_536, "samples")] = 8,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import SEED
+
+    widest = max(width, WIDTHS[-1])
+    on.require(4 * LAYERS * widest * (widest + batch), "the widest model")
+    operations = 2 * LAYERS
+
+    def model(width: int, device: torch.device) -> torch.nn.Module:
+        torch.manual_seed(SEED)
+        layers: list[torch.nn.Module] = []
+        for _ in range(LAYERS):
+            layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
+        return torch.nn.Sequential(*layers).to(device)
+
+    def built(width: int, device: torch.device) -> Callable[[], object]:
+        made, data = model(width, device), on.host_randn(batch, width).to(device)
+
+        @torch.no_grad()
+        def forward() -> object:
+            return made(data)
+
+        return forward
+
+    small, inputs = model(width, on.device), on.randn(batch, width)
+
+    def timed() -> object:
+        with torch.no_grad():
+            return small(inputs)
+
+    def study(found: Study) -> None:
+        on_cpu = on.type == "cpu"
+        names = ["CPU"] if on_cpu else [on.type.upper(), "CPU"]
+        series = [(name, "s") for name in names]
+        found.chart("widths", "time over width", "width", *series, ("overhead", "%"))
+        floor, times = 0.0, []
+        for each in WIDTHS:
+            taken = [found.time(built(each, on.device), "wall")]
+            if not on_cpu:
+                taken.append(found.time(built(each, torch.device("cpu")), "wall"))
+            # The narrowest computes next to nothing: its time is the overhead.
+            floor = floor or taken[0]
+            times.append(taken)
+            found.point("widths", each, *taken, min(100.0, 100 * floor / taken[0]))
+        about = f"of the {operations} operations at width {WIDTHS[0]}: launch and Python"
+        found.figure("overhead_per_operation", floor / operations, "s", about)
+        if on_cpu:
+            found.absent("crossover", "there is no GPU here to overtake the CPU")
+            found.mark("widths", f"at width {WIDTHS[0]} nearly all of the time is overhead")
+            return
+        ours, cpu = [pair[0] for pair in times], [pair[1] for pair in times]
+        crossing = curves.crossing(WIDTHS, ours, cpu)
+        assert crossing is not None
+        words = curves.crossing_words("the GPU", "the CPU", crossing, "width")
+        found.mark("widths", words)
+        found.figure("crossover", words)
+
+    return Case(timed, clock="wall", item=batch, study=study)

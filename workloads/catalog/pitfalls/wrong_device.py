@@ -1,0 +1,226 @@
+"""Mistakes about where things are: two devices in one operation, a model that stayed behind."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.results import Check, Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+FEATURES = 32
+STEPS = 40
+"""Training steps after which the loss of a linear target has fallen by far more than noise."""
+META = (
+    "there is no GPU here: torch's meta device stands in for it. It has shapes and no data, raises "
+    "where its kernels notice the mixture, and lets some operations pass that a GPU refuses"
+)
+
+
+def other_device(on: Place) -> torch.device:
+    """The device that the mistake mixes with: the CPU beside a GPU, meta beside the CPU."""
+    import torch
+
+    return torch.device("meta" if on.type == "cpu" else "cpu")
+
+
+def first_line(error: BaseException) -> str:
+    """What torch says, without its stack."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def outcome(call: Callable[[], torch.Tensor]) -> str:
+    """What torch raised, or where the result lies."""
+    try:
+        result = call()
+    except (RuntimeError, NotImplementedError) as error:
+        return f"{type(error).__name__}: {first_line(error)}"
+    return f"no error: the result is on {result.device}"
+
+
+@workload(
+    group="pitfalls",
+    title="two devices in one operation",
+    about="All tensors of an operation must lie on one device; torch raises a RuntimeError and "
+    "never copies by itself. The fix is timed: move the input to the weights' device, then "
+    "compute. On a box without a GPU the meta device plays the other one.",
+    look_for="The words of the error in the log, so that you know them again: they name both "
+    "devices. One mixture is allowed: a CPU tensor of no dimensions (a number) beside GPU tensors. "
+    "The fix costs a copy each time it is called: move the data once, not in every step.",
+)
+def device_mismatch(
+    on: Place,
+    batch: Annotated[int, whole(1, 65_536, "rows of the input")] = 256,
+    width: Annotated[int, whole(1, 16_384, "features")] = 512,
+) -> Case:
+    import torch
+
+    on.require(4 * width * (width + 3 * batch), "the layer, its input and its result")
+    other = other_device(on)
+    elsewhere = torch.device("cpu")
+    model = torch.nn.Linear(width, width).to(on.device)
+    inputs = on.host_randn(batch, width)
+
+    def timed() -> torch.Tensor:
+        moved = inputs.to(on.device)
+        result: torch.Tensor = model(moved)
+        return result
+
+    def study(found: Study) -> None:
+        here, there = on.randn(batch, width), torch.empty(batch, width, device=other)
+        lost = torch.nn.Linear(width, width).to(other)
+        if other.type == "meta":
+            found.say(META)
+        rows: dict[str, Callable[[], torch.Tensor]] = {
+            "here + there": lambda: here + there,
+            "cat([here, there])": lambda: torch.cat([here, there]),
+            "model(there)": lambda: model(there),
+            "moved input, model left": lambda: lost(here),
+            "mse_loss(here, there)": lambda: torch.nn.functional.mse_loss(here, there),
+            "number on the CPU * here": lambda: torch.tensor(2.0, device=elsewhere) * here,
+            "here + input.to(here.device)": lambda: (
+                here + on.host_randn(batch, width).to(on.device)
+            ),
+        }
+        found.table("mixtures", "what torch says", Column("operation"), Column("outcome"))
+        raised = 0
+        for name, call in rows.items():
+            said = outcome(call)
+            raises = not said.startswith("no error")
+            raised += raises
+            found.row("mixtures", name, said.partition(":")[0] if raises else said)
+            found.say(f"{name} -> {said}")
+        found.figure("mixtures_refused", float(raised), "", f"here is {on.device}, there {other}")
+        fixed = model(inputs.to(on.device))
+        found.figure("device_of_the_fixed_result", str(fixed.device))
+        at_home = inputs.to(on.device)
+        ways: dict[str, Callable[[], object]] = {
+            "move in each call": timed,
+            "moved once, before": lambda: model(at_home),
+        }
+        found.variants("fixes", "where the fix stands", ways, clock="wall")
+
+    return Case(timed, clock="wall", item=batch, study=study)
+
+
+class Training:
+    """A model, its optimizer and its data, all on one device.
+
+    Args:
+        device: where they lie.
+        width: of the hidden layers.
+        data: inputs and targets, on the host.
+    """
+
+    def __init__(
+        self, device: torch.device, width: int, data: tuple[torch.Tensor, torch.Tensor]
+    ) -> None:
+        import torch
+
+        from workloads.declare.place import SEED
+
+        torch.manual_seed(SEED)
+        self.model = torch.nn.Sequential(
+            torch.nn.Linear(FEATURES, width),
+            torch.nn.ReLU(),
+            torch.nn.Linear(width, width),
+            torch.nn.ReLU(),
+            torch.nn.Linear(width, 1),
+        ).to(device)
+        self._optimizer = torch.optim.Adam(self.model.parameters(), lr=0.001)
+        self._inputs, self._targets = (tensor.to(device) for tensor in data)
+
+    def step(self) -> torch.Tensor:
+        """One step; the loss before it."""
+        import torch
+
+        loss = torch.nn.functional.mse_loss(self.model(self._inputs), self._targets)
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step()
+        return loss.detach()
+
+    def train(self, steps: int) -> tuple[float, float]:
+        """The losses before the first and before the last of so many steps."""
+        first = last = self.step()
+        for _ in range(steps - 1):
+            last = self.step()
+        return float(first), float(last)
+
+
+@workload(
+    group="pitfalls",
+    title="model left on the CPU",
+    about="A model that was never moved trains on the CPU without a word: data and model lie there "
+    "together, no error is raised, and the GPU idles. model.to(device) is what was forgotten; the "
+    "step with it is timed.",
+    look_for="The loss falls all the same, so the curve does not give it away; the table of where "
+    "each parameter lies does, and so do 0 bytes allocated on the GPU. Where only the input is "
+    "moved, torch raises the error in the log. Without a GPU there is nothing to forget: the step, "
+    "the table and the error remain.",
+)
+def model_on_cpu(
+    on: Place,
+    batch: Annotated[int, whole(1, 65_536, "samples")] = 128,
+    width: Annotated[int, whole(1, 16_384, "width of the hidden layers")] = 256,
+) -> Case:
+    import torch
+
+    on.require(4 * 4 * width * (width + 2 * FEATURES) + 12 * batch * width, "the model and Adam")
+    inputs = on.host_randn(batch, FEATURES)
+    data = (inputs, inputs.sum(1, keepdim=True) + 1)
+    cpu = torch.device("cpu")
+
+    moved = Training(on.device, width, data)
+    losses = functools.cache(lambda: Training(cpu, width, data).train(STEPS))
+
+    def timed() -> object:
+        # model.to(device) was called once, and each batch lies beside it
+        return moved.step()
+
+    def check() -> Check:
+        first, last = losses()
+        return Check(last < first, last / first, 1.0, f"the loss before {STEPS} steps, as a ratio")
+
+    def study(found: Study) -> None:
+        before = found.held().allocated
+        left = Training(cpu, width, data)
+        after = found.held().allocated
+        columns = (Column("parameter"), Column("elements"), Column("left"), Column("moved"))
+        found.table("places", "where the parameters lie", *columns)
+        for (name, parameter), twin in zip(
+            left.model.named_parameters(), moved.model.parameters(), strict=True
+        ):
+            found.row("places", name, parameter.numel(), str(parameter.device), str(twin.device))
+        first, last = losses()
+        found.figure("first_loss", first, "", "of the model left on the CPU")
+        found.figure("last_loss", last, "", f"of the same after {STEPS} steps: it falls")
+        _wrong_half(found, other_device(on) if on.type == "cpu" else on.device, left.model)
+        about = "device bytes that building the left model took"
+        if on.type == "cpu" or before is None or after is None:
+            reason = "the only device here is the CPU" if on.type == "cpu" else "not told"
+            found.absent("gpu_bytes_of_left_model", reason, "byte", about)
+            found.absent("speed_up_by_moving", "the only device here is the CPU", "x")
+            return
+        found.figure("gpu_bytes_of_left_model", float(after - before), "byte", about)
+        ways: dict[str, Callable[[], object]] = {"left on the CPU": left.step, "moved": moved.step}
+        pair = found.variants(
+            "ways", "one training step", ways, per_call=(batch, "samples/s"), clock="wall"
+        )
+        found.figure("speed_up_by_moving", pair[1].ratio, "x", "left over moved")
+
+    def _wrong_half(found: Study, gpu: torch.device, left: torch.nn.Module) -> None:
+        said = outcome(lambda: left(torch.empty(batch, FEATURES, device=gpu)))
+        found.say(f"model on cpu, input on {gpu} -> {said}")
+        if gpu.type == "meta":
+            found.say(META)
+        found.figure("input_alone_moved", said)
+
+    return Case(timed, clock="wall", item=batch, check=check, study=study)

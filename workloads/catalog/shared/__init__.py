@@ -1,0 +1,1 @@
+"""What several groups use; declares no workload."""

@@ -1,0 +1,155 @@
+"""A training step of a small convolutional network, and where its time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, one_of, whole, workload
+from workloads.protocol.results import Check, Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+PHASES = ("data", "forward", "backward", "optimizer")
+SPLIT_STEPS = 15
+KEPT_BATCHES = 4
+"""The data set holds this many batches."""
+CONTIGUOUS, CHANNELS_LAST = "contiguous", "channels_last"
+DEPTH_FACTOR = 4
+"""Layers after one another add to the error of a single product."""
+
+
+@workload(
+    group="training",
+    title="training step of a small CNN",
+    about="A classifier of three convolutions with batch normalisation, trained by SGD with "
+    "momentum: pick a batch in host memory, copy it, forward, cross-entropy, backward, optimizer. "
+    "bfloat16 means autocast: weights stay float32, convolutions and products are bfloat16.",
+    look_for="The split: backward does about twice the work of forward; a large share of data or "
+    "optimizer is time that a faster GPU would not shorten. channels_last pays with bfloat16 or "
+    "TF32 on tensor cores. Raise batch and width on a GPU: at the defaults it waits for launches.",
+)
+def cnn_training(
+    on: Place,
+    batch: Annotated[int, whole(1, 65_536, "images in a batch")] = 32,
+    width: Annotated[int, whole(1, 1024, "channels of the first convolution")] = 8,
+    size: Annotated[int, whole(8, 512, "height and width of an image, pixels")] = 32,
+    dtype: Annotated[
+        str, one_of(("float32", "bfloat16"), "of the multiplications (bfloat16: autocast)")
+    ] = "float32",
+    layout: Annotated[
+        str, one_of((CONTIGUOUS, CHANNELS_LAST), "order of images and weights in memory")
+    ] = CONTIGUOUS,
+) -> Case:
+    import torch
+
+    from workloads.catalog.shared.stopwatch import split
+    from workloads.catalog.training.shared_models import (
+        cnn_bytes,
+        cnn_flop,
+        images_and_labels,
+        small_cnn,
+    )
+    from workloads.declare.checks import TOLERANCES, against_float64
+    from workloads.declare.place import precision
+
+    dataset = KEPT_BATCHES * batch * 3 * size * size * 4
+    on.require(cnn_bytes(batch, size, width), "the model and a batch", host=dataset)
+    all_images, all_labels = images_and_labels(on, KEPT_BATCHES * batch, size, host=True)
+    loss_function = torch.nn.CrossEntropyLoss()
+    low = dtype == "bfloat16"
+    formats = {CONTIGUOUS: torch.contiguous_format, CHANNELS_LAST: torch.channels_last}
+    memory_format = formats[layout]
+
+    def built(
+        memory_format: torch.memory_format,
+    ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+        model = small_cnn(width, device=on.device)
+        model.to(memory_format=memory_format)  # type: ignore[call-overload]
+        return model, torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+
+    model, optimizer = built(memory_format)
+
+    def timed(
+        model: torch.nn.Module = model,
+        optimizer: torch.optim.Optimizer = optimizer,
+        memory_format: torch.memory_format = memory_format,
+    ) -> object:
+        picked = torch.randint(len(all_labels), (batch,))
+        images = all_images[picked].to(on.device, memory_format=memory_format)
+        labels = all_labels[picked].to(on.device)
+        with torch.autocast(on.type, dtype=torch.bfloat16, enabled=low):
+            loss = loss_function(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def marked(mark: Callable[[], None]) -> None:
+        """The same step, with a mark at the end of each phase."""
+        picked = torch.randint(len(all_labels), (batch,))
+        images = all_images[picked].to(on.device, memory_format=memory_format)
+        labels = all_labels[picked].to(on.device)
+        mark()
+        with torch.autocast(on.type, dtype=torch.bfloat16, enabled=low):
+            loss = loss_function(model(images), labels)
+        mark()
+        optimizer.zero_grad()
+        loss.backward()
+        mark()
+        optimizer.step()
+        mark()
+
+    def study(found: Study) -> None:
+        seconds = split(on, marked, PHASES, SPLIT_STEPS)
+        found.table(
+            "split", "where a step's time goes", Column("phase"), Column("time", "s"),
+            Column("share", "%"),
+        )  # fmt: skip
+        whole_step = sum(seconds.values())
+        for phase, taken in seconds.items():
+            found.row("split", phase, taken, 100 * taken / whole_step)
+        ways = {name: partial(timed, *built(kept), kept) for name, kept in formats.items()}
+        found.variants("layouts", f"layouts, {dtype}", ways, per_call=(batch, "samples/s"))
+        count = sum(parameter.numel() for parameter in model.parameters())
+        found.figure("parameters", float(count), "", "of the model")
+
+    used = (
+        "bfloat16"
+        if low
+        else precision(
+            on, "float32", torch.backends.cudnn.enabled and torch.backends.cudnn.allow_tf32
+        )
+    )
+
+    def check() -> Check:
+        fresh, _ = built(memory_format)
+        images = all_images[:batch].to(on.device, memory_format=memory_format)
+        with torch.no_grad(), torch.autocast(on.type, dtype=torch.bfloat16, enabled=low):
+            scores = fresh(images)
+        reference = _in_float64(small_cnn(width), all_images[:batch])
+        tolerance = DEPTH_FACTOR * TOLERANCES[used]
+        what = "the untrained model's scores of a batch, in float64 on the CPU"
+        return against_float64(scores, reference, tolerance, what)
+
+    return Case(
+        timed,
+        clock="wall",
+        flop=cnn_flop(batch, size, width),
+        item=batch,
+        precision=used,
+        check=check,
+        study=study,
+    )
+
+
+def _in_float64(model: torch.nn.Module, images: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    with torch.no_grad():
+        return torch.as_tensor(model.double()(images.double()))

@@ -1,0 +1,271 @@
+"""Feed a training step from a DataLoader: how many workers, and who waits for whom."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, Skip, one_of, whole, workload
+from workloads.protocol import process
+from workloads.protocol.results import Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+EPOCHS = 3
+"""Timed with each number of workers, after one that is not."""
+LONGEST_S = 1.0
+"""No further epoch is begun after this time."""
+CAN_FORK = sys.platform == "linux"
+NO_FORK = "worker processes are forked here, which is safe on Linux only"
+
+
+class Costly:
+    """Samples that cost processor time to make, as decoding and augmenting an image does.
+
+    Args:
+        images: the samples as they come out.
+        labels: a class for each.
+        cost_s: processor time that making one takes, seconds.
+    """
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor, cost_s: float) -> None:
+        self._images = images
+        self._labels = labels
+        self._cost_s = cost_s
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        # By the thread's processor time: a machine that is busy makes the wait longer, as it would
+        # make the work.
+        end = time.thread_time() + self._cost_s
+        while time.thread_time() < end:
+            pass
+        return self._images[index], self._labels[index]
+
+
+def end_with(parent: int, _worker: int) -> None:
+    """Have a DataLoader's worker process killed when the process that uses it ends."""
+    process.die_with_parent(parent, signal.SIGKILL)
+
+
+class Loaders:
+    """DataLoaders of one data set, and the end of their workers.
+
+    Args:
+        dataset: to load from.
+        batch: samples in a batch.
+        prefetch: batches that each worker has made ahead.
+    """
+
+    def __init__(self, dataset: Costly, batch: int, prefetch: int = 2) -> None:
+        self._dataset = dataset
+        self._batch = batch
+        self._prefetch = prefetch
+        self._iterators: list[Any] = []
+
+    def start(self, workers: int, *, pinned: bool) -> torch.utils.data.DataLoader[Any]:
+        """A loader whose workers live until :meth:`end`.
+
+        Args:
+            workers: processes that make samples; 0 has the loop make them itself.
+            pinned: batches are copied to pinned host memory, by a thread.
+        """
+        import torch
+
+        data: Any = self._dataset
+        loader: torch.utils.data.DataLoader[Any] = torch.utils.data.DataLoader(
+            data,
+            batch_size=self._batch,
+            shuffle=True,
+            num_workers=workers,
+            pin_memory=pinned,
+            persistent_workers=workers > 0,
+            prefetch_factor=self._prefetch if workers else None,
+            # A fork has torch and the data at once. Python 3.14 would no longer fork by itself.
+            multiprocessing_context="fork" if workers else None,
+            worker_init_fn=partial(end_with, os.getpid()),
+        )
+        # With persistent workers every later loop goes on with this iterator.
+        self._iterators.append(iter(loader))
+        return loader
+
+    def end(self) -> None:
+        """End all workers and threads."""
+        for iterator in self._iterators:
+            # Dropping the last reference is the public way, but a traceback may hold one.
+            shut_down = getattr(iterator, "_shutdown_workers", None)
+            if shut_down is not None:
+                shut_down()
+        self._iterators.clear()
+
+    @contextmanager
+    def started(self, workers: int, *, pinned: bool) -> Iterator[torch.utils.data.DataLoader[Any]]:
+        """A loader for a while, whose workers are ended after it."""
+        loader = self.start(workers, pinned=pinned)
+        iterator = self._iterators[-1]
+        try:
+            yield loader
+        finally:
+            others = [one for one in self._iterators if one is not iterator]
+            self._iterators = [iterator]
+            self.end()
+            self._iterators = others
+
+
+@workload(
+    group="training",
+    title="data loading: workers and pinned memory",
+    about="A small CNN is trained from a DataLoader whose samples each cost processor time, as "
+    "decoding an image does. With num_workers=0 the training loop makes them itself; worker "
+    "processes make them while the step runs. On a GPU also with pinned memory. The share of "
+    "waiting is between the end of a step and the start of the next, by the device's clock.",
+    look_for="Enough workers hide the cost: waiting falls and samples/s rise until the step itself "
+    "is the limit. More workers than free cores take time from the step. prefetch evens out "
+    "samples that take longer than others, at the price of memory. A GPU that waits for data is "
+    "the commonest reason for a low utilisation.",
+)
+def data_loading(
+    on: Place,
+    workers: Annotated[int, whole(0, 64, "num_workers of the time on top")] = 2,
+    memory: Annotated[
+        str, one_of(("pageable", "pinned"), "host memory of the time on top")
+    ] = "pageable",
+    prefetch: Annotated[
+        int, whole(1, 64, "batches that each worker makes ahead, prefetch_factor")
+    ] = 2,
+    cost_us: Annotated[int, whole(0, 1_000_000, "processor time of a sample, µs")] = 300,
+    samples: Annotated[int, whole(1, 65_536, "samples of an epoch")] = 384,
+    batch: Annotated[int, whole(1, 4096, "samples in a batch")] = 32,
+    width: Annotated[int, whole(1, 1024, "channels of the first convolution")] = 8,
+) -> Case:
+    import torch
+
+    from workloads.catalog.training.shared_models import cnn_bytes, images_and_labels, small_cnn
+
+    size = 32
+    if workers and not CAN_FORK:
+        raise Skip(f"{NO_FORK}: set workers=0")
+    pinned = memory == "pinned"
+    if pinned and on.type != "cuda":
+        raise Skip(f"memory=pinned is for copies to a CUDA device, not for {on.type}")
+    on.require(
+        cnn_bytes(batch, size, width), "the model and a batch", host=samples * 3 * size**2 * 4
+    )
+    images, labels = images_and_labels(on, samples, size, host=True)
+    loaders = Loaders(Costly(images, labels, cost_us * 1e-6), batch, prefetch)
+    model = small_cnn(width, device=on.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+    loss_function = torch.nn.CrossEntropyLoss()
+
+    def step(images: torch.Tensor, labels: torch.Tensor) -> None:
+        images = images.to(on.device, non_blocking=True)
+        labels = labels.to(on.device, non_blocking=True)
+        loss = loss_function(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    loader = loaders.start(workers, pinned=pinned)
+
+    def timed() -> None:
+        for images, labels in loader:
+            # loader = DataLoader(dataset, batch, num_workers=workers, pin_memory=pinned, …):
+            # while this step runs, its workers make the samples of the next ones.
+            step(images, labels)
+
+    def study(found: Study) -> None:
+        title = f"{samples} samples of {cost_us} µs each, prefetch_factor={prefetch}"
+        _try_workers(found, on, loaders, step, samples=samples, title=title)
+        resident = images[:batch].to(on.device), labels[:batch].to(on.device)
+        fed = found.time(partial(step, *resident), "wall")
+        about = "the step alone, its data at hand"
+        found.figure("rate_without_loading", len(resident[1]) / fed, "samples/s", about)
+
+    return Case(timed, clock="wall", item=samples, study=study, cleanup=loaders.end)
+
+
+def _try_workers(
+    found: Study,
+    on: Place,
+    loaders: Loaders,
+    step: Callable[[torch.Tensor, torch.Tensor], None],
+    samples: int,
+    title: str,
+) -> None:
+    found.table(
+        "workers", title, Column("num_workers"), Column("host memory"),
+        Column("rate", "samples/s"), Column("waiting for data", "%"), Column("first epoch", "s"),
+    )  # fmt: skip
+    found.chart(
+        "workers", "throughput over workers, pageable memory", "num_workers",
+        ("rate", "samples/s"), ("waiting for data", "%"),
+    )  # fmt: skip
+    rates: dict[int, float] = {}
+    shares: dict[int, float] = {}
+    kinds = (False, True) if on.type == "cuda" else (False,)
+    for count in worker_counts():
+        for pinned in kinds:
+            began = time.perf_counter()
+            with loaders.started(count, pinned=pinned) as loader:
+                _epoch(on, loader, step)
+                first = time.perf_counter() - began
+                runs: list[tuple[float, float]] = []
+                while not runs or (len(runs) < EPOCHS and sum(run[0] for run in runs) < LONGEST_S):
+                    found.look()
+                    runs.append(_epoch(on, loader, step))
+            rate = samples / statistics.median([run[0] for run in runs])
+            share = 100 * statistics.median([run[1] / run[0] for run in runs])
+            where = "pinned" if pinned else "pageable"
+            found.row("workers", float(count), where, rate, share, first)
+            if not pinned:
+                rates[count], shares[count] = rate, share
+                found.point("workers", float(count), rate, share)
+    best = max(rates, key=rates.__getitem__)
+    found.mark(
+        "workers",
+        f"most samples/s with num_workers={best}: {shares[best]:.0f} % waiting, against "
+        f"{shares[0]:.0f} % with 0",
+    )
+    if not CAN_FORK:
+        found.say(f"only num_workers=0: {NO_FORK}")
+
+
+def _epoch(
+    on: Place,
+    loader: torch.utils.data.DataLoader[Any],
+    step: Callable[[torch.Tensor, torch.Tensor], None],
+) -> tuple[float, float]:
+    """Seconds of an epoch, and those between the end of a step and the start of the next."""
+    from workloads.catalog.shared.stopwatch import Stopwatch
+
+    watch = Stopwatch(on)
+    watch.synchronize()
+    begin = end = watch.now()
+    waits = []
+    for images, labels in loader:
+        waits.append((end, watch.now()))
+        step(images, labels)
+        end = watch.now()
+    watch.synchronize()
+    return watch.seconds(begin, end), sum(watch.seconds(*wait) for wait in waits)
+
+
+def worker_counts() -> tuple[int, ...]:
+    """The numbers of workers to try: 0, 1, 2, and 4 and 8 where there are cores for them."""
+    if not CAN_FORK:
+        return (0,)
+    cores = len(os.sched_getaffinity(0))
+    return tuple(count for count in (0, 1, 2, 4, 8) if count <= max(2, cores))

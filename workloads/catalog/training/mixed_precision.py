@@ -1,0 +1,214 @@
+"""Automatic mixed precision: the same training step in float32, TF32, float16 and bfloat16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, one_of, whole, workload
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+FLOAT32, TF32, FLOAT16, BFLOAT16 = "float32", "tf32", "float16", "bfloat16"
+
+
+@frozen
+class Way:
+    """One way to compute a step."""
+
+    name: str
+    dtype: str | None = None
+    """Of autocast; ``None`` without it."""
+    tf32: bool | None = None
+    """What TF32 is set to meanwhile; ``None`` leaves it as it is."""
+
+
+def ways(device_type: str, capability: tuple[int, int] | None) -> tuple[Way, ...]:
+    """The ways that a device has, the plain one first.
+
+    Args:
+        device_type: cpu or cuda.
+        capability: of a CUDA device; TF32 is there from 8.0 (Ampere) on.
+    """
+    half = Way("float16 + GradScaler", FLOAT16), Way("bfloat16 autocast", BFLOAT16)
+    if device_type != "cuda":
+        return Way(FLOAT32), *half
+    plain = Way("float32 (no TF32)", tf32=False)
+    if capability is None or capability < (8, 0):
+        return plain, *half
+    return plain, Way(TF32, tf32=True), *half
+
+
+@contextmanager
+def tf32_set(allowed: bool | None) -> Iterator[None]:
+    """TF32 in products and convolutions switched for a while; ``None`` changes nothing."""
+    import torch
+
+    if allowed is None:
+        yield
+        return
+    product, conv = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = product.allow_tf32, conv.allow_tf32
+    product.allow_tf32 = conv.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        product.allow_tf32, conv.allow_tf32 = before
+
+
+@workload(
+    group="training",
+    title="automatic mixed precision (AMP)",
+    about="The same CNN step in float32, in TF32 (GPUs from Ampere on), and under autocast in "
+    "float16 and bfloat16. autocast picks the precision of each operation and keeps the weights "
+    "float32. float16 has a narrow range, so GradScaler multiplies the loss and divides the "
+    "gradients again; a step whose gradients overflowed is skipped, and the scale halved. "
+    "torch.amp is today's name of what was torch.cuda.amp, on the CPU as well.",
+    look_for="samples/s and memory against float32: tensor cores need larger channels than a small "
+    "model has, so raise width and batch. The losses should run side by side. Set scale to 24 to "
+    "see steps skipped. bfloat16 has float32's range and needs no scaler. A CPU is faster only "
+    "if it has instructions for the type (AVX512-BF16, AMX); without them it is often slower.",
+    devices=("cpu", "cuda"),
+)
+def amp(
+    on: Place,
+    dtype: Annotated[
+        str, one_of((FLOAT16, BFLOAT16), "of autocast, for the time on top")
+    ] = FLOAT16,
+    batch: Annotated[int, whole(1, 65_536, "images in a batch")] = 32,
+    width: Annotated[int, whole(1, 1024, "channels of the first convolution")] = 8,
+    size: Annotated[int, whole(8, 512, "height and width of an image, pixels")] = 32,
+    steps: Annotated[int, whole(1, 1000, "training steps to follow the loss")] = 12,
+    scale: Annotated[int, whole(0, 60, "GradScaler's first scale is 2 to the power of it")] = 16,
+) -> Case:
+    import torch
+
+    from workloads.catalog.training.shared_models import (
+        cnn_bytes,
+        cnn_flop,
+        images_and_labels,
+        small_cnn,
+    )
+    from workloads.catalog.training.shared_tensors import peak_memory
+    from workloads.declare.place import DTYPES
+
+    on.require(4 * cnn_bytes(batch, size, width), "a model for each precision and a batch")
+    images, labels = images_and_labels(on, batch, size)
+    loss_function = torch.nn.CrossEntropyLoss()
+
+    def timed(
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        scaler: torch.amp.GradScaler,
+        dtype: torch.dtype | None,
+    ) -> torch.Tensor:
+        with torch.amp.autocast(on.type, dtype=dtype, enabled=dtype is not None):
+            loss: torch.Tensor = loss_function(model(images), labels)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)  # divides the gradients; skips the step if one is inf or NaN
+        scaler.update()
+        return loss
+
+    def prepared(way: Way) -> tuple[Callable[[], torch.Tensor], torch.amp.GradScaler]:
+        """A step with a model of its own, and its scaler, which does nothing but for float16."""
+        model = small_cnn(width, device=on.device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        scaler = torch.amp.GradScaler(on.type, 2.0**scale, enabled=way.dtype == FLOAT16)
+        given = None if way.dtype is None else DTYPES[way.dtype]
+        step = partial(timed, model, optimizer, scaler, given)
+        if way.tf32 is None:
+            return step, scaler
+
+        def switched() -> torch.Tensor:
+            with tf32_set(way.tf32):
+                return step()
+
+        return switched, scaler
+
+    capability = torch.cuda.get_device_capability(on.device) if on.type == "cuda" else None
+    all_ways = ways(on.type, capability)
+
+    def study(found: Study) -> None:
+        calls = {way.name: prepared(way)[0] for way in all_ways}
+        variants = found.compare(calls)
+        found.table(
+            "precisions", "speed and memory of a step", Column("precision"), Column("time", "s"),
+            Column("rate", "samples/s"), Column("peak memory", "byte"), Column("speed-up", "x"),
+            Column("verdict"),
+        )  # fmt: skip
+        for found_way in variants:
+            peak = peak_memory(on, found, calls[found_way.name])
+            rate = batch / found_way.median_s
+            found.row(
+                "precisions", found_way.name, found_way.median_s, rate, peak, found_way.ratio,
+                found_way.verdict,
+            )  # fmt: skip
+        _follow(found, {way.name: prepared(way) for way in all_ways}, steps)
+        first, *later = small_cnn(width, device=on.device)
+        between = first(images).detach().requires_grad_()
+        loss_function(torch.nn.Sequential(*later)(between), labels).backward()
+        assert between.grad is not None
+        _underflow(found, between.grad, 2.0**scale)
+        if on.type == "cpu":
+            found.say("TF32 is a mode of NVIDIA's tensor cores: a CPU has no such row")
+
+    chosen = next(way for way in all_ways if way.dtype == dtype)
+    return Case(
+        prepared(chosen)[0],
+        clock="wall",
+        flop=cnn_flop(batch, size, width),
+        item=batch,
+        precision=dtype,
+        study=study,
+    )
+
+
+def _follow(
+    found: Study,
+    prepared: dict[str, tuple[Callable[[], torch.Tensor], torch.amp.GradScaler]],
+    steps: int,
+) -> None:
+    """Train each way from the same start, and lay the losses side by side."""
+    losses: dict[str, list[float]] = {}
+    found.table(
+        "training", f"the first {steps} steps from the same weights", Column("precision"),
+        Column("loss after"), Column("against the first", "%"), Column("skipped steps"),
+        Column("scale at the end"),
+    )  # fmt: skip
+    for name, (step, scaler) in prepared.items():
+        losses[name], skipped = [], 0
+        for _ in range(steps):
+            before = scaler.get_scale()
+            losses[name].append(float(step().detach()))
+            # update() lowers the scale after a step that it skipped, and only then.
+            skipped += scaler.get_scale() < before
+        last, first = losses[name][-1], next(iter(losses.values()))[-1]
+        difference = 100 * (last / first - 1) if first else None
+        used = scaler.is_enabled()
+        scaled = (float(skipped), scaler.get_scale()) if used else (None, None)
+        found.row("training", name, last, difference, *scaled)
+    found.unavailable["tables.training.scale at the end"] = "only float16 needs a scaler"
+    found.chart("loss", "loss step by step", "training step", *((name, "") for name in losses))
+    for index in range(steps):
+        found.point("loss", float(index + 1), *(line[index] for line in losses.values()))
+
+
+def _underflow(found: Study, gradient: torch.Tensor, scale: float) -> None:
+    """What float16 would make of a gradient in float32, unscaled and scaled."""
+    entries = gradient[gradient != 0]
+    for name, factor, what in (
+        ("float16_underflow", 1.0, "unscaled"),
+        ("float16_underflow_scaled", scale, f"scaled by {scale:g}"),
+    ):
+        lost = float((entries * factor).half().eq(0).double().mean())
+        about = f"of the gradient of the first convolution's result that float16 makes 0, {what}"
+        found.figure(name, 100 * lost, "%", about)

@@ -1,0 +1,114 @@
+"""A small regression model: its training loop and its evaluation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+SAMPLES, FEATURES = 1024, 16
+
+
+def _data(on: Place) -> torch.utils.data.TensorDataset:
+    import torch
+
+    return torch.utils.data.TensorDataset(
+        on.host_randn(SAMPLES, FEATURES), on.host_randn(SAMPLES, 1)
+    )
+
+
+def _model(on: Place, hidden: int) -> torch.nn.Module:
+    import torch
+
+    from workloads.declare.place import SEED
+
+    torch.manual_seed(SEED)
+    return torch.nn.Sequential(
+        torch.nn.Linear(FEATURES, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 1)
+    ).to(on.device)
+
+
+@workload(
+    group="training",
+    title="training loop of a small regression model",
+    about=f"{SAMPLES} samples of {FEATURES} features through a two-layer perceptron: DataLoader, "
+    "copy of each batch to the device, forward, mean squared error, backward, Adam.",
+    look_for="A model this small is often no faster on a GPU: each step launches dozens of tiny "
+    "kernels and waits for Python. Raise the hidden width and the batch to see it turn.",
+)
+def mlp_training(
+    on: Place,
+    batch: Annotated[int, whole(1, SAMPLES, "samples in a batch")] = 64,
+    hidden: Annotated[int, whole(1, 65_536, "width of the hidden layer")] = 64,
+    epochs: Annotated[int, whole(1, 1000, "passes over the samples in one call")] = 3,
+) -> Case:
+    import torch
+
+    on.require(4 * 4 * hidden * (FEATURES + 2) + 4 * batch * hidden, "the model and Adam's state")
+    loader = torch.utils.data.DataLoader(_data(on), batch_size=batch, shuffle=True)
+    model = _model(on, hidden)
+    loss_function = torch.nn.MSELoss()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+    losses: list[torch.Tensor] = []
+
+    def timed() -> object:
+        model.train()
+        for _ in range(epochs):
+            for inputs, targets in loader:
+                inputs, targets = inputs.to(on.device), targets.to(on.device)
+                loss = loss_function(model(inputs), targets)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            losses.append(loss.detach())
+        return loss
+
+    def study(found: Study) -> None:
+        for index, loss in enumerate(losses[:epochs], start=1):
+            found.figure(f"loss_epoch_{index}", float(loss), "", "of the epoch's last batch")
+        found.figure("loss_at_end", float(losses[-1]), "", "after all timed calls")
+
+    return Case(timed, clock="wall", item=epochs * SAMPLES, study=study)
+
+
+@workload(
+    group="training",
+    title="evaluation of the same model without gradients",
+    about="One pass over the samples under torch.no_grad(), summing the absolute error on the "
+    "host with .item() after each batch, as evaluation loops do.",
+    look_for="No graph is kept, so it needs less time and memory than a training pass; the "
+    ".item() of each batch waits for the device.",
+)
+def mlp_evaluation(
+    on: Place,
+    batch: Annotated[int, whole(1, SAMPLES, "samples in a batch")] = 64,
+    hidden: Annotated[int, whole(1, 65_536, "width of the hidden layer")] = 64,
+) -> Case:
+    import torch
+
+    on.require(4 * hidden * (FEATURES + 2) + 4 * batch * hidden, "the model")
+    loader = torch.utils.data.DataLoader(_data(on), batch_size=batch)
+    model = _model(on, hidden)
+
+    def timed() -> object:
+        model.eval()
+        total_error, samples = 0.0, 0
+        with torch.no_grad():
+            for inputs, targets in loader:
+                inputs, targets = inputs.to(on.device), targets.to(on.device)
+                total_error += torch.abs(model(inputs) - targets).sum().item()
+                samples += inputs.size(0)
+        return total_error / samples
+
+    def study(found: Study) -> None:
+        error = timed()
+        assert isinstance(error, float)
+        found.figure("mean_absolute_error", error, "", "of the untrained model over all samples")
+
+    return Case(timed, clock="wall", item=SAMPLES, study=study)

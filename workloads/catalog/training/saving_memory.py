@@ -1,0 +1,204 @@
+"""Train what does not fit: gradient accumulation and gradient checkpointing."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.results import Check, Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.catalog.training.shared_models import Norm
+    from workloads.declare.place import Place
+
+DIVISIONS = (1, 2, 4, 8)
+"""Micro-batches to a batch."""
+DEPTH_FACTOR = 4
+"""Layers after one another add to the error of a single product."""
+
+
+@workload(
+    group="training",
+    title="gradient accumulation",
+    about="A batch that does not fit is taken in micro-batches: backward adds to the gradients, "
+    "and the optimizer steps once at the end. Each loss is weighted by its share of the batch. "
+    "The CNN normalises within each sample (GroupNorm): BatchNorm would see other batches.",
+    look_for="Peak memory falls with the micro-batch, and so does throughput once a micro-batch no "
+    "longer fills the device. The gradients agree with the full batch's but for rounding; with "
+    "BatchNorm they do not.",
+)
+def gradient_accumulation(
+    on: Place,
+    batch: Annotated[int, whole(1, 65_536, "effective batch")] = 64,
+    micro: Annotated[int, whole(1, 65_536, "micro-batch of the time on top")] = 16,
+    width: Annotated[int, whole(1, 1024, "channels of the first convolution")] = 8,
+    size: Annotated[int, whole(8, 512, "height and width of an image, pixels")] = 32,
+) -> Case:
+    import torch
+
+    from workloads.catalog.training.shared_models import (
+        cnn_bytes,
+        cnn_flop,
+        gradients,
+        images_and_labels,
+        largest_difference,
+        small_cnn,
+    )
+    from workloads.catalog.training.shared_tensors import peak_memory
+    from workloads.declare.checks import TOLERANCES
+    from workloads.declare.place import precision
+
+    on.require(cnn_bytes(batch, size, width), f"the model and a batch of {batch}")
+    images, labels = images_and_labels(on, batch, size)
+    loss_function = torch.nn.CrossEntropyLoss()
+    model = small_cnn(width, "group", on.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+
+    def timed(micro: int = micro) -> None:
+        optimizer.zero_grad()
+        for some_images, some_labels in zip(images.split(micro), labels.split(micro), strict=True):
+            loss = loss_function(model(some_images), some_labels)
+            loss *= len(some_images) / batch  # or the gradients are too large
+            loss.backward()  # adds to what is there
+        optimizer.step()
+
+    def accumulated(norm: Norm, micro: int) -> list[torch.Tensor]:
+        """The gradients at the untrained weights."""
+        model = small_cnn(width, norm, on.device)
+        for some_images, some_labels in zip(images.split(micro), labels.split(micro), strict=True):
+            loss = loss_function(model(some_images), some_labels)
+            (loss * (len(some_images) / batch)).backward()
+        return gradients(model)
+
+    def difference(norm: Norm, micro: int) -> float:
+        return largest_difference(accumulated(norm, micro), accumulated(norm, batch))
+
+    def study(found: Study) -> None:
+        sizes = {batch // parts: parts for parts in DIVISIONS if batch % parts == 0}
+        calls = {str(one): partial(timed, one) for one in sizes}
+        variants = found.compare(calls)
+        found.table(
+            "micro_batches", f"a batch of {batch} in parts", Column("micro-batch"),
+            Column("parts"), Column("time", "s"), Column("rate", "samples/s"),
+            Column("peak memory", "byte"), Column("speed-up", "x"), Column("verdict"),
+            Column("gradient difference"),
+        )  # fmt: skip
+        for variant, (one, parts) in zip(variants, sizes.items(), strict=True):
+            peak = peak_memory(on, found, calls[variant.name])
+            found.row(
+                "micro_batches", float(one), float(parts), variant.median_s,
+                batch / variant.median_s, peak, variant.ratio, variant.verdict,
+                difference("group", one),
+            )  # fmt: skip
+        smallest = min(sizes)
+        if smallest < batch:
+            about = f"of the gradients with micro-batches of {smallest}, over the largest entry"
+            name = "gradient_difference_batch_norm"
+            found.figure(name, difference("batch", smallest), "", about)
+
+    cudnn = torch.backends.cudnn
+    used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
+
+    def check() -> Check:
+        error = difference("group", micro)
+        tolerance = DEPTH_FACTOR * TOLERANCES[used]
+        return Check(error <= tolerance, error, tolerance, "the gradients of the undivided batch")
+
+    return Case(
+        timed,
+        clock="wall",
+        flop=cnn_flop(batch, size, width),
+        item=batch,
+        precision=used,
+        check=check,
+        study=study,
+    )
+
+
+@workload(
+    group="training",
+    title="gradient checkpointing",
+    about="A deep perceptron is cut into segments: only what enters a segment is kept, and the "
+    "rest is computed again when backward comes to it (torch.utils.checkpoint, "
+    "use_reentrant=False). The last segment is not checkpointed: its backward comes at once.",
+    look_for="Memory falls by much more than time rises: recomputing costs up to one more forward "
+    "pass, about a third of a step. About as many segments as the square root of the layers need "
+    "the least memory. The gradients are the same.",
+)
+def checkpointing(
+    on: Place,
+    segments: Annotated[int, whole(2, 64, "segments of the time on top")] = 4,
+    layers: Annotated[int, whole(4, 64, "layers of the model")] = 16,
+    width: Annotated[int, whole(8, 8192, "features of each layer")] = 64,
+    batch: Annotated[int, whole(1, 1_048_576, "samples")] = 4096,
+) -> Case:
+    import torch
+    from torch.utils.checkpoint import checkpoint_sequential
+
+    from workloads.catalog.training.shared_models import deep_mlp, gradients, largest_difference
+    from workloads.catalog.training.shared_tensors import peak_memory
+    from workloads.declare import flop
+    from workloads.declare.checks import TOLERANCES
+    from workloads.declare.place import precision
+    from workloads.declare.workload import ParameterError
+
+    if segments > layers:
+        raise ParameterError(f"checkpointing: segments={segments}: at most layers={layers}")
+    activations = 3 * layers * batch * width
+    on.require(4 * (activations + 2 * layers * width**2), "the model and its activations")
+    model = deep_mlp(on, layers, width)
+    samples = on.randn(batch, width)
+
+    def timed(segments: int = segments) -> None:
+        model.zero_grad()
+        result = checkpoint_sequential(model, segments, samples, use_reentrant=False)
+        result.square().mean().backward()
+
+    def plainly() -> None:
+        model.zero_grad()
+        model(samples).square().mean().backward()
+
+    def study(found: Study) -> None:
+        counts = [count for count in (2, 4, 8, 16, 32, 64) if count <= layers]
+        calls = {"no checkpoints": plainly} | {
+            f"{count} segments": partial(timed, count) for count in counts
+        }
+        variants = found.compare(calls)
+        found.table(
+            "segments", f"{layers} layers, a batch of {batch}", Column("variant"),
+            Column("time", "s"), Column("more time", "%"), Column("verdict"),
+            Column("peak memory", "byte"), Column("less memory", "%"),
+        )  # fmt: skip
+        most: int | None = None
+        for variant in variants:
+            peak = peak_memory(on, found, calls[variant.name])
+            most = peak if variant.name == "no checkpoints" else most
+            saved = None if not most or peak is None else 100 * (1 - peak / most)
+            more = 100 * (1 / variant.ratio - 1)
+            found.row(
+                "segments", variant.name, variant.median_s, more, variant.verdict, peak, saved
+            )
+
+    def check() -> Check:
+        timed()
+        ours = gradients(model)
+        plainly()
+        error = largest_difference(ours, gradients(model))
+        what = "the gradients without checkpoints"
+        return Check(error <= TOLERANCES[used], error, TOLERANCES[used], what)
+
+    def on_meta() -> None:
+        meta = torch.nn.Linear(width, width, device="meta")
+        data = torch.empty(batch, width, device="meta", requires_grad=True)
+        meta(data).sum().backward()
+
+    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    # The first layer's input has no gradient; recomputing is the price and does not count as work.
+    operations = layers * flop.count(on_meta) - 2 * batch * width**2
+    return Case(
+        timed, clock="wall", flop=operations, item=batch, precision=used, check=check, study=study
+    )

@@ -1,0 +1,162 @@
+"""Models and batches that the training workloads share. Needs torch: imported when one is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import nn
+
+from workloads.declare import flop
+from workloads.declare.place import SEED, Place
+
+CLASSES = 10
+Norm = Literal["batch", "group"]
+
+
+def small_cnn(
+    width: int, norm: Norm = "batch", device: torch.device | str = "cpu"
+) -> nn.Sequential:
+    """Three 3 x 3 convolutions with ``width``, 2 and 4 times that many channels, and a classifier.
+
+    The second and third halve height and width. Weights are the same in every call.
+
+    Args:
+        width: channels of the first convolution.
+        norm: after each convolution: over the batch, or over groups of channels of each sample.
+        device: where the weights lie; on ``meta`` they have no values.
+    """
+    torch.manual_seed(SEED)
+    layers: list[nn.Module] = []
+    for taken, given, stride in (
+        (3, width, 1),
+        (width, 2 * width, 2),
+        (2 * width, 4 * width, 2),
+    ):
+        conv = nn.Conv2d(taken, given, 3, stride=stride, padding=1, bias=False)
+        norms = {"batch": nn.BatchNorm2d(given), "group": nn.GroupNorm(1, given)}
+        layers += [conv, norms[norm], nn.ReLU()]
+    pooled = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return nn.Sequential(*layers, *pooled, nn.Linear(4 * width, CLASSES)).to(device)
+
+
+def cnn_bytes(batch: int, size: int, width: int) -> int:
+    """Bytes of a training step of :func:`small_cnn` in float32, roughly.
+
+    Three tensors for each layer are kept for the backward pass; their gradients pass by.
+    """
+    # Channels double where pixels fall to a quarter.
+    activations = width * size * size * (1 + 1 / 2 + 1 / 4)
+    weights = 9 * (3 * width + 2 * width**2 + 8 * width**2)
+    return int(4 * (5 * batch * activations + batch * 3 * size * size + 4 * weights))
+
+
+def cnn_flop(batch: int, size: int, width: int) -> int:
+    """FLOP of a forward and backward pass of :func:`small_cnn`, by torch's counter."""
+    model = small_cnn(width, device="meta")
+    images = torch.empty(batch, 3, size, size, device="meta")
+    labels = torch.zeros(batch, dtype=torch.long, device="meta")
+    return flop.count(lambda: nn.functional.cross_entropy(model(images), labels).backward())
+
+
+def images_and_labels(
+    on: Place, count: int, size: int, *, host: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random images, ``count`` x 3 x ``size`` x ``size``, and a random class for each.
+
+    Args:
+        on: the device.
+        count: how many.
+        size: height and width, pixels.
+        host: in host memory instead of on the device.
+    """
+    make = on.host_randn if host else on.randn
+    return make(count, 3, size, size), make(count, CLASSES).argmax(1)
+
+
+def deep_mlp(on: Place, layers: int, width: int) -> nn.Sequential:
+    """``layers`` times normalise, multiply, GELU: much to keep for little to compute."""
+    torch.manual_seed(SEED)
+    blocks = [
+        nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU())
+        for _ in range(layers)
+    ]
+    return nn.Sequential(*blocks).to(on.device)
+
+
+class TransformerBlock(nn.Module):
+    """Causal self-attention and a perceptron four times as wide, each normalised before (pre-LN).
+
+    Args:
+        width: of a token's vector.
+        heads: of the attention; they divide the width.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before_attention = nn.LayerNorm(width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.project = nn.Linear(width, width)
+        self.before_mlp = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Batch x length x width to the same."""
+        batch, length, width = tokens.shape
+        query, key, value = (
+            part.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+            for part in self.query_key_value(self.before_attention(tokens)).chunk(3, dim=-1)
+        )
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        tokens = tokens + self.project(mixed.transpose(1, 2).reshape(batch, length, width))
+        return tokens + torch.as_tensor(self.mlp(self.before_mlp(tokens)))
+
+
+def transformer_flop(batch: int, length: int, width: int, heads: int, *, backward: bool) -> int:
+    """FLOP that a :class:`TransformerBlock` needs, by torch's counter but for its attention.
+
+    The counter takes a causal mask's scores for computed, above the diagonal too, which no fused
+    kernel does: they count as :func:`workloads.declare.flop.attention` says. The
+    backward pass of a product is two products; what a kernel computes again for it counts nothing.
+
+    Args:
+        batch: sequences.
+        length: tokens of a sequence.
+        width: of a token's vector.
+        heads: of the attention.
+        backward: the gradients of the weights and of all but the first input are computed too.
+    """
+    meta = torch.device("meta")
+    block = TransformerBlock(width, heads).to(meta)
+    tokens = torch.empty(batch, length, width, device=meta)
+    each = torch.empty(batch, heads, length, width // heads, device=meta, requires_grad=True)
+
+    def counted(forward: Callable[[], torch.Tensor]) -> int:
+        return flop.count(lambda: forward().sum().backward() if backward else forward())
+
+    whole = counted(lambda: block(tokens))
+    attention = counted(
+        lambda: nn.functional.scaled_dot_product_attention(each, each, each, is_causal=True)
+    )
+    needed = flop.attention(batch, heads, length, width // heads, causal=True)
+    return whole - attention + (3 if backward else 1) * needed
+
+
+def gradients(model: nn.Module) -> list[torch.Tensor]:
+    """Copies of the gradients of all parameters that have one."""
+    return [
+        parameter.grad.detach().clone()
+        for parameter in model.parameters()
+        if parameter.grad is not None
+    ]
+
+
+def largest_difference(ours: list[torch.Tensor], reference: list[torch.Tensor]) -> float:
+    """The largest difference between two lists of tensors over the reference's largest entry."""
+    pairs = zip(ours, reference, strict=True)
+    difference = max(float((one - other).abs().max()) for one, other in pairs)
+    return difference / max(float(tensor.abs().max()) for tensor in reference)

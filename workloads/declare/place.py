@@ -1,0 +1,199 @@
+"""Where a workload runs: a torch device, random data on it, and its free memory."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import torch
+
+from workloads.declare.workload import THREE_TF32, Skip
+from workloads.measure import environment, malloc, memory
+from workloads.protocol.inventory import TorchDevice
+
+SEED = 20_000
+"""Of the random data; the same in every run, so that two runs multiply the same numbers."""
+
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+
+
+class Place:
+    """A device that a workload prepares its data on."""
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
+        self._generator = torch.Generator().manual_seed(SEED)
+        self._on_device: torch.Generator | None = None
+
+    @property
+    def type(self) -> str:
+        """The device's type: cpu, cuda or mps."""
+        return self.device.type
+
+    def described(self) -> TorchDevice:
+        """The device as torch describes it."""
+        return environment.device(self.device)
+
+    def sizes(self, **asked: tuple[int, tuple[int, int]]) -> dict[str, int]:
+        """Sizes by name, those of 0 by the kind of the device.
+
+        Args:
+            asked: the size asked for, and what 0 stands for on the CPU and on a GPU.
+        """
+        place = 0 if self.type == "cpu" else 1
+        return {name: size or defaults[place] for name, (size, defaults) in asked.items()}
+
+    def randn(self, *shape: int, dtype: str = "float32") -> torch.Tensor:
+        """Normally distributed data, made on the device: constant data would run too fast.
+
+        Args:
+            shape: of the tensor.
+            dtype: one of :data:`DTYPES`.
+
+        Raises:
+            Skip: the device has no such numbers.
+        """
+        if self.type == "mps" and dtype == "float64":
+            raise Skip("MPS has no float64")
+        if self.type == "cpu":
+            return self.host_randn(*shape).to(DTYPES[dtype])
+        return torch.randn(
+            *shape, generator=self._device_generator(), device=self.device, dtype=DTYPES[dtype]
+        )
+
+    def _device_generator(self) -> torch.Generator:
+        if self._on_device is None:
+            self._on_device = torch.Generator(self.device).manual_seed(SEED)
+        return self._on_device
+
+    def host_randn(self, *shape: int) -> torch.Tensor:
+        """The same in pageable host memory, float32."""
+        return torch.randn(*shape, generator=self._generator)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done what was asked of it, for a time taken by hand."""
+        if self.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        elif self.type == "mps":
+            torch.mps.synchronize()
+
+    def empty_cache(self) -> int:
+        """Return freed memory to the device or, on the CPU, to the kernel, where that is possible.
+
+        Returns:
+            Bytes by which reserved (a GPU) or resident memory (the CPU) fell; on a CPU whose C
+            library cannot trim its heap, 0.
+        """
+        if self.type == "cpu" and malloc.heap() is None:
+            gc.collect()
+            return 0
+        return memory.empty_cache(self.device)
+
+    def require(self, size: int, what: str, *, host: int = 0) -> None:
+        """See that there is room before anything is allocated.
+
+        Args:
+            size: bytes on the device.
+            what: that needs them, for the message.
+            host: bytes of host memory beside them.
+
+        Raises:
+            Skip: there is not.
+        """
+        _require(size, self.free_memory(), what, str(self.device))
+        if self.type != "cpu":
+            _require(host, _host_available(), what, "the host")
+
+    def free_memory(self) -> int | None:
+        """Bytes that can be allocated, the allocator's cache counted in; ``None`` if unknown."""
+        if self.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(self.device)
+            cached = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(
+                self.device
+            )
+            return int(free + cached)
+        if self.type == "mps":
+            return int(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
+        return _host_available()
+
+
+def precision(on: Place, dtype: str, allow_tf32: bool) -> str:
+    """The precision of multiplications: TF32 for float32 where the GPU has it and it is allowed.
+
+    Args:
+        on: where they are done.
+        dtype: of the numbers.
+        allow_tf32: what torch's flag for the operation says.
+    """
+    if dtype != "float32" or on.type != "cuda" or not allow_tf32:
+        return dtype
+    # The libraries below torch obey this one above torch's flags.
+    forbidden = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
+    capable = torch.cuda.get_device_capability(on.device)[0] >= 8
+    return "tf32" if capable and not forbidden else dtype
+
+
+def attention_precision(on: Place, dtype: str, allow_tf32: bool) -> str:
+    """The precision that bounds attention, by whichever kernel torch chooses.
+
+    The memory-efficient kernel computes float32 by TF32 tensor cores from capability 8.0 on, three
+    products for one, whatever the flag says (torch: ``mem_eff_attention/gemm_kernel_utils.h``).
+
+    Args:
+        on: where it is done.
+        dtype: of the numbers.
+        allow_tf32: what torch's flag for products says; the math kernel goes by it.
+    """
+    used = precision(on, dtype, allow_tf32)
+    if used != "float32" or on.type != "cuda":
+        return used
+    capable = torch.cuda.get_device_capability(on.device)[0] >= 8
+    return THREE_TF32 if capable else used
+
+
+def _require(size: int, free: int | None, what: str, where: str) -> None:
+    if free is not None and size > free:
+        need, have = f"{size / 2**30:.1f} GiB", f"{free / 2**30:.1f} GiB"
+        raise Skip(f"{what} needs {need}, {have} are free on {where}")
+
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def _host_available() -> int | None:
+    """What the host has available, or the container where that is less; bytes."""
+    known = [room for room in (_host_room(), _cgroup_room()) if room is not None]
+    return min(known, default=None)
+
+
+def _cgroup_room() -> int | None:
+    """Up to the limit of cgroup v2, the file cache counted as room; ``None`` without a limit."""
+    try:
+        limit = (_CGROUP / "memory.max").read_text().strip()
+        used = int((_CGROUP / "memory.current").read_text())
+        stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return None
+    if limit == "max":
+        return None
+    return int(limit) - used + int(stat.get("inactive_file", 0))
+
+
+def _host_room() -> int | None:
+    """MemAvailable on Linux, free pages elsewhere; bytes."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        if "SC_AVPHYS_PAGES" not in os.sysconf_names:
+            return None
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for line in text.splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None

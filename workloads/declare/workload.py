@@ -1,0 +1,286 @@
+"""How a workload is declared, and the registry of those declared. No torch at import.
+
+A workload is a function that prepares its data on a device and returns a :class:`Case`::
+
+    @workload(group="compute", title="square matrix product", about="…", look_for="…")
+    def matmul(on: Place, n: Annotated[int, whole(1, 65536, "rows")] = 2048) -> Case:
+        a, b = on.randn(n, n), on.randn(n, n)
+
+        def timed() -> object:
+            return a @ b
+
+        return Case(timed, flop=2 * n**3)
+
+Its parameters are its arguments: the default is the argument's, what is allowed stands in the
+annotation. The nested function ``timed`` is what is timed, and its source is what is shown.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from typing import Any, Literal, TypeVar
+
+from workloads.declare.study import Study
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Need, ParameterInfo, Setting, WorkloadInfo
+from workloads.protocol.results import Check
+
+THREE_TF32 = "3xtf32"
+"""The precision of float32 products that may run on tensor cores too, made of three TF32 products
+each (CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in float32 proper, the
+limit is that of float32."""
+
+
+class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
+    """Raised by a workload that cannot run here; the text is the need that is not met."""
+
+
+def whole(minimum: int, maximum: int, about: str) -> ParameterInfo:
+    """A whole number from ``minimum`` to ``maximum``, both included.
+
+    The name and the default of this and of what :func:`one_of` and :func:`words` return are filled
+    in by :func:`workload`, from the argument that they annotate.
+    """
+    return ParameterInfo("", minimum, about, minimum=minimum, maximum=maximum)
+
+
+def by_device(sizes: tuple[int, int]) -> str:
+    """What 0 stands for where a size is left to the kind of the device.
+
+    Args:
+        sizes: on the CPU and on a GPU.
+    """
+    return f"0: {sizes[0]} on the CPU, {sizes[1]} on a GPU"
+
+
+def one_of(choices: tuple[Setting, ...], about: str) -> ParameterInfo:
+    """One of the values listed."""
+    return ParameterInfo("", choices[0], about, choices=choices)
+
+
+def words(form: str, form_about: str, about: str) -> ParameterInfo:
+    """A text that matches a regular expression in full.
+
+    Args:
+        form: the expression.
+        form_about: the same in words, for those who typed something else.
+        about: what the text is.
+    """
+    return ParameterInfo("", "", about, form=form, form_about=form_about)
+
+
+@frozen
+class Case:
+    """A workload prepared on a device: what to time and how to read the time."""
+
+    timed: Callable[[], object]
+    clock: Literal["device", "wall"] = "device"
+    """``device`` for kernels and copies, ``wall`` where the host's work belongs to it."""
+    flop: int | None = None
+    """Floating-point operations of one call; a multiply-add counts as two."""
+    byte: int | None = None
+    """Bytes that one call must move at the least, reads and writes."""
+    item: int | None = None
+    """Samples that one call works through."""
+    devices: tuple[str, ...] = ()
+    """That work while it is timed, as in ``cuda:0``; empty: the one it was prepared on."""
+    chosen: Mapping[str, Setting] = field(default_factory=dict)
+    """Parameters that may be left to the kind of the device, as they are used."""
+    precision: str | None = None
+    """Of the multiplications, for the limit: float64, float32, tf32, float16, bfloat16 or float8;
+    3xtf32 for float32 that may run on tensor cores (:data:`THREE_TF32`)."""
+    byte_limit: Literal["memory", "pcie", "nvlink"] | None = None
+    """Which bandwidth the bytes are held against."""
+    check: Callable[[], Check] | None = None
+    study: Callable[[Study], None] | None = None
+    """What else there is to find out, once the time is taken."""
+    cleanup: Callable[[], None] | None = None
+    """Called at the end, however it came: to end helpers and groups of processes."""
+
+
+@frozen
+class Workload:
+    """A declared workload."""
+
+    info: WorkloadInfo
+    prepare: Callable[..., Case]
+
+
+_registry: dict[str, Workload] = {}
+
+RANK_PARAMETERS = (
+    ParameterInfo(
+        "ranks", 0, "processes on this host; 0: one per GPU, two on the CPU", minimum=0, maximum=64
+    ),
+    ParameterInfo(
+        "hosts", 1, "on which the same run is started (torchrun --nnodes)", minimum=1, maximum=64
+    ),
+    ParameterInfo(
+        "rendezvous",
+        "",
+        "where several hosts meet (torchrun --rdzv-endpoint)",
+        form=r"|([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}",
+        form_about="empty for one host, else HOST:PORT",
+    ),
+    ParameterInfo("wait_s", 60, "seconds to wait for the other hosts", minimum=5, maximum=3600),
+)
+"""What a workload of several ranks takes beside its own parameters; its function does not see
+them."""
+
+Prepare = TypeVar("Prepare", bound=Callable[..., Any])
+
+
+def workload(
+    *,
+    group: str,
+    title: str,
+    about: str,
+    look_for: str,
+    devices: tuple[str, ...] = ("cpu", "cuda", "mps"),
+    needs: tuple[Need, ...] = (),
+    ranks: bool = False,
+    compared: bool = False,
+    fresh_process: bool = False,
+) -> Callable[[Prepare], Prepare]:
+    """Register the decorated function as a workload under its own name.
+
+    With ``ranks`` it runs in several processes, each of which prepares its own case and calls
+    ``timed`` as often as the others; :data:`RANK_PARAMETERS` say how many there are. What it
+    studies must not depend on the rank where the other ranks are waited for.
+
+    With ``fresh_process`` the runner gives each run a worker that has run nothing else: for what a
+    process does once and keeps, like the choice of an algorithm for a shape.
+
+    Raises:
+        ValueError: the name is taken, a parameter has no default or is not annotated with what it
+            may be set to, or there is no nested function ``timed``.
+    """
+
+    def register(prepare: Prepare) -> Prepare:
+        name = prepare.__name__
+        if name in _registry:
+            raise ValueError(f"workload {name}: the name is taken")
+        info = WorkloadInfo(
+            name=name,
+            group=group,
+            title=title,
+            about=about,
+            look_for=look_for,
+            parameters=(*_parameters(name, prepare), *(RANK_PARAMETERS if ranks else ())),
+            devices=devices,
+            needs=needs,
+            ranks=ranks,
+            compared=compared,
+            fresh_process=fresh_process,
+        )
+        constants = prepare.__code__.co_consts
+        if not any(getattr(item, "co_name", None) == "timed" for item in constants):
+            raise ValueError(f"workload {name}: no nested function named timed")
+        _registry[name] = Workload(info, prepare)
+        return prepare
+
+    return register
+
+
+def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo, ...]:
+    # The first argument is the place; its class needs torch, its parameters do not.
+    arguments = list(inspect.signature(prepare).parameters.values())[1:]
+    hints = typing.get_type_hints(prepare, localns={"Place": object}, include_extras=True)
+    infos = []
+    for argument in arguments:
+        metadata = getattr(hints.get(argument.name), "__metadata__", ())
+        info = next((item for item in metadata if isinstance(item, ParameterInfo)), None)
+        if info is None or argument.default is inspect.Parameter.empty:
+            raise ValueError(f"workload {name}: {argument.name} needs a rule and a default")
+        infos.append(replace(info, name=argument.name, default=argument.default))
+    return tuple(infos)
+
+
+def _timed_source(prepare: Callable[..., Case]) -> str:
+    source = textwrap.dedent(inspect.getsource(prepare))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name == "timed":
+            first, last = node.body[0].lineno, node.end_lineno
+            return textwrap.dedent("\n".join(source.splitlines()[first - 1 : last]))
+    raise ValueError(f"workload {prepare.__name__}: its source cannot be read")
+
+
+def registered() -> dict[str, Workload]:
+    """The workloads by name, in the order of declaration."""
+    return dict(_registry)
+
+
+def infos() -> tuple[WorkloadInfo, ...]:
+    """What can be said of each workload, but for its code: reading source files takes time."""
+    return tuple(item.info for item in _registry.values())
+
+
+def infos_with_code() -> tuple[WorkloadInfo, ...]:
+    """What can be said of each workload, the lines that are timed among it."""
+    return tuple(with_code(item) for item in _registry.values())
+
+
+def with_code(item: Workload) -> WorkloadInfo:
+    """What can be said of a workload, the lines that are timed among it.
+
+    Raises:
+        ValueError: they cannot be found in its source.
+        OSError: the source cannot be read.
+    """
+    return replace(item.info, code=_timed_source(item.prepare))
+
+
+def forget(name: str) -> None:
+    """Take a declared workload back."""
+    del _registry[name]
+
+
+class ParameterError(ValueError):
+    """A parameter that is not known or not allowed; the text names what is."""
+
+
+def complete(info: WorkloadInfo, given: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The given parameters checked, the others at their defaults.
+
+    Raises:
+        ParameterError: a name or a value that the workload does not allow.
+    """
+    known = {parameter.name: parameter for parameter in info.parameters}
+    for name in given:
+        if name not in known:
+            raise ParameterError(
+                f"{info.name} has no parameter {name!r}: it takes {', '.join(known) or 'none'}"
+            )
+    return {
+        name: checked(info.name, parameter, given[name]) if name in given else parameter.default
+        for name, parameter in known.items()
+    }
+
+
+def checked(workload_name: str, parameter: ParameterInfo, value: Setting) -> Setting:
+    """The value, if the parameter may be set to it.
+
+    Raises:
+        ParameterError: it may not.
+    """
+    where = f"{workload_name}: {parameter.name}={value}"
+    if parameter.choices:
+        if value in parameter.choices:
+            return value
+        raise ParameterError(f"{where}: one of {', '.join(map(str, parameter.choices))}")
+    if isinstance(parameter.default, str):
+        if isinstance(value, str) and re.fullmatch(parameter.form, value):
+            return value
+        raise ParameterError(f"{where}: {parameter.form_about}")
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ParameterError(f"{where}: a whole number")
+    low, high = parameter.minimum, parameter.maximum
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise ParameterError(f"{where}: from {low} to {high}")
+    return value

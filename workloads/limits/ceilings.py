@@ -1,0 +1,58 @@
+"""Ceilings: the highest rates that were measured on this box. No torch.
+
+A ceiling holds under the conditions it was measured under (machine, processor, threads, versions);
+one measured under others says nothing here. The worker measures what it lacks and tells it; the
+runner keeps it for the workers to come, and the front end for the runners to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from workloads.protocol.results import Ceiling
+
+
+def newest(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+    """The newest of each kind and conditions, the oldest first.
+
+    One that was disturbed takes the place of an undisturbed one only where it is higher.
+    """
+    kept: dict[tuple[str, tuple[tuple[str, str], ...]], Ceiling] = {}
+    for ceiling in sorted(ceilings, key=lambda item: item.measured_at):
+        key = (ceiling.kind, tuple(sorted(ceiling.under.items())))
+        before = kept.pop(key, None)
+        lower = before is not None and ceiling.value <= before.value
+        if before is not None and lower and ceiling.disturbed and not before.disturbed:
+            ceiling = before
+        kept[key] = ceiling
+    return tuple(kept.values())
+
+
+class Ceilings:
+    """The ceilings known in one process.
+
+    Args:
+        tell: called with each that is measured here.
+    """
+
+    def __init__(self, tell: Callable[[Ceiling], None] = lambda _ceiling: None) -> None:
+        self._known: tuple[Ceiling, ...] = ()
+        self._tell = tell
+
+    @property
+    def known(self) -> tuple[Ceiling, ...]:
+        return self._known
+
+    def learn(self, ceilings: Iterable[Ceiling]) -> None:
+        """Take in ceilings that others have measured."""
+        self._known = newest((*self._known, *ceilings))
+
+    def add(self, ceiling: Ceiling) -> None:
+        """Take in one that was measured here, and tell it."""
+        self.learn([ceiling])
+        self._tell(ceiling)
+
+    def find(self, kind: str, under: dict[str, str]) -> Ceiling | None:
+        """The one of a kind that holds under exactly these conditions."""
+        found = (item for item in self._known if item.kind == kind and item.under == under)
+        return next(found, None)

@@ -1,0 +1,132 @@
+"""Time a block of calls on one kind of device.
+
+The loop is that of ``torch.utils.benchmark``: the host's ``perf_counter``, the device synchronized
+before and after, the garbage collector off. Where the device has timed events, an event pair reads
+its own time as well.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Protocol
+
+import torch
+
+from workloads.protocol.frozen import frozen
+
+
+@frozen
+class TimedBlock:
+    """Seconds that a block of calls took, all calls together."""
+
+    wall_s: float
+    device_s: float | None
+    """By the device's own events; ``None`` where there are none."""
+    enqueue_s: float
+    """Until the last call returned, without waiting for the device."""
+
+
+class Clock(Protocol):
+    """Times blocks on one device."""
+
+    def synchronize(self) -> None:
+        """Wait until the device has done everything asked of it."""
+
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
+        """Time ``calls`` calls back to back."""
+
+
+def _loop(call: Callable[[], object], calls: int) -> None:
+    for _ in itertools.repeat(None, calls):
+        call()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector out of the timed region, as ``timeit`` does."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class HostClock:
+    """The CPU: a call that has returned is done."""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
+        """Time ``calls`` calls back to back."""
+        with _no_collection():
+            start = perf_counter()
+            _loop(call, calls)
+            wall = perf_counter() - start
+        return TimedBlock(wall, None, wall)
+
+
+class CudaClock:
+    """A CUDA device: events on the current stream beside the synchronized host clock."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def synchronize(self) -> None:
+        """Wait for this device, whichever is current."""
+        torch.cuda.synchronize(self._device)
+
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
+        """Time ``calls`` calls back to back."""
+        first = torch.cuda.Event(enable_timing=True)
+        last = torch.cuda.Event(enable_timing=True)
+        with _no_collection():
+            self.synchronize()
+            start = perf_counter()
+            first.record()
+            _loop(call, calls)
+            last.record()
+            enqueue = perf_counter() - start
+            self.synchronize()
+            wall = perf_counter() - start
+        return TimedBlock(wall, first.elapsed_time(last) / 1e3, enqueue)
+
+
+class MpsClock:
+    """Apple's GPU: the synchronized host clock."""
+
+    def synchronize(self) -> None:
+        """Wait for the GPU."""
+        torch.mps.synchronize()
+
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
+        """Time ``calls`` calls back to back."""
+        with _no_collection():
+            self.synchronize()
+            start = perf_counter()
+            _loop(call, calls)
+            enqueue = perf_counter() - start
+            self.synchronize()
+            wall = perf_counter() - start
+        return TimedBlock(wall, None, enqueue)
+
+
+def clock_for(device: torch.device) -> Clock:
+    """The clock of a device.
+
+    Raises:
+        ValueError: a device type that there is no clock for.
+    """
+    if device.type == "cuda":
+        return CudaClock(device)
+    if device.type == "mps":
+        return MpsClock()
+    if device.type == "cpu":
+        return HostClock()
+    raise ValueError(f"no clock for {device.type} devices: cpu, cuda or mps")

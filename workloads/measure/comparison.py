@@ -1,0 +1,130 @@
+"""Two settings of a flag, pair by pair: what can be said so far. No torch."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from workloads.measure import intervals
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Setting
+from workloads.protocol.messages import Budget, Compare
+from workloads.protocol.results import Arm, Comparison, Verdict
+
+FRESH_PAIRS: dict[Budget, int] = {"quick": 3, "normal": 5, "careful": 10}
+"""Pairs of processes: three see a difference of some 10 %, five of 5 %, ten of 2 %."""
+BLOCK_PAIRS: dict[Budget, int] = {"quick": 12, "normal": 24, "careful": 80}
+"""Pairs of blocks in one process."""
+BLOCKS_S: dict[Budget, float] = {"quick": 20.0, "normal": 60.0, "careful": 300.0}
+"""A comparison in one process ends here, with the pairs that it has, if there are three."""
+
+
+@frozen
+class ArmSample:
+    """One block or one process with one setting, seconds."""
+
+    steady_s: float
+    first_call_s: float | None
+    """``None`` where both settings share a process."""
+
+
+@frozen
+class Pair:
+    """The two settings one after the other."""
+
+    a: ArmSample
+    b: ArmSample
+
+
+def order(pair: int) -> tuple[int, int]:
+    """Which setting comes first in a pair: A B, B A, A B …, so that a drift falls on both alike."""
+    return (0, 1) if pair % 2 == 0 else (1, 0)
+
+
+def pairs_wanted(request: Compare, fresh_process: bool) -> int:
+    """As many as asked for, or as the budget allows."""
+    return request.pairs or (FRESH_PAIRS if fresh_process else BLOCK_PAIRS)[request.budget]
+
+
+def summarise(
+    request: Compare,
+    pairs: Sequence[Pair],
+    *,
+    fresh_process: bool,
+    parameters: dict[str, Setting],
+    warnings: tuple[str, ...] = (),
+    measured: Sequence[tuple[float, float]] = (),
+    devices: tuple[str, ...] = (),
+) -> Comparison:
+    """The comparison so far."""
+    unavailable: dict[str, str] = {}
+    ratio = None
+    if pairs:
+        ratio = intervals.paired_ratio([pair.a.steady_s / pair.b.steady_s for pair in pairs])
+        if ratio.ci95 is None:
+            unavailable["ci95"] = "one pair has no interval"
+    else:
+        unavailable["ratio"] = unavailable["ci95"] = "no pair was measured"
+    arms = (_arm(request.settings[0], pairs, 0), _arm(request.settings[1], pairs, 1))
+    found = intervals.verdict(ratio) if ratio else "unclear"
+    break_even = _break_even(arms, fresh_process, found, unavailable)
+    if not fresh_process:
+        reason = "one process: the first arm's first call loads what the second's then finds"
+        unavailable |= {"arms.0.first_call_s": reason, "arms.1.first_call_s": reason}
+    return Comparison(
+        id=request.id,
+        workload=request.workload,
+        device=request.device,
+        parameters=parameters,
+        flag=request.flag,
+        arms=arms,
+        ratio=ratio.value if ratio else None,
+        ci95=ratio.ci95 if ratio else None,
+        pairs=len(pairs),
+        pairs_wanted=pairs_wanted(request, fresh_process),
+        verdict=found,
+        break_even_calls=break_even,
+        fresh_process=fresh_process,
+        pair_ratios=tuple(pair.a.steady_s / pair.b.steady_s for pair in pairs),
+        measured=tuple(measured),
+        devices=devices,
+        warnings=warnings,
+        unavailable=unavailable,
+    )
+
+
+def _arm(setting: bool, pairs: Sequence[Pair], index: int) -> Arm:
+    samples = [pair.a if index == 0 else pair.b for pair in pairs]
+    if not samples:
+        return Arm(setting, None, None)
+    first_calls = [item.first_call_s for item in samples if item.first_call_s is not None]
+    return Arm(
+        setting,
+        statistics.median([sample.steady_s for sample in samples]),
+        statistics.median(first_calls) if first_calls else None,
+    )
+
+
+def _break_even(
+    arms: tuple[Arm, Arm], fresh_process: bool, verdict: Verdict, unavailable: dict[str, str]
+) -> float | None:
+    """Calls after which the faster setting has paid for its dearer first call."""
+    path = "break_even_calls"
+    if not fresh_process:
+        unavailable[path] = "the flag acts at once: there is no search to pay for"
+    elif verdict not in ("faster", "slower"):
+        unavailable[path] = "no setting was shown to be faster"
+    else:
+        slow, fast = arms if verdict == "faster" else (arms[1], arms[0])
+        calls = intervals.break_even_calls(
+            _one_off(slow), slow.median_s or 0.0, _one_off(fast), fast.median_s or 0.0
+        )
+        if calls:
+            return calls
+        unavailable[path] = "the faster setting costs no more at first"
+    return None
+
+
+def _one_off(arm: Arm) -> float:
+    """What the first call took beyond a call of a warm process, seconds."""
+    return (arm.first_call_s or 0.0) - (arm.median_s or 0.0)

@@ -1,0 +1,71 @@
+"""How much of the CPU other processes used meanwhile: with all cores at work, any is too much.
+
+OpenMP's threads wait for each other at the end of each parallel loop, so one core that is taken
+away for a while makes every call late, by much more than its share.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+from workloads.protocol.frozen import frozen
+
+TOO_MANY = 0.1
+"""Busy cores of other processes, beyond those that no thread of ours needs, that spoil a timing."""
+_STAT = Path("/proc/stat")
+_IDLE = (3, 4)
+"""Columns of idle and iowait in a cpu line of /proc/stat (proc(5))."""
+_GUEST_FROM = 8
+"""guest and guest_nice are counted in user and nice already."""
+
+
+@frozen
+class CpuTime:
+    """CPU seconds so far: of all processes on the cores that we may use, and of our own."""
+
+    everybody: float
+    ours: float
+
+
+def now() -> CpuTime | None:
+    """CPU time so far; ``None`` where the kernel does not tell."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    try:
+        lines = _STAT.read_text().splitlines()
+    except OSError:
+        return None
+    wanted = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    ticks = 0
+    for line in lines:
+        name, *numbers = line.split()
+        if name in wanted:
+            columns = [int(number) for number in numbers[:_GUEST_FROM]]
+            ticks += sum(columns) - sum(columns[index] for index in _IDLE)
+    usages = (
+        resource.getrusage(resource.RUSAGE_SELF),
+        resource.getrusage(resource.RUSAGE_CHILDREN),
+    )
+    ours = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return CpuTime(ticks / os.sysconf("SC_CLK_TCK"), ours)
+
+
+def disturbed(others: float | None, threads: int) -> bool:
+    """Whether others kept more cores busy than ours leave free.
+
+    Args:
+        others: cores, of :func:`other_cores`.
+        threads: that work for us.
+    """
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (others or 0.0) - max(0, (usable or 1) - threads) > TOO_MANY
+
+
+def other_cores(before: CpuTime | None, after: CpuTime | None, seconds: float) -> float | None:
+    """Cores that other processes kept busy in between; ``None`` where it is not known."""
+    if before is None or after is None or seconds <= 0:
+        return None
+    everybody = after.everybody - before.everybody
+    return max(0.0, everybody - (after.ours - before.ours)) / seconds

@@ -1,0 +1,129 @@
+"""The worker's own memory: torch's allocator, the C heap, the peak of the process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from pathlib import Path
+
+import torch
+
+from workloads.measure import malloc
+from workloads.protocol.messages import HostHeap, TorchMemory
+from workloads.protocol.results import PeakMemory
+
+_STATUS = Path("/proc/self/status")
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+
+
+def torch_memory(device: torch.device) -> TorchMemory | None:
+    """The caching allocator's figures of a CUDA device; ``None`` where it has held nothing.
+
+    Asking the driver for its free memory would make a context on a device that has none.
+    """
+    if device.type != "cuda" or not torch.cuda.is_initialized():
+        return None
+    stats = torch.cuda.memory_stats(device)
+    if not stats or stats["segment.all.allocated"] == 0:
+        return None
+    free, total = torch.cuda.mem_get_info(device)
+    return TorchMemory(
+        device=str(device),
+        pid=os.getpid(),
+        at=time.time(),
+        requested=stats["requested_bytes.all.current"],
+        allocated=stats["allocated_bytes.all.current"],
+        active=stats["active_bytes.all.current"],
+        reserved=stats["reserved_bytes.all.current"],
+        inactive_split=stats["inactive_split_bytes.all.current"],
+        allocated_peak=stats["allocated_bytes.all.peak"],
+        reserved_peak=stats["reserved_bytes.all.peak"],
+        alloc_retries=stats["num_alloc_retries"],
+        ooms=stats["num_ooms"],
+        device_free=free,
+        device_total=total,
+    )
+
+
+def host_heap() -> HostHeap:
+    """The C heap of this process."""
+    heap = malloc.heap()
+    reason = "this C library does not report its heap (glibc 2.33 and later does)"
+    return HostHeap(
+        pid=os.getpid(),
+        at=time.time(),
+        in_use=heap.in_use if heap else None,
+        cached=heap.cached if heap else None,
+        unavailable={} if heap else {"in_use": reason, "cached": reason},
+    )
+
+
+def empty_cache(device: torch.device) -> int:
+    """Return what is freed but kept; bytes by which reserved (CUDA, MPS) or resident (CPU) fell.
+
+    Raises:
+        RuntimeError: the device has no cache that can be returned here.
+    """
+    gc.collect()
+    if device.type == "cuda":
+        before = torch.cuda.memory_reserved(device)
+        torch.cuda.empty_cache()
+        return int(before - torch.cuda.memory_reserved(device))
+    if device.type == "mps":
+        before = torch.mps.driver_allocated_memory()
+        torch.mps.empty_cache()
+        return int(before - torch.mps.driver_allocated_memory())
+    before = _status_bytes("VmRSS") or 0
+    if not malloc.trim():
+        raise RuntimeError("this C library has no malloc_trim")
+    return max(0, before - (_status_bytes("VmRSS") or 0))
+
+
+def resident() -> int | None:
+    """Resident memory of this process, bytes; ``None`` without /proc."""
+    return _status_bytes("VmRSS")
+
+
+def reset_peaks(device: torch.device) -> None:
+    """Start the peaks anew: the allocator's, and on Linux the process's highest resident memory."""
+    if device.type == "cuda" and torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats(device)
+    if _CLEAR_REFS.exists():
+        try:
+            _CLEAR_REFS.write_text("5")
+        except OSError:
+            # Some containers mount /proc read-only; the peak is then since the worker's start.
+            return
+
+
+def peaks(device: torch.device) -> tuple[PeakMemory, dict[str, str]]:
+    """The peaks since the last reset, and the reasons for those that are not known."""
+    process = _status_bytes("VmHWM") if device.type == "cpu" else None
+    unavailable = {}
+    if device.type == "cpu":
+        reason = "torch keeps no allocator statistics on the CPU"
+        unavailable = {"memory.allocated_peak": reason, "memory.reserved_peak": reason}
+        if process is None:
+            unavailable["memory.process_peak"] = "no /proc/self/status here"
+        return PeakMemory(None, None, process), unavailable
+    unavailable["memory.process_peak"] = "sampled by NVML, which did not see this process in time"
+    if device.type == "cuda":
+        allocated = torch.cuda.max_memory_allocated(device)
+        reserved = torch.cuda.max_memory_reserved(device)
+        return PeakMemory(int(allocated), int(reserved), None), unavailable
+    reason = "MPS reports no peaks"
+    unavailable |= {"memory.allocated_peak": reason, "memory.reserved_peak": reason}
+    unavailable["memory.process_peak"] = reason
+    return PeakMemory(None, None, None), unavailable
+
+
+def _status_bytes(name: str) -> int | None:
+    try:
+        text = _STATUS.read_text()
+    except OSError:
+        return None
+    for line in text.splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return None

@@ -1,0 +1,314 @@
+"""Time a callable: first call apart, warm-up, blocks until the median is known well enough.
+
+The method is nvbench's and torch.utils.benchmark's put together: blocks of calls long enough for
+the clock, a confidence interval of the median as the goal, and an honest end where noise or time
+forbids it. Which of them ended a measurement is part of the result.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Literal
+
+from workloads.measure import cpu_share, intervals
+from workloads.measure.clocks import Clock, TimedBlock
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Budget, Phase
+from workloads.protocol.results import Timing
+
+BLOCK_S = 0.03
+"""A block lasts about this long: the clock's own error is then far below the noise."""
+SHORTEST_SINGLE_S = 50e-6
+"""A pair of events around a single shorter call reads the gaps between launches."""
+NOISE_WINDOW = 32
+NOISE_STABLE = 0.05
+P95_CALLS = 20
+"""Below this a 95th percentile is little else than the maximum."""
+
+
+@frozen
+class Plan:
+    """When to stop; times in seconds."""
+
+    target: float
+    """Half of the 95 % interval over the median."""
+    warm_up_s: float
+    warm_up_calls: int
+    min_blocks: int
+    min_s: float
+    max_s: float
+    calls_apart: int
+    """Calls timed one by one at the end, for the percentiles."""
+
+
+PLANS: dict[Budget, Plan] = {
+    "quick": Plan(
+        target=0.02,
+        warm_up_s=0.1,
+        warm_up_calls=3,
+        min_blocks=6,
+        min_s=0.2,
+        max_s=3.0,
+        calls_apart=20,
+    ),
+    "normal": Plan(
+        target=0.005,
+        warm_up_s=0.3,
+        warm_up_calls=10,
+        min_blocks=10,
+        min_s=0.5,
+        max_s=10.0,
+        calls_apart=50,
+    ),
+    "careful": Plan(
+        target=0.0025,
+        warm_up_s=1.0,
+        warm_up_calls=10,
+        min_blocks=20,
+        min_s=2.0,
+        max_s=60.0,
+        calls_apart=100,
+    ),
+}
+SHORT = Plan(
+    target=0.05, warm_up_s=0.02, warm_up_calls=2, min_blocks=6, min_s=0.05, max_s=0.5, calls_apart=0
+)
+"""For the figures beside the main one."""
+
+
+class Cancelled(Exception):  # noqa: N818 (it is an outcome, not an error)
+    """Raised by the control when the run is to end; what was measured is kept."""
+
+
+class Control:
+    """What a measurement reports to between blocks; this one takes no notice."""
+
+    def report(
+        self,
+        phase: Phase,
+        blocks: int = 0,
+        estimate_s: float | None = None,
+        half_width: float | None = None,
+        remaining_s: float | None = None,
+    ) -> None:
+        """Say how far the run is.
+
+        Raises:
+            Cancelled: the run is to end.
+        """
+
+
+@dataclass
+class Blocks:
+    """The blocks measured so far."""
+
+    calls_per_block: int
+    wall: list[float] = field(default_factory=list)
+    device: list[float] = field(default_factory=list)
+    enqueue: list[float] = field(default_factory=list)
+    ordered: list[float] = field(default_factory=list)
+    """Seconds per call by the clock that counts, ascending."""
+    in_order: list[float] = field(default_factory=list)
+    noise: list[float] = field(default_factory=list)
+    """The relative distance between the quartiles after each block."""
+
+    def add(self, block: TimedBlock, clock: Literal["device", "wall"]) -> None:
+        """Take in one block."""
+        n = self.calls_per_block
+        self.wall.append(block.wall_s / n)
+        self.enqueue.append(block.enqueue_s / n)
+        if block.device_s is not None:
+            self.device.append(block.device_s / n)
+        seconds = block.wall_s if clock == "wall" or block.device_s is None else block.device_s
+        self.in_order.append(seconds / n)
+        bisect.insort(self.ordered, seconds / n)
+        self.noise.append(intervals.relative_iqr(self.ordered))
+
+    def noise_is_stable(self) -> bool:
+        """More blocks would not tell more: the noise itself has stopped changing."""
+        window = self.noise[-NOISE_WINDOW:]
+        return len(window) == NOISE_WINDOW and intervals.relative_spread(window) < NOISE_STABLE
+
+
+def why_stop(blocks: Blocks, measured_s: float, plan: Plan) -> str | None:
+    """The reason to stop after these blocks, or ``None``."""
+    n = len(blocks.ordered)
+    if n >= plan.min_blocks and measured_s >= plan.min_s:
+        width = intervals.relative_half_width(blocks.ordered)
+        if width is not None and width <= plan.target:
+            return f"median known to ±{plan.target:.2%}"
+        if blocks.noise_is_stable():
+            return "noise stable above the target"
+    # Even a slow call is timed often enough for a median, if not for an interval.
+    if measured_s >= plan.max_s and n >= 3:
+        return f"time limit of {plan.max_s:g} s"
+    return None
+
+
+def warm_up(
+    call: Callable[[], object], clock: Clock, plan: Plan, control: Control, first_s: float
+) -> float:
+    """Call until warm; the seconds that a warm call takes by the wall clock."""
+    spent, calls, latest = 0.0, 0, first_s
+    batch = 1
+    while True:
+        latest = clock.block(call, batch).wall_s / batch
+        spent += latest * batch
+        calls += batch
+        control.report("warm-up", estimate_s=latest)
+        if spent >= plan.warm_up_s and calls >= plan.warm_up_calls:
+            return latest
+        if spent >= plan.max_s / 4 and calls >= 1:
+            return latest
+        batch = max(1, min(2 * batch, math.ceil(BLOCK_S / max(latest, 1e-9))))
+
+
+def first_call(call: Callable[[], object], clock: Clock) -> float:
+    """Seconds of one synchronized call; the first one loads, searches and allocates."""
+    return clock.block(call, 1).wall_s
+
+
+def _faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def measure(
+    call: Callable[[], object],
+    clock: Clock,
+    counts: Literal["device", "wall"],
+    plan: Plan,
+    control: Control,
+) -> tuple[Timing, bool]:
+    """Time a callable.
+
+    Args:
+        call: what to time.
+        clock: of the device it runs on.
+        counts: the clock whose time is the headline.
+        plan: when to stop.
+        control: told how far it is; may end it.
+
+    Returns:
+        The timing, and whether it was cancelled while it measured.
+
+    Raises:
+        Cancelled: before the first block was measured.
+    """
+    control.report("first call")
+    first_s = first_call(call, clock)
+    call_s = warm_up(call, clock, plan, control, first_s)
+    blocks = Blocks(max(1, round(BLOCK_S / max(call_s, 1e-9))))
+    measured_s, stopped_by, cancelled = 0.0, None, False
+    faults, began, measured_from = _faults(), perf_counter(), time.time()
+    cpu = cpu_share.now()
+    while stopped_by is None:
+        block = clock.block(call, blocks.calls_per_block)
+        blocks.add(block, counts)
+        measured_s += block.wall_s
+        stopped_by = why_stop(blocks, measured_s, plan)
+        try:
+            control.report(
+                "measuring",
+                len(blocks.ordered),
+                intervals.quantile(blocks.ordered, 0.5),
+                intervals.relative_half_width(blocks.ordered),
+                max(0.0, plan.max_s - (perf_counter() - began)),
+            )
+        except Cancelled:
+            stopped_by, cancelled = "cancelled", True
+    calls = blocks.calls_per_block * len(blocks.ordered)
+    faults, measured_to = _faults() - faults, time.time()
+    others = cpu_share.other_cores(cpu, cpu_share.now(), perf_counter() - began)
+    apart: list[float] = []
+    if not cancelled:
+        try:
+            apart = _one_by_one(call, clock, counts, plan, blocks=blocks, control=control)
+        except Cancelled:
+            cancelled = True
+    span = (measured_from, measured_to)
+    timing = _timing(
+        blocks,
+        first_s,
+        faults / calls,
+        stopped_by=stopped_by,
+        apart=apart,
+        counts=counts,
+        span=span,
+    )
+    return replace(timing, other_cpu_cores=others), cancelled
+
+
+def _one_by_one(
+    call: Callable[[], object],
+    clock: Clock,
+    counts: Literal["device", "wall"],
+    plan: Plan,
+    blocks: Blocks,
+    control: Control,
+) -> list[float]:
+    """Single calls, ascending, for the percentiles; no more than a tenth of the time limit.
+
+    None where they would be too few, or on a device so short that they would time the launch.
+    """
+    median = intervals.quantile(blocks.ordered, 0.5)
+    calls = min(plan.calls_apart, int(plan.max_s / 10 / max(median, 1e-9)))
+    singles = Blocks(1)
+    if calls < P95_CALLS:
+        return []
+    for _ in range(calls):
+        block = clock.block(call, 1)
+        if block.device_s is not None and block.device_s < SHORTEST_SINGLE_S:
+            return []
+        singles.add(block, counts)
+        control.report("measuring", len(blocks.ordered), median)
+    return singles.ordered
+
+
+def _timing(
+    blocks: Blocks,
+    first_s: float,
+    faults_per_call: float,
+    stopped_by: str,
+    apart: list[float],
+    counts: Literal["device", "wall"],
+    span: tuple[float, float],
+) -> Timing:
+    ordered = blocks.ordered
+    if blocks.calls_per_block == 1 and len(ordered) >= P95_CALLS:
+        apart = ordered
+    has_device = bool(blocks.device)
+    return Timing(
+        median_s=intervals.quantile(ordered, 0.5),
+        q1_s=intervals.quantile(ordered, 0.25),
+        q3_s=intervals.quantile(ordered, 0.75),
+        min_s=ordered[0],
+        p95_s=intervals.quantile(apart, 0.95) if len(apart) >= P95_CALLS else None,
+        ci95_s=intervals.median_interval(ordered),
+        blocks=len(ordered),
+        calls=blocks.calls_per_block * len(ordered),
+        first_call_s=first_s,
+        first_call_cold=True,
+        stopped_by=stopped_by,
+        clock="device" if has_device and counts == "device" else "wall",
+        wall_median_s=statistics.median(blocks.wall),
+        device_median_s=statistics.median(blocks.device) if has_device else None,
+        enqueue_s=statistics.median(blocks.enqueue) if has_device else None,
+        faults_per_call=faults_per_call,
+        other_cpu_cores=None,
+        block_times_s=tuple(blocks.in_order),
+        measured_from=span[0],
+        measured_to=span[1],
+    )
+
+
+def quick_median(call: Callable[[], object], clock: Clock) -> float:
+    """The median of a short measurement by the wall clock, seconds."""
+    timing, _ = measure(call, clock, "wall", SHORT, Control())
+    return timing.median_s

@@ -1,0 +1,1 @@
+"""What travels between processes: records, JSON lines, requests, events, results."""

@@ -1,0 +1,250 @@
+"""The messages between a front end and the runner, one JSON line each (see ``workloads.protocol.wire``).
+
+Sizes are bytes, times seconds, rates per second. A field that may be absent is ``None``, and the
+``unavailable`` map beside it holds the reason under the field's dotted path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Literal, Union, get_args
+
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Environment, Setting, WorkloadInfo
+from workloads.protocol.results import Ceiling, Comparison, RunResult, Status
+
+VERSION = 1
+"""Raised when a message changes in a way that an older peer would misread."""
+
+Budget = Literal["quick", "normal", "careful"]
+Phase = Literal[
+    "preparing",
+    "first call",
+    "warm-up",
+    "measuring",
+    "checking",
+    "figures",
+    "measuring the ceiling",
+]
+
+
+# ---- requests: front end to runner -------------------------------------------------------------
+
+
+@frozen
+class Run:
+    id: str
+    workload: str
+    device: str
+    parameters: dict[str, Setting]
+    flags: dict[str, bool]
+    budget: Budget = "normal"
+    time_only: bool = False
+    """Neither check the result nor read further figures."""
+
+
+@frozen
+class Compare:
+    id: str
+    workload: str
+    device: str
+    parameters: dict[str, Setting]
+    flag: str
+    settings: tuple[bool, bool]
+    flags: dict[str, bool]
+    """The other flags, the same in both arms."""
+    pairs: int | None = None
+    budget: Budget = "normal"
+
+
+@frozen
+class Cancel:
+    """End one run or comparison, or with an empty id all of them; what was measured is kept."""
+
+    id: str = ""
+
+
+@frozen
+class EmptyCache:
+    device: str
+
+
+@frozen
+class ResetPeaks:
+    device: str
+
+
+@frozen
+class KnownCeilings:
+    """Ceilings that were measured earlier, under whichever conditions; nothing answers it."""
+
+    ceilings: tuple[Ceiling, ...]
+
+
+# ---- events: runner to front end ---------------------------------------------------------------
+
+
+@frozen
+class Hello:
+    """The first line: sent before torch is imported, with the catalogue, which needs no torch."""
+
+    version: int
+    pid: int
+    python: str
+    executable: str
+    workloads: tuple[WorkloadInfo, ...]
+    problems: tuple[str, ...] = ()
+    """What is wrong with the files that users brought: path, line, reason."""
+
+
+@frozen
+class Ready:
+    """torch is imported and the devices are known."""
+
+    environment: Environment
+    import_s: float
+
+
+@frozen
+class Unusable:
+    """torch cannot be used in this Python; nothing can be run."""
+
+    reason: str
+    advice: str
+    detail: str = ""
+
+
+@frozen
+class WorkerStarted:
+    """A process that runs workloads and holds their memory."""
+
+    pid: int
+
+
+@frozen
+class WorkerEnded:
+    pid: int
+    reason: str
+    expected: bool
+
+
+@frozen
+class Progress:
+    id: str
+    phase: Phase
+    elapsed_s: float
+    device: str
+    blocks: int = 0
+    estimate_s: float | None = None
+    half_width: float | None = None
+    """Half of the 95 % interval over the median; ``None`` before six blocks."""
+    remaining_s: float | None = None
+    """At most this long, by the budget."""
+
+
+@frozen
+class Measured:
+    """A run's time is taken, and what its study has found so far; its end is still to come."""
+
+    result: RunResult
+
+
+@frozen
+class Finished:
+    result: RunResult
+    worker_usable: bool = True
+    """``False`` where a device error has left the process with nothing to run on."""
+
+
+@frozen
+class Compared:
+    """A comparison so far; ``done`` when no more pairs come."""
+
+    comparison: Comparison
+    done: bool
+    worker_usable: bool = True
+
+
+@frozen
+class TorchMemory:
+    """One GPU's figures of the caching allocator, bytes, in the words of ``memory_stats``."""
+
+    device: str
+    pid: int
+    at: float
+    requested: int
+    allocated: int
+    active: int
+    reserved: int
+    inactive_split: int
+    allocated_peak: int
+    reserved_peak: int
+    alloc_retries: int
+    ooms: int
+    device_free: int | None = None
+    device_total: int | None = None
+
+
+@frozen
+class HostHeap:
+    """The C library's heap in the worker, bytes: what CPU tensors are allocated from."""
+
+    pid: int
+    at: float
+    in_use: int | None
+    cached: int | None
+    """Freed, but kept for the next allocation; an upper bound of what trimming returns."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class Emptied:
+    """The cache was returned: bytes that left the reserved (GPU) or resident (CPU) figure."""
+
+    device: str
+    freed: int
+
+
+@frozen
+class CeilingMeasured:
+    """A ceiling of this box, to be kept for later runners."""
+
+    ceiling: Ceiling
+
+
+@frozen
+class Heartbeat:
+    at: float
+    busy_with: str | None
+
+
+@frozen
+class Rejected:
+    """A request that could not be taken or was given up, by its id."""
+
+    id: str
+    reason: str
+    status: Status = "failed"
+
+
+Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, KnownCeilings]
+REQUESTS: tuple[type[Request], ...] = get_args(Request)
+
+Event = Union[
+    Hello,
+    Ready,
+    Unusable,
+    WorkerStarted,
+    WorkerEnded,
+    Progress,
+    Measured,
+    Finished,
+    Compared,
+    TorchMemory,
+    HostHeap,
+    Emptied,
+    CeilingMeasured,
+    Heartbeat,
+    Rejected,
+]
+EVENTS: tuple[type[Event], ...] = get_args(Event)

@@ -1,0 +1,142 @@
+"""A child's manners: a protocol channel of its own, and no life beyond its parent's."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+from workloads.protocol import wire
+
+T = TypeVar("T")
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_CHUNK = 65_536
+
+
+def separate_protocol() -> tuple[int, int]:
+    """Take stdin and stdout for the protocol, so that a stray print goes to stderr.
+
+    Called before anything else is imported: C libraries keep writing to fd 1, which is stderr from
+    here on, and what this process starts inherits neither channel.
+
+    Returns:
+        The file descriptors to read requests from and to write events to.
+    """
+    requests, events = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 (a descriptor, kept open)
+    return requests, events
+
+
+def write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of it, in as many parts as the pipe takes.
+
+    Raises:
+        BrokenPipeError: nobody reads any more.
+    """
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def die_with_parent(parent: int, number: signal.Signals) -> None:
+    """Have the kernel send a signal when the parent's thread that started us ends; Linux only.
+
+    Args:
+        parent: the parent's pid as it was before this process was started, so that a parent that
+            ended in between is noticed.
+        number: the signal.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
+
+
+class Channel:
+    """Messages over a pair of file descriptors."""
+
+    def __init__(self, reading: int, writing: int, kinds: tuple[type, ...]) -> None:
+        """Read ``kinds`` from one descriptor and write to the other."""
+        self.reading = reading
+        self.writing = writing
+        self._kinds = kinds
+        self._buffer = b""
+        self.ended = False
+
+    def send(self, message: object) -> None:
+        """Write one message whole.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+        """
+        self.write(wire.encode(message))
+
+    def write(self, line: bytes) -> None:
+        """Write the line of one message whole.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+        """
+        write_whole(self.writing, line)
+
+    def receive(self, timeout: float | None = 0.0) -> list[object]:
+        """The messages that are there, after at most ``timeout`` seconds for the first.
+
+        ``None`` waits for ever. A line that cannot be read is left out and named on stderr. Sets
+        ``ended`` when the other side has closed.
+        """
+        return self._read(timeout, lambda line: wire.decode(line, self._kinds))
+
+    def receive_encoded(self, timeout: float | None = 0.0) -> list[wire.EncodedMessage]:
+        """The same, for one who passes them on: no more of each line is read than its type."""
+        return self._read(timeout, lambda line: wire.EncodedMessage(line, self._kinds))
+
+    def _read(self, timeout: float | None, make: Callable[[bytes], T]) -> list[T]:
+        if b"\n" not in self._buffer and not self.ended:
+            ready, _, _ = select.select([self.reading], [], [], timeout)
+            if ready:
+                chunk = os.read(self.reading, _CHUNK)
+                self.ended = not chunk
+                self._buffer += chunk
+        *lines, self._buffer = self._buffer.split(b"\n")
+        messages: list[T] = []
+        for line in lines:
+            try:
+                messages.append(make(line + b"\n"))
+            except wire.WireError as error:
+                print(f"unreadable message: {error}", file=sys.stderr)  # noqa: T201 (the log)
+        return messages
+
+
+def signal_in_words(number: int) -> str:
+    """A signal that ended a process, and what usually sends it."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+    hints = {
+        signal.SIGKILL: "killed: by the kernel's out-of-memory killer, or by hand",
+        signal.SIGSEGV: "crashed with a bad memory access",
+        signal.SIGABRT: "aborted itself, after a failed assertion or a device error",
+        signal.SIGBUS: "crashed: memory behind a mapping was gone, such as a full /dev/shm",
+        signal.SIGILL: "crashed on an instruction that this CPU lacks",
+        signal.SIGTERM: "was told to end",
+    }
+    hint = hints.get(signal.Signals(number))
+    return f"{name} ({hint})" if hint else name
+
+
+def exit_in_words(status: int) -> str:
+    """A wait status in words."""
+    if os.WIFSIGNALED(status):
+        return signal_in_words(os.WTERMSIG(status))
+    return f"exit status {os.waitstatus_to_exitcode(status)}"

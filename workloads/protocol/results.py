@@ -1,0 +1,264 @@
+"""What running and comparing workloads gives.
+
+Sizes are bytes, times seconds, rates per second. A field that may be absent is ``None``, and the
+``unavailable`` map beside it holds the reason under the field's dotted path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Literal, Union
+
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Setting
+
+Status = Literal["ok", "failed", "skipped", "cancelled"]
+Verdict = Literal["faster", "slower", "same", "unclear"]
+Basis = Literal["published", "derived", "measured"]
+"""Where a limit is from: a datasheet, the device's properties, or a measurement on this box."""
+
+
+@frozen
+class Timing:
+    """Seconds per call; the statistics are taken over blocks of calls, never over single calls."""
+
+    median_s: float
+    q1_s: float
+    q3_s: float
+    min_s: float
+    p95_s: float | None
+    """Of single calls timed one by one; ``None`` where fewer than twenty were."""
+    ci95_s: tuple[float, float] | None
+    """95 % interval of the median by order statistics; needs six blocks."""
+    blocks: int
+    calls: int
+    first_call_s: float
+    first_call_cold: bool
+    """The workload had not run in this process before: the first call loads and searches."""
+    stopped_by: str
+    clock: Literal["device", "wall"]
+    wall_median_s: float
+    device_median_s: float | None
+    enqueue_s: float | None
+    """Host time to launch one call without waiting for it."""
+    faults_per_call: float | None
+    """Minor page faults of this process per timed call; on the CPU they can be most of the time."""
+    other_cpu_cores: float | None
+    """Cores of those we may use that other processes kept busy meanwhile."""
+    block_times_s: tuple[float, ...]
+    measured_from: float
+    """Unix time of the first block, so that samples of the device can be laid beside it."""
+    measured_to: float
+
+
+@frozen
+class Rates:
+    flop_per_s: float | None
+    byte_per_s: float | None
+    item_per_s: float | None
+
+
+@frozen
+class Limit:
+    """What a rate is held against."""
+
+    name: str
+    value: float
+    fraction: float
+    """Measured rate over the limit: 1.0 is the limit itself."""
+    source: str
+    basis: Basis = "published"
+    error: float = 0.03
+    """How far a true rate can lie above ``value``: a share of it."""
+    disturbed: bool = False
+    """Measured while other processes kept the CPU busy: it can be too low."""
+
+    @property
+    def exceeded(self) -> bool:
+        """The rate lies above what is possible, the limit's own error granted."""
+        return self.fraction > 1 + self.error
+
+
+COPY = "copy"
+"""The kind of a ceiling of memory traffic; the other kinds are precisions."""
+
+
+@frozen
+class Ceiling:
+    """The highest rate of one kind that a device has shown."""
+
+    kind: str
+    """A precision of multiplications, as ``Case.precision``, or :data:`COPY`."""
+    value: float
+    """FLOP/s, or of a copy byte/s, read and written bytes together."""
+    how: str
+    """What was run, and for how long."""
+    measured_at: float
+    """Unix time."""
+    under: dict[str, str]
+    """What it depends on, by name."""
+    disturbed: bool = False
+    """Other processes kept the CPU busy meanwhile: it can be too low, and is not to be kept."""
+
+
+@frozen
+class PeakMemory:
+    """Highest values during the run, bytes; the allocator's are exact."""
+
+    allocated_peak: int | None
+    reserved_peak: int | None
+    process_peak: int | None
+
+
+@frozen
+class Figure:
+    """A further number or fact of a workload."""
+
+    value: float | str | None
+    unit: str = ""
+    about: str = ""
+
+
+Cell = Union[float, str, None]
+"""Of a table; ``None`` is a value that is not known."""
+
+
+@frozen
+class Column:
+    """One column of a table."""
+
+    name: str
+    unit: str = ""
+    """Of its numbers: s, byte, byte/s, FLOP/s, samples/s, x, %, or none for text and counts."""
+
+
+@frozen
+class Table:
+    """Several settings of one thing side by side, or the steps of a story."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...] = ()
+
+
+@frozen
+class Series:
+    """One line of a chart: a value for each place on its axis, ``None`` where there is none."""
+
+    name: str
+    unit: str
+    values: tuple[float | None, ...]
+
+
+@frozen
+class Chart:
+    """Values over a size, or over the steps of a story."""
+
+    name: str
+    title: str
+    axis: str
+    """What runs from left to right: a parameter's name, or ``step``."""
+    places: tuple[float, ...]
+    """Ascending; of steps simply their numbers from 1."""
+    series: tuple[Series, ...]
+    labels: tuple[str, ...] = ()
+    """Names of the places, where they are steps."""
+    marks: tuple[str, ...] = ()
+    """What there is to see in it, a line each: where one curve overtakes the other."""
+
+
+@frozen
+class Check:
+    """The result held against a reference."""
+
+    passed: bool
+    error: float | None
+    """``None`` for a result that is not a number, which does not pass."""
+    tolerance: float
+    against: str
+
+
+@frozen
+class MeasuredSpan:
+    """A time in which something was measured, so that samples of the devices can be laid beside it.
+
+    Unix times.
+    """
+
+    start: float
+    end: float
+    devices: tuple[str, ...]
+    """Of this host that worked meanwhile, in torch's words."""
+
+
+@frozen
+class RunResult:
+    """What one run of one workload on one device gave."""
+
+    id: str
+    workload: str
+    device: str
+    parameters: dict[str, Setting]
+    flags: dict[str, bool]
+    status: Status
+    reason: str | None = None
+    time: Timing | None = None
+    rates: Rates = Rates(None, None, None)
+    limit: Limit | None = None
+    memory: PeakMemory = PeakMemory(None, None, None)
+    figures: dict[str, Figure] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    log: tuple[str, ...] = ()
+    """What the workload had to say while it was studied, line by line."""
+    check: Check | None = None
+    started_at: float | None = None
+    """Unix time, so that samples of the device can be laid beside the run."""
+    ended_at: float | None = None
+    warnings: tuple[str, ...] = ()
+    trace: str | None = None
+    unavailable: dict[str, str] = field(default_factory=dict)
+    spans: tuple[MeasuredSpan, ...] = ()
+    """Of the timed blocks, and of what was put under load beside them."""
+    pids: tuple[int, ...] = ()
+    """Processes of this host that ran it; empty where the worker itself did."""
+    chosen: dict[str, Setting] = field(default_factory=dict)
+    """Parameters that may be left to the kind of the device, as they were used."""
+
+
+@frozen
+class Arm:
+    """One of the two settings that are compared; medians over the pairs so far."""
+
+    setting: bool
+    median_s: float | None
+    first_call_s: float | None
+
+
+@frozen
+class Comparison:
+    """Two settings of a flag; ``ratio`` is time A / time B: above 1, B is faster."""
+
+    id: str
+    workload: str
+    device: str
+    parameters: dict[str, Setting]
+    flag: str
+    arms: tuple[Arm, Arm]
+    ratio: float | None
+    ci95: tuple[float, float] | None
+    pairs: int
+    pairs_wanted: int
+    verdict: Verdict
+    break_even_calls: float | None
+    fresh_process: bool
+    pair_ratios: tuple[float, ...] = ()
+    measured: tuple[tuple[float, float], ...] = ()
+    """Unix times from and to which something was timed, so that samples can be laid beside it."""
+    devices: tuple[str, ...] = ()
+    """That worked meanwhile; empty: ``device`` alone."""
+    status: Status = "ok"
+    reason: str | None = None
+    warnings: tuple[str, ...] = ()
+    unavailable: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,186 @@
+"""Measures for a study: short times, interleaved variants, peaks, what is held."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+
+import torch
+
+from workloads.declare.study import Call, ClockName, HeldMemory, entered
+from workloads.limits import ceiling_bench, limit_lookup
+from workloads.limits.ceilings import Ceilings
+from workloads.measure import intervals, malloc, memory, timing
+from workloads.measure.clocks import Clock, TimedBlock
+from workloads.measure.timing import BLOCK_S, Control
+from workloads.protocol.results import Ceiling, Limit
+
+ROUNDS = 12
+"""Enough for the median's interval by order statistics (``intervals.MEDIAN_FROM``)."""
+ROUNDS_S = 6.0
+"""A comparison of slow variants ends after this time, with at least :data:`FEWEST`."""
+FEWEST = 5
+"""Below it a true difference of 5 % is found in fewer than 95 of 100 comparisons."""
+
+
+class Bench:
+    """The tools of a study on one device.
+
+    Args:
+        device: where the workload runs.
+        clock: of that device.
+        control: told that the study goes on; may end it.
+        ceilings: takes those that are measured.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        clock: Clock,
+        control: Control,
+        ceilings: Ceilings | None = None,
+    ) -> None:
+        self._device = device
+        self._clock = clock
+        self._control = control
+        self._ceilings = ceilings or Ceilings()
+
+    def look(self) -> None:
+        """Say that it goes on.
+
+        Raises:
+            Cancelled: the run is to end.
+        """
+        self._control.report("figures")
+
+    def time(self, call: Call, clock: ClockName) -> float:
+        """The median of a short measurement, seconds."""
+        with entered(call) as inner:
+            measured, _ = timing.measure(inner, self._clock, clock, timing.SHORT, Control())
+        return measured.median_s
+
+    def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
+        """Seconds per call: a list for each round, with a value for each callable.
+
+        Every second round goes backwards, so that what one leaves behind meets all alike.
+        """
+        counts = [self._calls_per_block(call) for call in calls]
+        rounds: list[list[float]] = []
+        spent = 0.0
+        while len(rounds) < ROUNDS and (spent < ROUNDS_S or len(rounds) < FEWEST):
+            times = [0.0] * len(calls)
+            places = list(range(len(calls)))
+            for index in places if len(rounds) % 2 == 0 else reversed(places):
+                self.look()
+                with entered(calls[index]) as inner:
+                    block = self._clock.block(inner, counts[index])
+                spent += block.wall_s
+                times[index] = _seconds(block, clock) / counts[index]
+            rounds.append(times)
+        return rounds
+
+    def _calls_per_block(self, call: Call) -> int:
+        with entered(call) as inner:
+            first = timing.first_call(inner, self._clock)
+            warm = timing.warm_up(inner, self._clock, timing.SHORT, Control(), first)
+        return max(1, round(BLOCK_S / 2 / max(warm, 1e-9)))
+
+    def peak(self, call: Call) -> int | None:
+        """Bytes that one call needs on top of what is held before it, at its highest.
+
+        By the allocator's own counter on CUDA. On the CPU by the kernel's highest resident
+        memory, after the heap was trimmed, so that every page the call touches counts; pages of
+        libraries touched for the first time count too, so a call before it should be done.
+        """
+        call()
+        self._clock.synchronize()
+        gc.collect()
+        if self._device.type == "cuda":
+            before = torch.cuda.memory_allocated(self._device)
+            torch.cuda.reset_peak_memory_stats(self._device)
+            call()
+            self._clock.synchronize()
+            return max(0, int(torch.cuda.max_memory_allocated(self._device) - before))
+        if self._device.type != "cpu" or not malloc.trim():
+            return None
+        resident = memory.resident()
+        memory.reset_peaks(self._device)
+        call()
+        highest, _ = memory.peaks(self._device)
+        if resident is None or highest.process_peak is None:
+            return None
+        return max(0, highest.process_peak - resident)
+
+    def ceiling(self, kind: str) -> Ceiling:
+        """Measure a ceiling of this device, known or not."""
+        return limit_lookup.measure_ceiling(
+            kind,
+            self._device,
+            self._clock,
+            self._control,
+            self._ceilings,
+            seconds=ceiling_bench.THOROUGH_S,
+        )
+
+    def limit(self, kind: str, rate: float) -> Limit | None:
+        """What a rate is held against, as far as nothing has to be measured for it."""
+        asked = limit_lookup.LimitQuery(kind, rate)
+        return limit_lookup.find(asked, self._device, self._ceilings)
+
+    def held(self) -> HeldMemory:
+        """What is held now."""
+        self._clock.synchronize()
+        if self._device.type == "cuda":
+            return _held_cuda(self._device)
+        if self._device.type == "mps":
+            allocated = int(torch.mps.current_allocated_memory())
+            driver = int(torch.mps.driver_allocated_memory())
+            absent = {"used": "MPS tells of this process alone", "nvml": "no NVIDIA device"}
+            return HeldMemory(allocated, driver, None, None, absent)
+        return _held_cpu()
+
+
+def _held_cuda(device: torch.device) -> HeldMemory:
+    free, total = torch.cuda.mem_get_info(device)
+    nvml: int | None = None
+    absent = {}
+    try:
+        nvml = int(torch.cuda.device_memory_used(device))
+    except ModuleNotFoundError:
+        absent["nvml"] = "nvidia-ml-py is not installed beside this torch"
+    except Exception as error:  # noqa: BLE001 (pynvml's own classes; torch may lack the module)
+        absent["nvml"] = f"NVML: {error}"
+    return HeldMemory(
+        int(torch.cuda.memory_allocated(device)),
+        int(torch.cuda.memory_reserved(device)),
+        int(total - free),
+        nvml,
+        absent,
+    )
+
+
+def _held_cpu() -> HeldMemory:
+    heap = malloc.heap()
+    absent = {"nvml": "the CPU's memory is not NVML's"}
+    resident = memory.resident()
+    if heap is None:
+        reason = "this C library does not report its heap"
+        absent |= {"allocated": reason, "reserved": reason}
+    if resident is None:
+        absent["used"] = "no /proc/self/status here"
+    return HeldMemory(
+        heap.in_use if heap else None,
+        heap.in_use + heap.cached if heap else None,
+        resident,
+        None,
+        absent,
+    )
+
+
+def _seconds(block: TimedBlock, clock: ClockName) -> float:
+    if clock == "device" and block.device_s is not None:
+        return block.device_s
+    return block.wall_s
+
+
+assert intervals.MEDIAN_FROM <= ROUNDS

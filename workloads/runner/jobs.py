@@ -1,0 +1,180 @@
+"""What the runner has been asked to do, as requests to a worker, one after the other. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from workloads.declare.workload import registered
+from workloads.measure import comparison
+from workloads.measure.comparison import ArmSample, Pair
+from workloads.protocol.ended_runs import ended_run
+from workloads.protocol.messages import Compare, Compared, Event, Finished, Measured, Progress, Run
+from workloads.protocol.results import Comparison, Status
+from workloads.protocol.wire import EncodedMessage
+
+
+class Job(Protocol):
+    """A run or a comparison."""
+
+    id: str
+    fresh: bool
+    """Each request needs a process that has run nothing yet."""
+    done: bool
+
+    def next_request(self) -> Run | Compare:
+        """What the worker is to do next; asked only while the job is not done."""
+
+    def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
+        """What to tell the front end about an event of the worker, if anything."""
+
+    def end(self, status: Status, reason: str) -> Event:
+        """End it from outside; what was measured is kept."""
+
+
+class RunJob:
+    """One run: a single request."""
+
+    def __init__(self, request: Run) -> None:
+        known = registered().get(request.workload)
+        self.id = request.id
+        self.fresh = known is not None and known.info.fresh_process
+        self.done = False
+        self._request = request
+        self._progress: EncodedMessage | None = None
+        self._measured: EncodedMessage | None = None
+
+    def next_request(self) -> Run:
+        """The run itself."""
+        return self._request
+
+    def take(self, came: EncodedMessage) -> EncodedMessage:
+        """Pass everything on as it came; the latest of it is kept for an early end."""
+        if came.kind is Progress:
+            self._progress = came
+        elif came.kind is Measured:
+            self._measured = came
+        # What the worker says of its memory comes after the result, often in the same breath.
+        self.done = self.done or came.kind is Finished
+        return came
+
+    def end(self, status: Status, reason: str) -> Finished:
+        """What was measured, or the estimate so far of a worker that had to be ended."""
+        self.done = True
+        result = ended_run(
+            self._request,
+            self._progress.decode(Progress) if self._progress else None,
+            self._measured.decode(Measured).result if self._measured else None,
+            status=status,
+            reason=reason,
+            who="the process",
+        )
+        return Finished(result)
+
+
+class BlocksJob:
+    """A comparison inside one worker: a single request."""
+
+    def __init__(self, request: Compare) -> None:
+        self.id = request.id
+        self.fresh = False
+        self.done = False
+        self._request = request
+        self._latest: EncodedMessage | None = None
+
+    def next_request(self) -> Compare:
+        """The comparison itself."""
+        return self._request
+
+    def take(self, came: EncodedMessage) -> EncodedMessage:
+        """Pass everything on as it came; the latest pairs are kept for an early end."""
+        if came.kind is Compared:
+            self._latest = came
+            self.done = came.plain("done") is True
+        return came
+
+    def end(self, status: Status, reason: str) -> Compared:
+        """The pairs so far."""
+        self.done = True
+        if self._latest is not None:
+            so_far = self._latest.decode(Compared).comparison
+        else:
+            so_far = comparison.summarise(
+                self._request, [], fresh_process=False, parameters=self._request.parameters
+            )
+        return Compared(replace(so_far, status=status, reason=reason), done=True)
+
+
+class ProcessesJob:
+    """A comparison with a fresh process for each arm of each pair."""
+
+    def __init__(self, request: Compare) -> None:
+        self.id = request.id
+        self.fresh = True
+        self.done = False
+        self._request = request
+        self._parameters = dict(request.parameters)
+        self._pairs: list[Pair] = []
+        self._open: dict[int, ArmSample] = {}
+        self._warnings: list[str] = []
+        self._measured: list[tuple[float, float]] = []
+        self._devices: tuple[str, ...] = ()
+
+    def _arm(self) -> int:
+        first, second = comparison.order(len(self._pairs))
+        return second if self._open else first
+
+    def next_request(self) -> Run:
+        """A short run with the setting whose turn it is."""
+        request = self._request
+        setting = {request.flag: request.settings[self._arm()]}
+        return Run(
+            id=request.id,
+            workload=request.workload,
+            device=request.device,
+            parameters=request.parameters,
+            flags={**request.flags, **setting},
+            budget="quick",
+            time_only=True,
+        )
+
+    def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
+        """Turn the runs into pairs, and their progress into that of the comparison."""
+        if came.kind is Progress:
+            return replace(came.decode(Progress), blocks=len(self._pairs))
+        if came.kind is not Finished:
+            return came
+        result = came.decode(Finished).result
+        if result.status != "ok" or result.time is None:
+            return self.end(result.status, result.reason or "no time was taken")
+        self._parameters = result.parameters
+        for warning in result.warnings:
+            setting = "on" if result.flags.get(self._request.flag) else "off"
+            text = f"{setting}: {warning}"
+            if text not in self._warnings:
+                self._warnings.append(text)
+        self._measured.append((result.time.measured_from, result.time.measured_to))
+        self._devices = result.spans[0].devices if result.spans else ()
+        self._open[self._arm()] = ArmSample(result.time.median_s, result.time.first_call_s)
+        if len(self._open) < 2:
+            return None
+        self._pairs.append(Pair(self._open[0], self._open[1]))
+        self._open = {}
+        self.done = len(self._pairs) == comparison.pairs_wanted(self._request, True)
+        return Compared(self._so_far(), self.done)
+
+    def end(self, status: Status, reason: str) -> Compared:
+        """The whole pairs so far."""
+        self.done = True
+        return Compared(replace(self._so_far(), status=status, reason=reason), done=True)
+
+    def _so_far(self) -> Comparison:
+        return comparison.summarise(
+            self._request,
+            self._pairs,
+            fresh_process=True,
+            parameters=self._parameters,
+            warnings=tuple(self._warnings),
+            measured=self._measured,
+            devices=self._devices,
+        )

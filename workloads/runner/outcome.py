@@ -1,0 +1,43 @@
+"""What an exception of a workload means: for its run, and for the process that it was raised in."""
+
+from __future__ import annotations
+
+import traceback
+
+import torch
+
+from workloads.declare.workload import ParameterError, Skip
+from workloads.measure.timing import Cancelled
+from workloads.protocol.results import Status
+
+DEEPEST = 20
+"""Frames of a traceback that are told: the innermost."""
+
+
+def outcome(error: BaseException) -> tuple[Status, str]:
+    """What an exception of a workload means for its run, and the reason in one line."""
+    if isinstance(error, Skip):
+        return "skipped", str(error)
+    if isinstance(error, Cancelled):
+        return "cancelled", "before the first block"
+    if isinstance(error, ParameterError):
+        return "failed", str(error)
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return "failed", f"out of memory: {first_line(error)}"
+    return "failed", f"{type(error).__name__}: {first_line(error)}"
+
+
+def first_line(error: BaseException) -> str:
+    """What it says, in one line; its name where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def trace() -> str:
+    """The traceback of the exception that is handled now."""
+    return traceback.format_exc(limit=-DEEPEST)
+
+
+def is_device_lost(reason: str | None) -> bool:
+    """Whether a CUDA error has left the context unusable, as all but out of memory do."""
+    text = reason or ""
+    return "CUDA error" in text or "AcceleratorError" in text or "device-side assert" in text

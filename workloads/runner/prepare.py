@@ -1,0 +1,123 @@
+"""Prepare a workload on a device under flags, and let go of its data afterwards."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+
+from workloads.declare.needs import unmet
+from workloads.declare.place import Place
+from workloads.declare.workload import Case, ParameterError, Skip, Workload, complete, registered
+from workloads.measure import flags, malloc, memory
+from workloads.measure.clocks import Clock, clock_for
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Setting
+from workloads.ranks import lockstep, torchrun
+
+
+@frozen
+class Prepared:
+    """A workload ready to be timed."""
+
+    case: Case
+    clock: Clock
+    place: Place
+    parameters: dict[str, Setting]
+
+
+def lookup(name: str) -> Workload:
+    """A workload by name.
+
+    Raises:
+        ParameterError: there is none; the text names those there are.
+    """
+    known = registered()
+    if name not in known:
+        raise ParameterError(f"no workload {name!r}: one of {', '.join(known)}")
+    return known[name]
+
+
+@contextmanager
+def prepared(
+    name: str, device: str, given: Mapping[str, Setting], settings: Mapping[str, bool]
+) -> Iterator[Prepared]:
+    """Prepare a workload under the given flags, and let go of its data afterwards.
+
+    Raises:
+        Skip: it cannot run here.
+        ParameterError: a name or value that is not allowed.
+        ValueError: an unknown flag.
+        RuntimeError: what torch says.
+    """
+    workload = lookup(name)
+    parameters, target = allowed(workload, device, given)
+    ranks = lockstep.current()
+    if workload.info.ranks and ranks is None:
+        raise Skip("its ranks are processes of their own: settings cannot be switched within one")
+    flags.apply(settings)
+    place, clock = Place(device), clock_for(target)
+    if ranks is not None:
+        clock = lockstep.LockstepClock(clock, ranks)
+    own = torchrun.own_parameters(parameters) if workload.info.ranks else parameters
+    with _on_device(target):
+        _start_libraries(place, clock)
+        _forget_earlier_runs(target)
+        case = workload.prepare(place, **own)
+        try:
+            yield Prepared(case, clock, place, parameters)
+        finally:
+            if case.cleanup is not None:
+                case.cleanup()
+
+
+def allowed(
+    workload: Workload, device: str, given: Mapping[str, Setting]
+) -> tuple[dict[str, Setting], torch.device]:
+    """The complete parameters and the device, where the workload can run on it.
+
+    Raises:
+        Skip: it cannot.
+        ParameterError: a name or value that is not allowed.
+        RuntimeError: torch knows no such device.
+    """
+    parameters = complete(workload.info, given)
+    target = torch.device(device)
+    lacking = unmet(workload.info.needs, target.type)
+    if lacking is not None:
+        raise Skip(lacking)
+    if target.type not in workload.info.devices:
+        raise Skip(f"runs on {', '.join(workload.info.devices)} only")
+    if target.type == "cuda" and os.environ.get("CUDA_LAUNCH_BLOCKING") not in (None, "", "0"):
+        raise Skip(
+            "CUDA_LAUNCH_BLOCKING is set: each launch waits, so no time would hold; unset it"
+        )
+    return parameters, target
+
+
+@contextmanager
+def _on_device(target: torch.device) -> Iterator[None]:
+    """Make a CUDA device the current one, so that events and streams are its own."""
+    if target.type == "cuda":
+        with torch.cuda.device(target):
+            yield
+    else:
+        yield
+
+
+def _forget_earlier_runs(target: torch.device) -> None:
+    """Return what earlier runs left in the allocator's cache: the peaks would count it as ours."""
+    gc.collect()
+    if target.type != "cpu" or malloc.heap() is not None:
+        memory.empty_cache(target)
+    memory.reset_peaks(target)
+
+
+def _start_libraries(place: Place, clock: Clock) -> None:
+    """A small product, so that the first call holds no start of context, BLAS or thread pool."""
+    small = place.randn(48, 48)
+    _ = small @ small
+    clock.synchronize()

@@ -1,0 +1,117 @@
+"""One rank: joins the others, runs the workload as a worker would, and tells what came out."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from workloads import catalog
+from workloads.measure.timing import Cancelled
+from workloads.protocol.ended_runs import nothing_measured
+from workloads.protocol.messages import Finished, Run
+from workloads.protocol.process import Channel
+from workloads.ranks import lockstep
+from workloads.ranks.folder import Folder
+from workloads.ranks.lockstep import RankGroup
+from workloads.ranks.messages import Joined, Order
+from workloads.runner import execute
+from workloads.runner.outcome import outcome
+from workloads.runner.reporting import Reporter, finished
+
+COLLECTIVE_S = 120
+"""A rank that waits longer than this for the others gives up."""
+assert catalog  # importing it declares the workloads
+
+
+def run(order: Order, channel: Channel, folder: Folder) -> bool:
+    """Run what was ordered, in lock-step with the other ranks, and tell the result.
+
+    Returns:
+        Whether the run went well or was cancelled.
+    """
+    request = replace(order.request, device=_device(order.request.device))
+    try:
+        if order.source:
+            _declare(order.source)
+        ranks = _join(request, channel, folder)
+    except Exception as error:  # noqa: BLE001 (the file and torch may raise anything; it is told)
+        failed = nothing_measured(request, outcome(error)[1])
+        channel.send(Finished(replace(failed, ended_at=time.time())))
+        return False
+    lockstep.join(ranks)
+    reporter = MemberReporter(channel, request, ranks)
+    result, line = finished(execute.run(request, reporter, reporter.measured, cold=True))
+    well = result.status in ("ok", "cancelled")
+    if well:
+        # Who leaves first closes connections that another may still need.
+        ranks.barrier()
+    channel.write(line)
+    return well
+
+
+def _device(asked: str) -> str:
+    """The GPU of this rank, counted from the one that was asked for."""
+    device = torch.device(asked)
+    if device.type != "cuda":
+        return asked
+    index = (device.index or 0) + int(os.environ["LOCAL_RANK"])
+    return f"cuda:{index % torch.cuda.device_count()}"
+
+
+def _declare(source: str) -> None:
+    """Have a workload declared that is not of the catalogue."""
+    sys.path.insert(0, str(Path(source).parent))
+    spec = importlib.util.spec_from_file_location(f"declares_{Path(source).stem}", source)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{source} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+
+
+def _join(request: Run, channel: Channel, folder: Folder) -> RankGroup:
+    device, patience = torch.device(request.device), timedelta(seconds=COLLECTIVE_S)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", timeout=patience, device_id=device)
+    else:
+        dist.init_process_group("gloo", timeout=patience)
+    group = dist.new_group(backend="gloo", timeout=patience)
+    assert isinstance(group, dist.ProcessGroup)
+    ranks = RankGroup(group, folder.cancel.exists)
+    ranks.barrier()
+    channel.send(
+        Joined(
+            rank=dist.get_rank(),
+            world=dist.get_world_size(),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            backend=str(dist.get_backend()),
+            threads=torch.get_num_threads(),
+            device=request.device,
+        )
+    )
+    return ranks
+
+
+class MemberReporter(Reporter):
+    """Ends the run where the ranks have agreed on it."""
+
+    def __init__(self, channel: Channel, request: Run, ranks: RankGroup) -> None:
+        super().__init__(channel, request)
+        self._ranks = ranks
+
+    def on_report(self, _now: float, /) -> None:
+        """See the base class."""
+        # A rank that ended by itself would leave the others waiting for it.
+        if self._ranks.ended:
+            raise Cancelled

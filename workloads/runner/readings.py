@@ -1,0 +1,150 @@
+"""What is read from a time and a study: rates, warnings, and what is missing and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case
+from workloads.measure import cpu_share, timing
+from workloads.protocol.results import Check, Limit, Rates, RunResult, Timing
+
+FAULT_S = 1e-6
+"""What one minor page fault costs, roughly: 11 ms for 6242 of them were measured."""
+LAUNCH_BOUND = 0.8
+"""Launching takes this share of the device's time: the device waits for Python."""
+NOISY_IQR = 0.10
+"""torch.utils.benchmark warns from here on."""
+
+
+def rates(case: Case, seconds: float) -> Rates:
+    """What one call works through, per second; ``None`` for what the workload does not count.
+
+    Args:
+        case: that counts.
+        seconds: per call, the median.
+    """
+
+    def per_second(count: int | None) -> float | None:
+        return None if count is None or seconds <= 0 else count / seconds
+
+    return Rates(per_second(case.flop), per_second(case.byte), per_second(case.item))
+
+
+def absences(measured: Timing, rate: Rates) -> dict[str, str]:
+    """Why times and rates are missing, by their dotted paths."""
+    absent = {}
+    for name, value in (
+        ("flop_per_s", rate.flop_per_s),
+        ("byte_per_s", rate.byte_per_s),
+        ("item_per_s", rate.item_per_s),
+    ):
+        if value is None:
+            absent[f"rates.{name}"] = "this workload does not count them"
+    if measured.ci95_s is None:
+        absent["time.ci95_s"] = "an interval needs six blocks"
+    if measured.p95_s is None:
+        short = measured.clock == "device" and measured.median_s < timing.SHORTEST_SINGLE_S
+        few = f"fewer than {timing.P95_CALLS} calls could be timed one by one"
+        absent["time.p95_s"] = "a single call is too short for its events" if short else few
+    if measured.device_median_s is None:
+        reason = "this device has no timed events"
+        absent |= {"time.device_median_s": reason, "time.enqueue_s": reason}
+    return absent
+
+
+def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
+    """What keeps a time from being taken as it stands: others, page faults, launching, spread."""
+    found = []
+    others = measured.other_cpu_cores
+    if device_type == "cpu" and cpu_share.disturbed(others, torch.get_num_threads()):
+        found.append(f"other processes kept {others:.1f} cores busy: not a figure to keep")
+    faults = measured.faults_per_call or 0.0
+    if faults * FAULT_S > 0.01 * measured.median_s:
+        found.append(f"{faults:.0f} page faults per call are part of the time")
+    # A call that waits for the device itself, as .item() does, is not bound by launching.
+    if measured.clock == "device" and measured.device_median_s and measured.enqueue_s:
+        share = measured.enqueue_s / measured.device_median_s
+        if share >= LAUNCH_BOUND:
+            found.append(f"launch-bound: launching takes {share:.0%} of the time")
+    spread = (measured.q3_s - measured.q1_s) / measured.median_s if measured.median_s else 0.0
+    if spread > NOISY_IQR:
+        found.append(f"the quartiles lie {spread:.0%} apart: the machine was not quiet")
+    return tuple(found)
+
+
+def checked(result: RunResult, check: Check) -> RunResult:
+    """The result with its check; failed where that did not pass."""
+    result = replace(result, check=check)
+    if check.passed:
+        return result
+    error = "not a number" if check.error is None else f"{check.error:.2g}"
+    reason = f"wrong result: error {error}, tolerance {check.tolerance:.2g}"
+    return replace(result, status="failed", reason=f"{reason}, against {check.against}")
+
+
+def with_findings(result: RunResult, study: Study | None) -> RunResult:
+    """The result with what a study has found so far."""
+    if study is None:
+        return result
+    return replace(
+        result,
+        figures=dict(study.figures),
+        tables=study.tables,
+        charts=study.charts,
+        log=tuple(study.log),
+        spans=(*result.spans, *study.spans),
+        unavailable={**result.unavailable, **study.unavailable},
+    )
+
+
+def with_impossible(result: RunResult, others: Sequence[tuple[str, Limit]] = ()) -> RunResult:
+    """The result with a warning for what lies above its limit.
+
+    Args:
+        result: whose own rate is looked at, and its naive one.
+        others: further rates by what has them, each as a fraction of its limit; of those above one
+            limit the highest is named.
+    """
+    found: list[str] = []
+    if result.limit is not None:
+        found += [*_exceeded(result.limit), *_disturbed(result.limit)]
+        found += _naive(result.limit, result)
+    highest: dict[str, tuple[str, Limit]] = {}
+    for what, limit in sorted(others, key=lambda other: other[1].fraction):
+        highest[limit.name] = (what, limit)
+    found += [f"{what}: {line}" for what, limit in highest.values() for line in _exceeded(limit)]
+    return replace(result, warnings=(*result.warnings, *found))
+
+
+def _exceeded(limit: Limit) -> tuple[str, ...]:
+    if not limit.exceeded:
+        return ()
+    if limit.basis == "measured":
+        words = "of the ceiling measured here: the ceiling is too low or the time is wrong"
+    else:
+        words = "of the limit is impossible: the time is wrong, or less was done than counted"
+    return (f"{limit.fraction:.0%} {words}",)
+
+
+def _disturbed(limit: Limit) -> tuple[str, ...]:
+    if not limit.disturbed:
+        return ()
+    return (
+        "its ceiling may be too low: other processes used the CPU while it was measured; run the "
+        "workload ceiling once they are gone",
+    )
+
+
+def _naive(limit: Limit, result: RunResult) -> tuple[str, ...]:
+    """A naive rate above the hardware's limit proves that the naive time is wrong."""
+    implied = result.figures.get("naive_flop_per_s")
+    if implied is None or not isinstance(implied.value, float):
+        return ()
+    share = implied.value / limit.value
+    if share <= 1 + limit.error:
+        return ()
+    return (f"the naive rate is {share:.1f} times the {limit.name} limit: impossible",)

@@ -1,0 +1,238 @@
+"""The runner's loop over requests, the worker's events and the clock.
+
+It does nothing that takes time, so that a cancel is always heard.
+"""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections import deque
+
+from workloads.protocol import process
+from workloads.protocol.inventory import Environment
+from workloads.protocol.messages import (
+    Cancel,
+    CeilingMeasured,
+    Compare,
+    Compared,
+    EmptyCache,
+    Finished,
+    Heartbeat,
+    KnownCeilings,
+    Rejected,
+    ResetPeaks,
+    Run,
+    WorkerEnded,
+)
+from workloads.protocol.process import Channel
+from workloads.protocol.results import Status
+from workloads.protocol.wire import EncodedMessage
+from workloads.runner.jobs import BlocksJob, Job, ProcessesJob, RunJob
+from workloads.runner.launcher import Launcher
+from workloads.runner.output import Output
+from workloads.runner.supervisor import WorkerSupervisor
+
+HEARTBEAT_S = 1.0
+REAP_S = 0.02
+"""Between two looks at a worker that is dying while a request waits for its memory."""
+DIE_S = 10.0
+"""A request that needs a fresh process waits at most so long for the one before to be gone."""
+ENDED_S = 0.3
+"""A worker that has closed its channel has this long to end."""
+
+
+class Runner:
+    """The loop.
+
+    Args:
+        requests: from the front end.
+        output: to it.
+        launcher: starts the workers.
+    """
+
+    def __init__(self, requests: Channel, output: Output, launcher: Launcher) -> None:
+        self._requests = requests
+        self._output = output
+        self._supervisor = WorkerSupervisor(launcher, output.send)
+        self._environment: Environment | None = None
+        self._jobs: deque[Job] = deque()
+        self._current: Job | None = None
+        self._next_request: Run | Compare | None = None
+        """Waits for the dying to give back what they hold."""
+        self._start_by = 0.0
+        self._cancelling = False
+        self._beat = 0.0
+
+    def serve(self, environment: Environment) -> None:
+        """Serve until told to stop, or until the front end is gone."""
+        self._environment = environment
+        while True:
+            self._start_next()
+            self._wait()
+            if self._requests.ended:
+                break
+            self._take_requests()
+            self._take_events()
+            self._escalate_cancel()
+            self._supervisor.reap_dying()
+            self._heartbeat()
+
+    def close(self) -> None:
+        """End the worker and what it started."""
+        self._supervisor.close()
+
+    # ---- waiting ----
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        step = self._supervisor.next_step
+        deadlines = [self._beat + HEARTBEAT_S, *([] if step is None else [step])]
+        if self._next_request is not None:
+            deadlines.append(now + REAP_S)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._requests.reading, selectors.EVENT_READ)
+            if self._supervisor.channel is not None:
+                selector.register(self._supervisor.channel.reading, selectors.EVENT_READ)
+            if self._output.waiting:
+                selector.register(self._output.fd, selectors.EVENT_WRITE)
+            selector.select(max(0.0, min(deadlines) - now))
+        self._output.flush()
+
+    def _heartbeat(self) -> None:
+        if time.monotonic() - self._beat >= HEARTBEAT_S:
+            self._beat = time.monotonic()
+            busy = self._current.id if self._current else None
+            self._output.send(Heartbeat(time.time(), busy))
+
+    # ---- requests ----
+
+    def _take_requests(self) -> None:
+        for message in self._requests.receive(0.0):
+            if isinstance(message, Run):
+                self._jobs.append(RunJob(message))
+            elif isinstance(message, Compare):
+                self._queue_comparison(message)
+            elif isinstance(message, Cancel):
+                self._cancel(message.id)
+            elif isinstance(message, (EmptyCache, ResetPeaks)):
+                self._pass_on(message)
+            elif isinstance(message, KnownCeilings):
+                self._supervisor.learn(message.ceilings)
+
+    def _queue_comparison(self, request: Compare) -> None:
+        assert self._environment is not None
+        flag = next((flag for flag in self._environment.flags if flag.name == request.flag), None)
+        device_type = request.device.partition(":")[0]
+        job: Job = BlocksJob(request)
+        problem = None
+        if flag is None:
+            known = ", ".join(flag.name for flag in self._environment.flags)
+            problem = f"no flag {request.flag!r}: one of {known}"
+        elif flag.unavailable is not None:
+            problem = f"{request.flag} has no effect here: {flag.unavailable}"
+        elif device_type not in flag.device_types:
+            problem = f"{request.flag} acts on {', '.join(flag.device_types)}, not on {device_type}"
+        elif flag.fresh_process:
+            job = ProcessesJob(request)
+        if problem is not None:
+            self._output.send(job.end("failed", problem))
+        else:
+            self._jobs.append(job)
+
+    def _cancel(self, job_id: str) -> None:
+        for job in [job for job in self._jobs if job_id in ("", job.id)]:
+            self._jobs.remove(job)
+            self._output.send(job.end("cancelled", "before it began"))
+        if self._current is None or job_id not in ("", self._current.id):
+            return
+        if self._cancelling:
+            return
+        if self._supervisor.channel is None:
+            # It waits for an earlier process to be gone.
+            self._output.send(self._current.end("cancelled", "before it began"))
+            return
+        self._cancelling = True
+        self._supervisor.request_cancel(job_id)
+
+    def _pass_on(self, message: EmptyCache | ResetPeaks) -> None:
+        if self._supervisor.channel is None:
+            reason = f"{message.device}: nothing has run yet, so no cache is held"
+            self._output.send(Rejected("", reason))
+        else:
+            self._supervisor.send(message)
+
+    # ---- the worker ----
+
+    def _start_next(self) -> None:
+        if self._current is not None and self._current.done:
+            self._current = None
+            self._supervisor.clear_cancel()
+            self._cancelling, self._next_request = False, None
+        if self._current is None and self._jobs:
+            self._current = self._jobs.popleft()
+            self._prepare_request(self._current)
+        waited = not self._supervisor.dying or time.monotonic() > self._start_by
+        if self._next_request is not None and waited:
+            self._supervisor.submit(self._next_request, self._next_request.flags)
+            self._next_request = None
+
+    def _prepare_request(self, job: Job) -> None:
+        assert self._environment is not None
+        self._next_request, self._start_by = job.next_request(), time.monotonic() + DIE_S
+        flags = self._environment.flags
+        unfit = self._supervisor.needs_fresh_process(flags, self._next_request.flags)
+        if self._supervisor.channel is not None and (job.fresh or unfit):
+            asks = "the next run" if job.fresh else "another setting"
+            self._supervisor.end(f"{asks} needs a fresh process")
+
+    def _take_events(self) -> None:
+        channel = self._supervisor.channel
+        if channel is None:
+            return
+        for came in channel.receive_encoded(0.0):
+            self._take_event(came)
+        # An event may have ended the worker.
+        if self._supervisor.channel is channel and channel.ended:
+            self._reap_worker()
+
+    def _take_event(self, came: EncodedMessage) -> None:
+        """Pass an event of the worker on, or what the job makes of it."""
+        if came.kind is CeilingMeasured:
+            self._supervisor.learn((came.decode(CeilingMeasured).ceiling,))
+        job = self._current
+        told = came if job is None else job.take(came)
+        if told is not None:
+            self._output.send(told)
+        if came.kind in (Finished, Compared) and came.plain("worker_usable") is False:
+            self._supervisor.end("a device error has left it unusable; the next run gets a new one")
+        if job is not None and not job.done and came.kind is Finished:
+            if self._cancelling:
+                self._output.send(job.end("cancelled", "the pairs so far are kept"))
+            else:
+                self._prepare_request(job)
+
+    def _reap_worker(self) -> None:
+        worker_pid, status = self._supervisor.reap(ENDED_S)
+        words = "it does not end" if status is None else process.exit_in_words(status)
+        cancelled = self._cancelling
+        running = self._current is not None and not self._current.done
+        if cancelled:
+            reason = "ended to cancel the run; the next one gets a new process"
+        elif running:
+            reason = f"the worker died: {words}; the next run gets a new one"
+        else:
+            reason = f"the worker ended: {words}; the next run gets a new one"
+        if self._current is not None and running:
+            status_text: Status = "cancelled" if cancelled else "failed"
+            text = "its process had to be ended" if cancelled else reason
+            self._output.send(self._current.end(status_text, text))
+        self._output.send(WorkerEnded(worker_pid, reason, expected=cancelled or status == 0))
+
+    def _escalate_cancel(self) -> None:
+        if not self._supervisor.escalate():
+            return
+        # First what became of the run, then of its process, as where a worker dies by itself.
+        if self._current is not None and not self._current.done:
+            self._output.send(self._current.end("cancelled", "its process had to be ended"))
+        self._supervisor.end("ended to cancel the run; the next one gets a new process")

@@ -1,0 +1,110 @@
+"""Serve one front end: say who we are, look at the environment, then run what is asked for.
+
+The runner imports torch and never uses it, so that it can fork, and outlives every worker that
+dies.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import platform
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from types import FrameType
+
+from workloads import catalog
+from workloads.declare import user_workloads, workload
+from workloads.measure.malloc import keep_freed_memory
+from workloads.protocol.messages import REQUESTS, VERSION, Hello, Ready, Unusable
+from workloads.protocol.process import Channel
+from workloads.runner.launcher import CAN_FORK, Launcher
+from workloads.runner.output import Output
+from workloads.runner.runner import Runner
+
+assert catalog
+
+
+class Stopped(Exception):  # noqa: N818 (the way out of the loop)
+    """SIGTERM came."""
+
+
+def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
+    """Serve one front end over a pair of descriptors; returns the exit code.
+
+    Args:
+        reading: descriptor that requests come from.
+        writing: descriptor that events go to.
+        files: of workloads that users bring.
+    """
+    faulthandler.enable()
+    # torch says so at import where NumPy is not installed; nothing here needs it.
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    output = Output(writing)
+    # Before anything imports torch, which a file may do.
+    malloc = keep_freed_memory()
+    problems = user_workloads.load(files)
+    version, infos = platform.python_version(), workload.infos_with_code()
+    output.send(
+        Hello(
+            version=VERSION,
+            pid=os.getpid(),
+            python=version,
+            executable=sys.executable,
+            workloads=infos,
+            problems=problems,
+        )
+    )
+    launcher = Launcher(malloc, (reading, writing), user_workloads.options(files))
+    requests = Channel(reading, writing, REQUESTS)
+    runner = Runner(requests, output, launcher)
+    try:
+        ready = _get_ready(launcher)
+        output.send(ready)
+        if isinstance(ready, Unusable):
+            return 1
+        _import_the_rest()
+        runner.serve(ready.environment)
+    except (Stopped, BrokenPipeError):
+        return 0
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        runner.close()
+    return 0
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise Stopped
+
+
+def _import_the_rest() -> None:
+    """What a worker needs at its first run, imported once, after the front end is told."""
+    if CAN_FORK:
+        import workloads.declare.flop
+
+        assert workloads.declare.flop
+        # What is collected later would be copied in every fork.
+        gc.collect()
+        gc.freeze()
+
+
+def _get_ready(launcher: Launcher) -> Ready | Unusable:
+    start = time.monotonic()
+    advice = "choose a Python that has torch with --python PATH, or install torch in this one"
+    if CAN_FORK:
+        try:
+            import workloads.runner.worker
+        except ImportError as error:
+            return Unusable(f"torch cannot be imported by {sys.executable}: {error}", advice)
+        assert workloads.runner.worker
+    try:
+        environment = launcher.describe_environment()
+    except RuntimeError as error:
+        return Unusable(f"torch cannot be used by {sys.executable}: {error}", advice)
+    return Ready(environment, time.monotonic() - start)

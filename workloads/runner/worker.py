@@ -1,0 +1,170 @@
+"""The process that runs workloads and holds their memory; it is replaced when it must be.
+
+It takes one request at a time from its parent and says how it goes. Between blocks it looks for a
+cancel; while nothing runs it waits.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+
+import torch
+
+from workloads import catalog
+from workloads.limits.ceilings import Ceilings
+from workloads.measure import memory
+from workloads.measure.timing import Cancelled
+from workloads.protocol.messages import (
+    REQUESTS,
+    Cancel,
+    CeilingMeasured,
+    Compare,
+    Compared,
+    Emptied,
+    EmptyCache,
+    KnownCeilings,
+    Rejected,
+    ResetPeaks,
+    Run,
+)
+from workloads.protocol.process import Channel
+from workloads.protocol.results import Comparison
+from workloads.runner import execute, interleave, outcome
+from workloads.runner.reporting import Reporter, finished
+
+__all__ = ["work"]
+_ = catalog  # importing it declares the workloads
+
+MEMORY_S = 0.5
+
+
+class WorkerReporter(Reporter):
+    """Sends memory figures too, and looks for a cancel."""
+
+    def __init__(self, worker: Worker, request: Run | Compare) -> None:
+        super().__init__(worker.channel, request)
+        self._worker = worker
+        self._sampled = -1e9
+
+    def on_report(self, now: float, /) -> None:
+        """See the base class."""
+        if now - self._sampled >= MEMORY_S:
+            self._sampled = now
+            self._worker.tell_memory()
+        if self._worker.cancel_came(self._request.id):
+            raise Cancelled
+
+
+class Worker:
+    """Answers requests until told to stop or until its parent closes the channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self._waiting: list[object] = []
+        self._ceilings = Ceilings(lambda ceiling: channel.send(CeilingMeasured(ceiling)))
+        self._ran: set[str] = set()
+        """Workloads that this process has run, on whichever device."""
+
+    def work(self) -> None:
+        """Serve requests, one after the other."""
+        self.tell_memory()
+        while True:
+            message = self._next()
+            if message is None:
+                return
+            self._serve(message)
+
+    def _next(self) -> object | None:
+        while not self._waiting:
+            if self.channel.ended:
+                return None
+            self._waiting += self.channel.receive(None)
+        return self._waiting.pop(0)
+
+    def _serve(self, message: object) -> None:
+        # A Cancel that comes when nothing runs is late, and means nothing.
+        if isinstance(message, Run):
+            self._run(message)
+        elif isinstance(message, Compare):
+            comparison = interleave.compare(message, WorkerReporter(self, message), self._tell_pair)
+            usable = not outcome.is_device_lost(comparison.reason)
+            self.channel.send(Compared(comparison, done=True, worker_usable=usable))
+            self._release()
+        elif isinstance(message, KnownCeilings):
+            self._ceilings.learn(message.ceilings)
+        elif isinstance(message, EmptyCache):
+            self._empty_cache(message)
+        elif isinstance(message, ResetPeaks):
+            memory.reset_peaks(torch.device(message.device))
+            self.tell_memory()
+
+    def _run(self, message: Run) -> None:
+        key = f"{message.workload} {message.device}"
+        cold = key not in self._ran
+        self._ran.add(key)
+
+        reporter = WorkerReporter(self, message)
+        result = execute.run(
+            message, reporter, reporter.measured, cold=cold, ceilings=self._ceilings
+        )
+        usable = not outcome.is_device_lost(result.reason)
+        _, line = finished(result, worker_usable=usable)
+        # The result goes first: after a device error nothing that asks the device returns.
+        self.channel.write(line)
+        self._release()
+
+    def _release(self) -> None:
+        """Let go of what the request held, and say what memory is held still."""
+        gc.collect()
+        self.tell_memory()
+
+    def _tell_pair(self, comparison: Comparison) -> None:
+        self.channel.send(Compared(comparison, done=False))
+
+    def _empty_cache(self, message: EmptyCache) -> None:
+        try:
+            freed = memory.empty_cache(torch.device(message.device))
+        except RuntimeError as error:
+            reason = f"{message.device}: the cache was not returned: {error}"
+            self.channel.send(Rejected("", reason))
+            return
+        self.channel.send(Emptied(message.device, freed))
+        self.tell_memory()
+
+    def cancel_came(self, run_id: str) -> bool:
+        """Whether a cancel of this run has arrived; keeps what else has for later."""
+        self._waiting += self.channel.receive(0.0)
+        cancels = [item for item in self._waiting if isinstance(item, Cancel)]
+        self._waiting = [item for item in self._waiting if not isinstance(item, Cancel)]
+        return any(item.id in ("", run_id) for item in cancels) or self.channel.ended
+
+    def tell_memory(self) -> None:
+        """Send the allocator's figures of each CUDA device that was used, and the heap's."""
+        self.channel.send(memory.host_heap())
+        if not torch.cuda.is_initialized():
+            return
+        for index in range(torch.cuda.device_count()):
+            try:
+                figures = memory.torch_memory(torch.device("cuda", index))
+            except RuntimeError as error:
+                # A device error stays until the process ends; the run's result has told of it.
+                sys.stderr.write(f"memory of cuda:{index} cannot be read: {error}\n")
+                return
+            if figures is not None:
+                self.channel.send(figures)
+
+
+def work(reading: int, writing: int) -> None:
+    """Run a worker over a pair of file descriptors until it ends."""
+    # A worker has its own group, so that what a workload starts can be ended with it.
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        Worker(Channel(reading, writing, REQUESTS)).work()
+    except BrokenPipeError:
+        # The parent is gone; there is nobody to tell.
+        return
