@@ -72,8 +72,7 @@ class AppActions(ProgramActions):
     @property
     def workbench(self) -> WorkbenchScreen | None:
         """The workbench, while it is what the user looks at, if under a dialog."""
-        base = self.screen_stack[0]
-        return base if isinstance(base, WorkbenchScreen) else None
+        return self.base if isinstance(self.base, WorkbenchScreen) else None
 
     @property
     def tab(self) -> str:
@@ -83,10 +82,11 @@ class AppActions(ProgramActions):
     def situation(self) -> Situation:
         """What decides which commands are valid."""
         screen, store = self.workbench, self.store
+        focused = self.base.focused if self.base else None
         selected = screen.workloads.table.workload if screen else None
         return Situation(
             tab="demo" if self.demo else self.tab,
-            pane=pane_of(self.screen_stack[0].focused),
+            pane=pane_of(focused),
             runner_usable=store.runner.status != "ended",
             has_workloads=bool(store.catalogue),
             has_selection=selected is not None,
@@ -96,7 +96,7 @@ class AppActions(ProgramActions):
             on_process=self._process() is not None,
             can_go_back=screen is not None and screen.can_go_back,
             readonly=self.readonly,
-            typing=_takes_letters(self.screen_stack[0].focused),
+            typing=_takes_letters(focused),
             snapshot=self.desk is not None and self.desk.ready,
             snapshot_loading=self.desk is not None and self.desk.loading,
             snapshot_ooms=self.desk is not None and self.desk.has_ooms,
@@ -107,6 +107,8 @@ class AppActions(ProgramActions):
         command = BY_ACTION.get(action)
         if command is None:
             return super().check_action(action, parameters)
+        if self.base is None:
+            return False
         now = self.situation()
         if not command.offered(now):
             return False
@@ -240,12 +242,12 @@ class AppActions(ProgramActions):
 
     def _process(self) -> GpuProcess | None:
         """The process under the cursor, where it can be sent a signal."""
-        if self.tab != "processes":
+        if self.base is None or self.tab != "processes":
             return None
         from tui.terminate import refusal
         from tui.widgets.processes_pane import ProcessesPane
 
-        panes = self.screen_stack[0].query(ProcessesPane)
+        panes = self.base.query(ProcessesPane)
         row = panes.first().selected if panes else None
         return row if row is not None and refusal(row) is None else None
 
@@ -253,7 +255,8 @@ class AppActions(ProgramActions):
         """Sort by the next column."""
         from tui.widgets.processes_pane import ProcessesPane
 
-        self.screen_stack[0].query_one(ProcessesPane).next_order()
+        if self.base is not None:
+            self.base.query_one(ProcessesPane).next_order()
 
     def action_end_process(self) -> None:
         """Ask, and send SIGTERM."""
@@ -381,7 +384,9 @@ class AppActions(ProgramActions):
         """Explain the focused pane and list the keys."""
         from tui.screens.help import HelpScreen
 
-        base = self.demo or self.screen_stack[0]
+        base = self.demo or self.base
+        if base is None:
+            return
         panes = {pane.id: pane for pane in base.query(Pane)}
         self.push_screen(HelpScreen(panes.get(pane_of(base.focused)), self.situation()))
 

@@ -24,6 +24,11 @@ class SnapshotActions(Toasts):
     _snapshot_due = False
     _first_snapshot: tuple[str, str] | None = None
 
+    @property
+    def base(self) -> Screen[object] | None:
+        """The screen of the open tab, under any dialogs; ``None`` once the screens are gone."""
+        return next(iter(self.screen_stack), None)
+
     def situation(self) -> Situation:
         """What decides which commands are valid."""
         raise NotImplementedError
@@ -69,8 +74,7 @@ class SnapshotActions(Toasts):
             return None
         from tui.screens.snapshot.tab import SnapshotTab
 
-        base = self.screen_stack[0]
-        return base if isinstance(base, SnapshotTab) else None
+        return self.base if isinstance(self.base, SnapshotTab) else None
 
     def _snapshot_screen(self) -> Screen[None]:
         """The mode's screen, made when it is first opened."""

@@ -222,6 +222,8 @@ class WorkbenchApp(AppActions, App[None]):
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""
+        if self._drawing is not None:
+            self._drawing.stop()
         self._collector.remove()
         if self._lifeline is not None:
             self._lifeline.remove()
@@ -242,7 +244,8 @@ class WorkbenchApp(AppActions, App[None]):
         self._draw_in_time()
 
     def _draw_in_time(self) -> None:
-        if self._drawing is None:
+        # The session still tells of its children's end when the screens are gone.
+        if self._drawing is None and self.base is not None:
             seconds = self._coalescer.due_in(time.monotonic())
             if seconds is not None:
                 self._drawing = self.set_timer(seconds, self._draw_due)
@@ -264,9 +267,9 @@ class WorkbenchApp(AppActions, App[None]):
         self._draw(self._coalescer.all(time.monotonic()))
 
     def _draw(self, parts: Parts) -> None:
-        if not parts:
+        screen = self.demo or self.base
+        if not parts or screen is None:
             return
-        screen = self.demo or self.screen_stack[0]
         if self.workbench:
             self.workbench.fit_devices()
         with self.batch_update():
