@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from tui.screens.demo import DemoScreen
 
 
-OTHER_TABS = ("memory", "snapshot", "processes")
-"""Tabs that are modes of their own; the workbench is the default one."""
-
-
 def command_bindings() -> list[Binding]:
     """The registry's keys."""
     return [
@@ -77,7 +73,7 @@ class AppActions(ProgramActions):
     @property
     def tab(self) -> str:
         """The tab that is open, by its name in the registry."""
-        return self.current_mode if self.current_mode in OTHER_TABS else "workbench"
+        return self.current_mode
 
     def situation(self) -> Situation:
         """What decides which commands are valid."""

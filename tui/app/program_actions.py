@@ -23,7 +23,7 @@ class ProgramActions(SnapshotActions):
 
     def show_tab(self, name: str) -> None:
         """Show a tab by its name in the registry."""
-        self.switch_mode(self.DEFAULT_MODE if name == "workbench" else name)
+        self.switch_mode(name)
 
     def action_tab_workbench(self) -> None:
         """Show the workbench."""

@@ -8,6 +8,7 @@ from textual.notifications import Notify, SeverityLevel
 
 from tui.store.events import LogLine
 from tui.store.store import Store
+from tui.terminal.textual_private import drop_notification, notifications
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -52,7 +53,7 @@ class Toasts(OfApp):
     def log_changed(self) -> None:
         """Draw the log, where it is on the screen."""
 
-    def _on_notify(self, _event: Notify) -> None:
+    def on_notify(self, _event: Notify) -> None:
         """Make room; the framework's own handler adds the new one."""
-        for old in list(self._notifications)[: 1 - MOST]:
-            self._unnotify(old, refresh=False)
+        for old in notifications(self)[: 1 - MOST]:
+            drop_notification(self, old)

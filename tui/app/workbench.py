@@ -6,18 +6,16 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rich.text import Text
 from textual import on
-from textual._compositor import CompositorUpdate
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
-from textual.filter import Monochrome, NoColor
+from textual.filter import LineFilter, Monochrome, NoColor
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
@@ -32,9 +30,10 @@ from tui.session.actions import Actions
 from tui.session.coalesce import Coalescer
 from tui.store.reading import STALE_AFTER_S
 from tui.store.store import Part, Parts, Store
-from tui.terminal import framework_caches, glyphs, last_resort, looks
+from tui.terminal import glyphs, last_resort, looks
 from tui.terminal.frame_bytes import FrugalUpdate
 from tui.terminal.lifeline import Lifeline
+from tui.terminal.textual_private import FORGET_S, CompositorUpdate, HookedApp, forget_caches
 from tui.terminal.theme import THEME
 from tui.widgets import tones
 from tui.widgets.ascii_scrollbar import AsciiScrollBar
@@ -59,6 +58,7 @@ DEFAULT_THEME = replace(BUILTIN_THEMES[THEME], primary="ansi_cyan")
 """The framework's, but for rules and bars: blue is hardly to be seen on black."""
 LOOK_S = 1.0
 """How often it is looked at whether figures have grown old and garbage is due."""
+NO_COLOR = NoColor()
 GROWS_OLD = frozenset({Part.DEVICES, Part.MEMORY})
 
 
@@ -89,7 +89,7 @@ def _palette() -> type[Provider]:
     return WorkbenchCommands
 
 
-class WorkbenchApp(AppActions, App[None]):
+class WorkbenchApp(AppActions, HookedApp):
     """The workbench on a terminal.
 
     Args:
@@ -102,6 +102,7 @@ class WorkbenchApp(AppActions, App[None]):
     """
 
     TITLE = "gpu-workbench"
+    DEFAULT_MODE = "workbench"
     # What the first screen needs; the others bring their own when they are opened.
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         *sorted(set((HERE / "widgets").glob("*.tcss")) - {FRAMEWORK}),
@@ -143,11 +144,6 @@ class WorkbenchApp(AppActions, App[None]):
         self.theme = preferences.theme if preferences else THEME
         if preferences is not None:
             self.refresh_s = preferences.refresh
-        if self.no_color:
-            # Whatever theme is chosen later: the framework's other filter turns colours into greys.
-            self._filters = [
-                NoColor() if isinstance(each, Monochrome) else each for each in self._filters
-            ]
         self.animation_level = "none"
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
@@ -184,11 +180,16 @@ class WorkbenchApp(AppActions, App[None]):
 
         return ProcessesTab(self.store, self.actions, self.situation, self._clock)
 
-    def _display(self, screen: Screen[object], renderable: Any) -> None:
-        """Every frame passes here on its way to the terminal."""
-        if isinstance(renderable, CompositorUpdate):
-            renderable = FrugalUpdate(renderable)
-        super()._display(screen, renderable)
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """As the framework has them, but without colours there are none, not greys."""
+        filters = super().get_line_filters()
+        if not self.no_color:
+            return filters
+        return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
+
+    def frame(self, update: CompositorUpdate) -> CompositorUpdate:
+        """Draw every frame in as few bytes as it takes."""
+        return FrugalUpdate(update)
 
     # ---- life ----
 
@@ -202,7 +203,7 @@ class WorkbenchApp(AppActions, App[None]):
             self._lifeline.install()
         self._session.subscribe(self._changed)
         self._session.on_error(self._session_failed)
-        self.set_interval(framework_caches.FORGET_S, framework_caches.forget)
+        self.set_interval(FORGET_S, forget_caches)
         self.call_after_refresh(self._start_session)
 
     def _start_session(self) -> None:
@@ -212,8 +213,8 @@ class WorkbenchApp(AppActions, App[None]):
         self.stylesheet.read(FRAMEWORK)
         self._collector.install()
         self.set_interval(LOOK_S, self._look)
-        # The framework's default mode cannot be gone back to unless it is among the named ones.
-        self._modes.setdefault(self.DEFAULT_MODE, self.get_default_screen)
+        # A tab can be gone back to once it is a named mode, which would be painted later.
+        self.add_mode(self.DEFAULT_MODE, self.get_default_screen)
         # The function and not its coroutine: where the end comes first, nothing is left unawaited.
         _: Worker[None] = self.run_worker(self._session.start, name="session", group="session")
         if self._first_demo:
@@ -321,17 +322,14 @@ class WorkbenchApp(AppActions, App[None]):
 
     def _session_failed(self, error: BaseException) -> None:
         # A screen that goes on over a session that has stopped would show old figures as new ones.
-        self._handle_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+        self.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
-    def _fatal_error(self) -> None:
-        """An error of our own: one line and a report, without the values of local variables."""
-        if self._exit_renderables:
-            return  # what follows from the first one is not told
+    def words_of_error(self, error: BaseException | None) -> Text:
+        """One line and a report, without the values of local variables."""
         import traceback
 
         from tui import reports
 
-        error = self._exception or sys.exc_info()[1]
         trace = traceback.format_exception(error) if error else ["no exception"]
         try:
             where = (
@@ -339,4 +337,4 @@ class WorkbenchApp(AppActions, App[None]):
             )
         except OSError as refusal:
             where = f"the report was not saved: {refusal}"
-        self.panic(Text(f"gpu-workbench failed: {type(error).__name__}: {error}; {where}"))
+        return Text(f"gpu-workbench failed: {type(error).__name__}: {error}; {where}")

@@ -10,7 +10,8 @@ import re
 
 from rich.console import Console
 from rich.control import Control
-from textual._compositor import ChopsUpdate, CompositorUpdate
+
+from tui.terminal.textual_private import ChopsUpdate, CompositorUpdate
 
 _STYLE = re.compile(r"\x1b\[([0-9;:]*)m")
 _MOVE = re.compile(r"\x1b\[[0-9;]*H")
