@@ -32,8 +32,8 @@ from tui.terminal.textual_private import (
     ChopsUpdate,
     CompositorUpdate,
     HookedApp,
-    drop_notification,
     forget_caches,
+    keep_newest,
     notifications,
 )
 
@@ -136,7 +136,7 @@ async def test_the_oldest_message_can_be_dropped() -> None:
         await pilot.pause()
         shown = [each.message for each in notifications(app)]
         assert shown == ["first", "second"], f"{SINCE}App._notifications is not what is shown"
-        drop_notification(app, notifications(app)[0])
+        keep_newest(app, 1)
         shown = [each.message for each in notifications(app)]
         assert shown == ["second"], f"{SINCE}App._unnotify does not take a message away"
 

@@ -13,6 +13,7 @@ COMMANDS = (
         "Choose how it looks; the choice is remembered.",
         "Program",
         EVERYWHERE,
+        target="app",
     ),
     Command(
         "refresh_faster",
@@ -21,6 +22,7 @@ COMMANDS = (
         "Sample the devices more often; the choice is remembered.",
         "Program",
         now=lambda now: not now.replay,
+        target="app",
     ),
     Command(
         "refresh_slower",
@@ -29,6 +31,7 @@ COMMANDS = (
         "Sample the devices less often, which costs less of a slow link; the choice is remembered.",
         "Program",
         now=lambda now: not now.replay,
+        target="app",
     ),
     Command(
         "restart_runner",
@@ -38,6 +41,7 @@ COMMANDS = (
         "Program",
         EVERYWHERE,
         asks=True,
+        target="app",
     ),
     Command(
         "show_help",
@@ -47,6 +51,7 @@ COMMANDS = (
         "Program",
         (*EVERYWHERE, *DEMO),
         footer=18,
+        target="app",
     ),
     Command(
         "command_palette",
@@ -55,6 +60,7 @@ COMMANDS = (
         "Find a command by name.",
         "Program",
         EVERYWHERE,
+        target="app",
     ),
     Command(
         "quit",
@@ -64,5 +70,6 @@ COMMANDS = (
         "Program",
         EVERYWHERE,
         footer=19,
+        target="app",
     ),
 )

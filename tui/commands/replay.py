@@ -15,6 +15,7 @@ COMMANDS = (
         EVERYWHERE,
         replays=True,
         footer=-3,
+        target="app",
     ),
     Command(
         "replay_faster",
@@ -25,6 +26,7 @@ COMMANDS = (
         EVERYWHERE,
         replays=True,
         footer=-2,
+        target="app",
     ),
     Command(
         "replay_slower",
@@ -35,5 +37,6 @@ COMMANDS = (
         EVERYWHERE,
         replays=True,
         footer=-1,
+        target="app",
     ),
 )

@@ -55,9 +55,23 @@ COMMANDS = (
         "Screen",
         EVERYWHERE,
     ),
-    Command("tab_workbench", ("1",), "Workbench", "Show the workbench.", "Screen", EVERYWHERE),
     Command(
-        "tab_memory", ("2",), "Memory", "Show the memory of the devices.", "Screen", EVERYWHERE
+        "tab_workbench",
+        ("1",),
+        "Workbench",
+        "Show the workbench.",
+        "Screen",
+        EVERYWHERE,
+        target="app",
+    ),
+    Command(
+        "tab_memory",
+        ("2",),
+        "Memory",
+        "Show the memory of the devices.",
+        "Screen",
+        EVERYWHERE,
+        target="app",
     ),
     Command(
         "tab_snapshot",
@@ -66,6 +80,7 @@ COMMANDS = (
         "Show the allocator snapshot that is read, or open one.",
         "Screen",
         EVERYWHERE,
+        target="app",
     ),
     Command(
         "tab_processes",
@@ -74,5 +89,6 @@ COMMANDS = (
         "Show who holds the memory of the selected device.",
         "Screen",
         EVERYWHERE,
+        target="app",
     ),
 )

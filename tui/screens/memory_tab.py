@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import ClassVar
 
-from textual import events, on
 from textual.app import ComposeResult
-from textual.screen import Screen
+from textual.binding import BindingType
 
-from tui.commands.command import Situation
+from tui.commands import bindings
+from tui.screens.command_screen import CommandScreen, Program
 from tui.screens.memory import MemoryView
-from tui.store.store import Store
 from tui.widgets.footer_bar import FooterBar
-from tui.widgets.header_bar import HeaderBar
 
 
-class MemoryTab(Screen[None]):
+class MemoryTab(CommandScreen):
     """Header, account, footer."""
 
+    TAB = "memory"
     CSS_PATH = "memory.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
 
-    def __init__(
-        self, store: Store, situation: Callable[[], Situation], clock: Callable[[], float]
-    ) -> None:
-        super().__init__()
-        self._store = store
-        self._situation = situation
-        self.view = MemoryView(store, clock)
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.view = MemoryView(program.store, program.clock)
 
     def compose(self) -> ComposeResult:
         """From the top down."""
-        yield HeaderBar(self._store, "memory")
+        yield self.header()
         yield self.view
-        yield FooterBar(self._situation)
-
-    @on(events.ScreenResume)
-    def _resumed(self) -> None:
-        """Catch up with what changed while the other tab was open."""
-        self.view.store_changed()
-        self.query_one(HeaderBar).rebuild()
-        self.query_one(FooterBar).rebuild()
+        yield FooterBar(self.situation)

@@ -8,7 +8,7 @@ Textual has changed it.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.text import Text
 
@@ -19,7 +19,7 @@ from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.css.scalar import Scalar
 from textual.geometry import Region
-from textual.notifications import Notification
+from textual.notifications import Notification, Notify
 from textual.screen import Screen
 
 FORGET_S = 30.0
@@ -34,7 +34,10 @@ _CACHED: tuple[Any, ...] = tuple(
 
 
 class HookedApp(App[None]):
-    """An app that may change what is drawn and what is said of an error of its own."""
+    """An app that may change what is drawn, what is said of an error, how much is said at once."""
+
+    MOST_NOTIFICATIONS: ClassVar[int | None] = None
+    """Messages over the screen at a time: one more takes the place of the oldest."""
 
     def frame(self, update: CompositorUpdate) -> CompositorUpdate:
         """What goes to the terminal in place of a frame. A subclass overrides it."""
@@ -62,6 +65,11 @@ class HookedApp(App[None]):
             renderable = self.frame(renderable)
         super()._display(screen, renderable)
 
+    def on_notify(self, _event: Notify) -> None:
+        """Make room for a message, which Textual's own handler adds."""
+        if self.MOST_NOTIFICATIONS is not None:
+            keep_newest(self, self.MOST_NOTIFICATIONS - 1)
+
     def _fatal_error(self) -> None:
         """Print :meth:`words_of_error` and end.
 
@@ -78,12 +86,14 @@ def notifications(app: App[Any]) -> list[Notification]:
     return list(app._notifications)  # noqa: SLF001
 
 
-def drop_notification(app: App[Any], old: Notification) -> None:
-    """Take one message away; with :func:`notifications`, for the same reason.
+def keep_newest(app: App[Any], count: int) -> None:
+    """Take away all messages but the newest; for the same reason as :func:`notifications`.
 
-    It goes from the screen when the next one comes.
+    They go from the screen when the next one comes.
     """
-    app._unnotify(old, refresh=False)  # noqa: SLF001
+    shown = notifications(app)
+    for old in shown[: max(0, len(shown) - count)]:
+        app._unnotify(old, refresh=False)  # noqa: SLF001
 
 
 def forget_caches() -> None:

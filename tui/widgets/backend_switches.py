@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.store.store import Store
-from tui.views.backend import switches, view
+from tui.views.backend import newest, switches, view
 from tui.views.lines import Line
 from tui.widgets.lines_view import LinesView
 
@@ -35,6 +35,17 @@ class BackendSwitches(LinesView):
         """The switch under the cursor."""
         names = [flag.name for flag in switches(self._store)]
         return self._flag if self._flag in names else next(iter(names), None)
+
+    def comparing(self) -> list[str]:
+        """Ids of the comparisons that have not ended."""
+        states = self._store.comparisons.values()
+        return [state.request.id for state in states if not state.done]
+
+    def compared_on(self, flag: str) -> list[str]:
+        """The workloads that a flag was compared on, else all on which it can be."""
+        compared = [state.request for state in newest(self._store) if state.request.flag == flag]
+        names = list(dict.fromkeys(request.workload for request in reversed(compared)))
+        return names or [info.name for info in self._store.catalogue if info.compared]
 
     def _view(self, cells: int) -> list[Line]:
         rows = self.size.height

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import Container
 from textual.content import Content
 from textual.geometry import Region
+from textual.widget import Widget
 
 from tui.store.store import Part, Store
 
@@ -47,5 +48,18 @@ class Pane(Container):
             regions = (Region(-left, -top, self.outer_size.width, 1),)
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
+    @property
+    def keys_go_to(self) -> Widget | None:
+        """The part that gets the focus when the pane does."""
+        parts: list[Widget] = [self, *self.query(Widget)]
+        return next((part for part in parts if part.can_focus and part.display), None)
+
     def store_changed(self) -> None:
         """Draw anew what depends on the store; called at most a few times a second."""
+
+
+def pane_of(widget: Widget | None) -> Pane | None:
+    """The pane that a widget is or lies in."""
+    if widget is None:
+        return None
+    return next((node for node in widget.ancestors_with_self if isinstance(node, Pane)), None)
