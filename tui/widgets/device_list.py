@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tui.session.actions import Actions
 from tui.store.store import Store
 from tui.views.devices import row
 from tui.views.devices_columns import columns
 from tui.views.lines import Line
-from tui.widgets.cursor_view import CursorView
+from tui.widgets.lists import KeyedList
 
 
-class DeviceList(CursorView):
+class DeviceList(KeyedList):
     """Rows whose changing columns stand side by side, so that a sample redraws few cells."""
 
     def __init__(self, store: Store, actions: Actions, clock: Callable[[], float]) -> None:
@@ -23,29 +23,30 @@ class DeviceList(CursorView):
             actions: is asked to select a device.
             clock: Unix time now.
         """
-        super().__init__(self._rows)
+        super().__init__()
         self._store = store
         self._actions = actions
         self._clock = clock
         self._seen: int | None = None
 
-    @property
-    def count(self) -> int:
-        """Devices."""
-        return len(self._store.devices)
+    def held(self) -> str:
+        """The selected device, which another pane may have selected too."""
+        return self._store.selected
 
-    @property
-    def cursor(self) -> int | None:
-        """Where the selected device stands; ``None`` while there are no devices."""
-        keys = [view.key for view in self._store.devices]
-        return keys.index(self._store.selected) if self._store.selected in keys else None
+    def hold(self, key: str) -> None:
+        """Select another device."""
+        if key != self._store.selected:
+            self._actions.select_device(key)
 
-    def put_cursor(self, index: int) -> None:
-        """Select the device in a row."""
-        if index != self.cursor:
-            self._actions.select_device(self._store.devices[index].key)
+    def otherwise(self) -> None:
+        """Nowhere: no other device is selected because one has gone."""
 
-    def _rows(self, cells: int) -> list[Line]:
+    def row_keys(self) -> Sequence[str]:
+        """The devices in their order."""
+        return [view.key for view in self._store.devices]
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """A line for each device."""
         store, now = self._store, self._clock()
         plan = columns(store.devices, cells)
         return [

@@ -13,6 +13,7 @@ from tui.devices.messages import GpuProcess
 from tui.session.actions import Actions
 from tui.store.pairing import CPU
 from tui.store.store import Part, Store
+from tui.views.lines import Line
 from tui.views.processes import (
     ORDERS,
     Holders,
@@ -24,9 +25,48 @@ from tui.views.processes import (
     selected_lines,
 )
 from tui.widgets.aging_pane import AgingPane
-from tui.widgets.cursor_lines import CursorLines, Row
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
+from tui.widgets.lists import KeyedList
+
+
+class ProcessList(KeyedList):
+    """A line for each process; its cursor stays on the process."""
+
+    def __init__(
+        self, found: Callable[[], Holders], store: Store, clock: Callable[[], float]
+    ) -> None:
+        """List what the owner has found.
+
+        Args:
+            found: the processes in their order.
+            store: knows which of them is the worker.
+            clock: Unix time now, to tell ages.
+        """
+        super().__init__()
+        self._found = found
+        self._store = store
+        self._clock = clock
+
+    @property
+    def selected(self) -> GpuProcess | None:
+        """The process under the cursor."""
+        key = self.key
+        return next((row for row in self._found().processes if _key(row) == key), None)
+
+    def row_keys(self) -> Sequence[str]:
+        """The processes in their order."""
+        return list(map(_key, self._found().processes))
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """What each holds."""
+        now, worker = self._clock(), self._store.worker_pid
+        return [process_line(row, worker, now, cells) for row in self._found().processes]
+
+
+def _key(row: GpuProcess) -> str:
+    """The same number may be another process: with its start it is one process."""
+    return f"{row.pid} {row.started_at}"
 
 
 class ProcessesPane(AgingPane):
@@ -53,7 +93,7 @@ class ProcessesPane(AgingPane):
         self._watched = False
         self._found: Holders = self._look()
         self._title = LineBar(lambda cells: heading(self.order, cells))
-        self.table = CursorLines(self._rows)
+        self.table = ProcessList(lambda: self._found, store, clock)
         self._rest = LinesView(lambda cells: remainder_lines(self._found, cells))
         self._whole = LinesView(lambda cells: selected_lines(self.selected, cells))
         self._rest.can_focus = self._whole.can_focus = False
@@ -70,7 +110,7 @@ class ProcessesPane(AgingPane):
     @property
     def selected(self) -> GpuProcess | None:
         """The process under the cursor."""
-        return next((row for row in self._found.processes if _key(row) == self.table.key), None)
+        return self.table.selected
 
     def next_order(self) -> None:
         """Sort by the next column."""
@@ -99,18 +139,9 @@ class ProcessesPane(AgingPane):
             self._watched = wanted
             self._actions.watch_host(wanted)
 
-    @on(CursorLines.Moved)
+    @on(ProcessList.Moved)
     def _moved(self) -> None:
         self._whole.rebuild()
 
     def _look(self) -> Holders:
         return holders(self.store.selected_device, self.store.sample, self.order, self.clock())
-
-    def _rows(self, cells: int) -> Sequence[Row]:
-        now, worker = self.clock(), self.store.worker_pid
-        return [(_key(row), process_line(row, worker, now, cells)) for row in self._found.processes]
-
-
-def _key(row: GpuProcess) -> str:
-    """The same number may be another process: with its start it is one process."""
-    return f"{row.pid} {row.started_at}"

@@ -6,55 +6,40 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from tui.store.store import Store
 from tui.views.lines import Line, LinesOnDemand
 from tui.views.table_layout import columns_for, entry_line, heading
 from tui.views.workload_order import ORDERS, Order, ordered
 from tui.views.workload_table import Entry, Group, Row, entries, entry_key
-from tui.widgets.cursor_view import CursorView
+from tui.widgets.lists import KeyedList
 
 
-class WorkloadList(CursorView):
+class WorkloadList(KeyedList):
     """Groups and workloads; up and down move the cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", show=False),
-        Binding("space", "toggle_group", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle_group", show=False)]
 
-    class Moved(Message):
+    class Moved(KeyedList.Moved):
         """The cursor stands on another entry."""
 
-    class Chosen(Message):
+    class Chosen(KeyedList.Chosen):
         """Enter, or a click on the entry under the cursor."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(self._table)
+        super().__init__()
         self._store = store
         self.pattern = ""
         self.folded: frozenset[str] = frozenset()
         self.order: Order = ORDERS[0]
         self.found: list[Entry] = []
-        self._key: str | None = None
-        self._told: str | None = None
 
     # ---- what is under the cursor ----
 
-    @property
-    def count(self) -> int:
-        """Entries."""
-        return len(self.found)
-
-    @property
-    def cursor(self) -> int | None:
-        """Where the cursor stands: on the entry it holds on to, else on the first workload."""
-        keys = [entry_key(entry) for entry in self.found]
-        if self._key in keys:
-            return keys.index(self._key)
-        rows = [place for place, entry in enumerate(self.found) if isinstance(entry, Row)]
-        return rows[0] if rows else (0 if keys else None)
+    def otherwise(self) -> int:
+        """The first workload, else the first group."""
+        rows = (place for place, entry in enumerate(self.found) if isinstance(entry, Row))
+        return next(rows, 0)
 
     @property
     def entry(self) -> Entry | None:
@@ -82,26 +67,24 @@ class WorkloadList(CursorView):
 
     # ---- drawing ----
 
-    def _entries(self) -> list[Entry]:
+    def row_keys(self) -> list[str]:
+        """The entries in their order."""
         found = entries(self._store, self.pattern, self.folded)
-        return ordered(self._store, found, self.order)
+        self.found = ordered(self._store, found, self.order)
+        return list(map(entry_key, self.found))
 
-    def _table(self, cells: int) -> Sequence[Line]:
-        found = self.found = self._entries()
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """The table's lines, each made when it is looked at."""
+        found, at = self.found, self.cursor
         chosen = columns_for(self._store, found, cells)
-        at = self.cursor
-        key = None if at is None else entry_key(found[at])
-        if key != self._told:
-            self._told = key
-            self.post_message(self.Moved())
         return LinesOnDemand(
             len(found), lambda place: entry_line(found[place], chosen, under_cursor=place == at)
         )
 
     def heading(self, _cells: int) -> Line:
         """The line above the table, as wide as the table's lines."""
-        # It is drawn before the table is.
-        self.found = self.found or self._entries()
+        if not self.found:
+            self.read_keys()  # it is drawn before the table is
         return heading(self._store, columns_for(self._store, self.found, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:
@@ -111,30 +94,24 @@ class WorkloadList(CursorView):
     # ---- moving ----
 
     def put_cursor(self, index: int) -> None:
-        """Have the cursor hold on to another entry."""
-        self._key = entry_key(self.found[index])
+        """Have the cursor hold on to another entry; the lines show where it is."""
+        super().put_cursor(index)
         self.rebuild()
 
     def above(self, index: int) -> int:
         """The heading of a group comes into view with its first workload."""
         return index - 1 if index and isinstance(self.found[index - 1], Group) else index
 
-    def choose(self) -> None:
-        """Do with the entry what enter does."""
-        self.post_message(self.Chosen())
-
-    def action_choose(self) -> None:
-        """Enter."""
-        self.choose()
-
     def sort_by(self, order: Order) -> None:
         """Change the order; the cursor stays on its workload."""
-        self._key = self.workload or self._key
         self.order = order
+        if self.workload is not None:
+            self.hold(self.workload)
 
     def action_toggle_group(self) -> None:
         """Fold or unfold the group under the cursor."""
         if isinstance(self.entry, Group):
-            self.folded = self.folded ^ {self.entry.name}
-            self._key = self.entry.key
+            group = self.entry
+            self.folded = self.folded ^ {group.name}
+            self.hold(group.key)
             self.rebuild()

@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 from tui.views.lines import Line, Span, Tone, line
 from tui.views.snapshot.files import Found, completed, found_line, matching, split
-from tui.widgets.cursor_list import CursorList
+from tui.widgets.lists import NumberedList
 
 
 class PathInput(Input):
@@ -70,7 +70,7 @@ class FileScreen(ModalScreen["str | None"]):
         folder = start or os.getcwd()  # noqa: PTH109 (a text to be edited)
         self._title = title
         self.field = PathInput(folder if folder.endswith("/") else f"{folder}/")
-        self.list = CursorList(self._lines, id="files")
+        self.list = NumberedList(self._lines, id="files")
         self._found: tuple[Found, ...] = ()
         self._why = ""
 
@@ -124,9 +124,9 @@ class FileScreen(ModalScreen["str | None"]):
         self.field.value = value
         self.field.cursor_position = len(value)
 
-    @on(CursorList.Chosen)
+    @on(NumberedList.Chosen)
     @on(Input.Submitted, "#path")
-    def _chosen(self, event: CursorList.Chosen | Input.Submitted) -> None:
+    def _chosen(self, event: NumberedList.Chosen | Input.Submitted) -> None:
         event.stop()
         typed = os.path.expanduser(self.field.value)  # noqa: PTH111 (a text)
         if os.path.isfile(typed):  # noqa: PTH113

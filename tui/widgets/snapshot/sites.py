@@ -16,14 +16,14 @@ from tui.terminal import glyphs
 from tui.views.lines import Line, line
 from tui.views.snapshot import sites as view
 from tui.views.snapshot.words import moment_words, refused_lines, stack_lines
-from tui.widgets.cursor_list import CursorList
 from tui.widgets.field_input import FieldInput
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
+from tui.widgets.lists import NumberedList
 from tui.widgets.snapshot.pane import SnapshotPane
 
 
-class SitesTree(CursorList):
+class SitesTree(NumberedList):
     """Right unfolds a node, left folds it or goes to its parent."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -187,7 +187,7 @@ class SitesPane(SnapshotPane):
             return
         self.store_changed()
 
-    @on(CursorList.Moved)
+    @on(NumberedList.Moved)
     def _moved(self) -> None:
         self.stack.scroll_to(y=0, animate=False)
         self.stack.rebuild()
