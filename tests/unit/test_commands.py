@@ -25,8 +25,8 @@ from tui.commands.registry import (
 from tui.commands.tabs import NAMES
 from tui.screens.command_screen import CommandScreen
 from tui.screens.demo import DemoScreen
-from tui.screens.memory_tab import MemoryTab
-from tui.screens.processes_tab import ProcessesTab
+from tui.screens.memory import MemoryTab
+from tui.screens.processes import ProcessesTab
 from tui.screens.snapshot.tab import SnapshotTab
 from tui.screens.workbench import WorkbenchScreen
 from tui.views.footer import KEPT, chosen, command_at, footer_line

@@ -34,7 +34,7 @@ from tui.terminal import glyphs, looks, textual_private
 from tui.terminal.frame_bytes import FrugalUpdate
 from tui.terminal.theme import THEME
 from tui.widgets import tones
-from tui.widgets.ascii_scrollbar import AsciiScrollBar
+from tui.widgets.lines_view import AsciiScrollBar
 from tui.widgets.pane import pane_of
 
 if TYPE_CHECKING:
@@ -93,14 +93,14 @@ def _palette() -> type[Provider]:
 
 def _memory_tab(program: Program) -> Screen[None]:
     """Imported when the tab is opened."""
-    from tui.screens.memory_tab import MemoryTab
+    from tui.screens.memory import MemoryTab
 
     return MemoryTab(program)
 
 
 def _processes_tab(program: Program) -> Screen[None]:
     """Imported when the tab is opened."""
-    from tui.screens.processes_tab import ProcessesTab
+    from tui.screens.processes import ProcessesTab
 
     return ProcessesTab(program)
 
@@ -350,7 +350,7 @@ class WorkbenchApp(textual_private.HookedApp):
 
     def action_show_help(self) -> None:
         """Explain the focused pane and list the keys."""
-        from tui.screens.help import HelpScreen
+        from tui.screens.dialogs import HelpScreen
 
         if self.front is not None:
             self.push_screen(HelpScreen(pane_of(self.front.focused), self.front.situation()))

@@ -14,8 +14,7 @@ from tui.commands.command import Situation
 from tui.commands.registry import BY_ID
 from tui.session.actions import Actions
 from tui.store.store import Parts, Store
-from tui.widgets.header_bar import HeaderBar
-from tui.widgets.line_bar import LineBar
+from tui.widgets.line_bar import HeaderBar, LineBar
 from tui.widgets.pane import Pane, pane_of
 
 

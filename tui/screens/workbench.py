@@ -18,16 +18,13 @@ from tui.store.parameters import Valid
 from tui.store.store import Parts
 from tui.sweeps.sweep import Sweep
 from tui.views import arrangement
-from tui.widgets.backend_pane import BackendPane
-from tui.widgets.backend_switches import BackendSwitches
-from tui.widgets.detail_pane import DetailPane
+from tui.widgets.backend_pane import BackendPane, BackendSwitches
 from tui.widgets.devices_pane import DevicesPane
-from tui.widgets.footer_bar import FooterBar
-from tui.widgets.log_pane import LogPane
+from tui.widgets.line_bar import FooterBar
 from tui.widgets.memory_pane import MemoryPane
 from tui.widgets.pane import Pane, pane_of
-from tui.widgets.workload_list import WorkloadList
-from tui.widgets.workloads_pane import WorkloadsPane
+from tui.widgets.text_panes import DetailPane, LogPane
+from tui.widgets.workloads_pane import WorkloadList, WorkloadsPane
 
 
 class WorkbenchScreen(CommandScreen):

@@ -1,7 +1,8 @@
-"""What all panes share: they show parts of the store and are told when those changed."""
+"""Panes: parts of a screen that show parts of the store and are told when those changed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.containers import Container
@@ -13,6 +14,9 @@ from tui.store.store import Part, Store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+ROOM = 6
+"""Cells of the top border that a title cannot have: corners, rules and blanks."""
 
 
 class Pane(Container):
@@ -56,6 +60,31 @@ class Pane(Container):
 
     def store_changed(self) -> None:
         """Draw anew what depends on the store; called at most a few times a second."""
+
+
+class AgingPane(Pane):
+    """Tells old figures by a clock; it is told to draw where they grow old."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        *,
+        id: str | None = None,  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show a store.
+
+        Args:
+            store: what is known.
+            clock: Unix time now, to tell old figures.
+            id: the widget's.
+        """
+        super().__init__(store, id=id)
+        self.clock = clock
+
+    def on_mount(self) -> None:
+        """The first lines."""
+        self.store_changed()
 
 
 def pane_of(widget: Widget | None) -> Pane | None:

@@ -8,11 +8,10 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from tui.screens.dialogs import box
 from tui.views.lines import Line, Span, Tone, line
 from tui.views.snapshot.files import Found, completed, found_line, matching, split
 from tui.widgets.lists import NumberedList
@@ -77,10 +76,7 @@ class FileScreen(ModalScreen["str | None"]):
     def compose(self) -> ComposeResult:
         """The path over the list."""
         self.list.can_focus = False
-        box = Container(self.field, self.list, classes="dialog")
-        box.border_title = Content(self._title)
-        box.border_subtitle = Content("enter opens   tab completes   escape leaves")
-        yield box
+        yield box(self._title, "enter opens   tab completes   escape leaves", self.field, self.list)
 
     def on_mount(self) -> None:
         """Type into the path."""

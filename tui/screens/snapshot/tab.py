@@ -20,8 +20,7 @@ from tui.snapshots.messages import Export, Exported, Refused
 from tui.terminal.clipboard import copy
 from tui.views.lines import Line
 from tui.views.snapshot.bar import bar_line, view_at
-from tui.widgets.footer_bar import FooterBar
-from tui.widgets.line_bar import LineBar
+from tui.widgets.line_bar import FooterBar, LineBar
 from tui.widgets.snapshot.difference import DifferencePane
 from tui.widgets.snapshot.map import MapPane
 from tui.widgets.snapshot.pane import SnapshotPane

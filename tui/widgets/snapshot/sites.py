@@ -16,7 +16,7 @@ from tui.terminal import glyphs
 from tui.views.lines import Line, line
 from tui.views.snapshot import sites as view
 from tui.views.snapshot.words import moment_words, refused_lines, stack_lines
-from tui.widgets.field_input import FieldInput
+from tui.widgets.fields import FieldInput
 from tui.widgets.line_bar import LineBar
 from tui.widgets.lines_view import LinesView
 from tui.widgets.lists import NumberedList
