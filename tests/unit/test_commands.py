@@ -13,7 +13,7 @@ from textual.binding import Binding
 
 from tui.app.replay import ReplayApp
 from tui.app.workbench import WorkbenchApp
-from tui.commands.command import Command, Situation
+from tui.commands.command import NAMES, Command, Situation
 from tui.commands.registry import (
     COMMANDS,
     KEY_WORDS,
@@ -22,7 +22,6 @@ from tui.commands.registry import (
     key_text,
     keys_text,
 )
-from tui.commands.tabs import NAMES
 from tui.screens.command_screen import CommandScreen
 from tui.screens.demo import DemoScreen
 from tui.screens.memory import MemoryTab

@@ -37,16 +37,13 @@ class ReplayApp(WorkbenchApp):
                 self.notify(words, severity="warning", markup=False)
 
     def action_replay_pause(self) -> None:
-        """Pause or go on."""
         self._replay.toggle()
         self.draw_now()
 
     def action_replay_faster(self) -> None:
-        """Twice as fast."""
         self._replay.faster()
         self.draw_now()
 
     def action_replay_slower(self) -> None:
-        """Half as fast."""
         self._replay.slower()
         self.draw_now()

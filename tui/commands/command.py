@@ -1,4 +1,7 @@
-"""What a command is, and the situation that decides whether it is valid. No Textual."""
+"""What a command is, where it is offered, and the situation that decides whether it is valid.
+
+No Textual.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,22 @@ from workloads.fact import fact
 Group = Literal[
     "Runs", "Demo", "Backend", "Devices and memory", "Snapshot", "Replay", "Screen", "Program"
 ]
+
+# Where commands are offered: the ids of the tabs.
+WORKBENCH = ("workbench",)
+SNAPSHOT = ("snapshot",)
+PROCESSES = ("processes",)
+DEMO = ("demo",)
+"""Commands of the demo alone may have keys that mean something else elsewhere."""
+EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES)
+NAMES = {
+    "workbench": "Workbench",
+    "memory": "Memory",
+    "snapshot": "Snapshot",
+    "processes": "Processes",
+    "demo": "Demo",
+}
+"""What each is called on the screen."""
 
 
 @fact

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.commands.command import Command
-from tui.commands.tabs import DEMO, EVERYWHERE
+from tui.commands.command import DEMO, EVERYWHERE, Command
 
 COMMANDS = (
     Command(

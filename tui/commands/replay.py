@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.commands.command import Command
-from tui.commands.tabs import EVERYWHERE
+from tui.commands.command import EVERYWHERE, Command
 
 COMMANDS = (
     Command(

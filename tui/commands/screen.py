@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.commands.command import Command
-from tui.commands.tabs import EVERYWHERE, WORKBENCH
+from tui.commands.command import EVERYWHERE, WORKBENCH, Command
 
 COMMANDS = (
     Command("go_to_devices", ("v",), "devices", "Go to the devices.", "Screen", WORKBENCH),

@@ -46,7 +46,7 @@ class CommandScreen(Screen[None]):
     """
 
     TAB: ClassVar[str]
-    """Its name in :mod:`tui.commands.tabs`."""
+    """Its name in :mod:`tui.commands.command`."""
 
     def __init__(self, program: Program) -> None:
         super().__init__()
@@ -124,7 +124,6 @@ class CommandScreen(Screen[None]):
     # ---- the commands of several tabs ----
 
     def action_next_device(self) -> None:
-        """Select the next device."""
         keys = [view.key for view in self.store.devices]
         if keys:
             place = keys.index(self.store.selected) if self.store.selected in keys else -1

@@ -58,12 +58,10 @@ class DemoPane(Pane):
         self.body = LinesView(self._body)
 
     def compose(self) -> ComposeResult:
-        """Figures over text."""
         yield self.headline
         yield self.body
 
     def on_mount(self) -> None:
-        """The first lines."""
         self.store_changed()
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -71,7 +69,6 @@ class DemoPane(Pane):
         self.store_changed()
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         rows = len(self._headline(max(1, self.size.width - 1)))
         self.headline.display = rows > 0
         self.headline.styles.height = min(rows, max(1, self.size.height // 2))
@@ -131,13 +128,11 @@ class DemoScreen(CommandScreen):
         return found[min(self._number, len(found) - 1)] if found else None
 
     def compose(self) -> ComposeResult:
-        """Title, page, keys."""
         yield LineBar(self._title, id="title")
         yield self.pane
         yield FooterBar(self.situation)
 
     def on_mount(self) -> None:
-        """Open the first page."""
         self.pane.body.focus()
         self._open()
 
@@ -180,11 +175,9 @@ class DemoScreen(CommandScreen):
         return f"cancelled: the run of {info.name}, because its page was left"
 
     def action_demo_next(self) -> None:
-        """Turn to the next page."""
         self._turn(1)
 
     def action_demo_previous(self) -> None:
-        """Turn back a page."""
         self._turn(-1)
 
     def action_demo_leave(self) -> None:
@@ -205,5 +198,4 @@ class DemoScreen(CommandScreen):
             self._open()
 
     def action_page_down(self) -> None:
-        """Scroll the page."""
         self.pane.body.scroll_page_down(animate=False)

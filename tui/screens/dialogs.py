@@ -83,7 +83,6 @@ class HelpScreen(ModalScreen[None]):
         return help_lines(title, about, cells, self._now)
 
     def action_dismiss_help(self) -> None:
-        """Close."""
         self.dismiss()
 
 
@@ -116,5 +115,4 @@ class ConfirmScreen(ModalScreen[bool]):
         return [row for text in self._words for row in paragraph(text, cells)]
 
     def action_answer(self, yes: bool) -> None:
-        """Close with the answer."""
         self.dismiss(yes)

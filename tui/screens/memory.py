@@ -53,7 +53,6 @@ class MemoryView(AccountPane):
         self.row = Horizontal(*self.histories)
 
     def compose(self) -> ComposeResult:
-        """From the bar down."""
         yield self.bar
         yield self.row
         yield self.body
@@ -76,7 +75,7 @@ class MemoryView(AccountPane):
 
 
 class MemoryTab(CommandScreen):
-    """Header, account, footer."""
+    """The tab that shows where the memory of the selected device is."""
 
     TAB = "memory"
     CSS_PATH = "memory.tcss"
@@ -87,7 +86,6 @@ class MemoryTab(CommandScreen):
         self.view = MemoryView(program.store, program.clock)
 
     def compose(self) -> ComposeResult:
-        """From the top down."""
         yield self.header()
         yield self.view
         yield FooterBar(self.situation)

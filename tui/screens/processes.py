@@ -66,7 +66,7 @@ class ProcessList(KeyedList):
         return list(map(_key, self._found().processes))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """What each holds."""
+        """A line for each: who runs it and what it holds."""
         now, worker = self._clock(), self._store.worker_pid
         return [process_line(row, worker, now, cells) for row in self._found().processes]
 
@@ -108,7 +108,6 @@ class ProcessesPane(AgingPane):
         self._whole.add_class("foot")
 
     def compose(self) -> ComposeResult:
-        """From the heading down."""
         yield self._title
         yield self.table
         yield self._rest
@@ -155,7 +154,7 @@ class ProcessesPane(AgingPane):
 
 
 class ProcessesTab(CommandScreen):
-    """Header, processes, footer."""
+    """The tab that lists the processes and, after asking, ends one."""
 
     TAB = "processes"
     CSS_PATH = "processes.tcss"
@@ -166,7 +165,6 @@ class ProcessesTab(CommandScreen):
         self.pane = ProcessesPane(program.store, program.actions, program.clock)
 
     def compose(self) -> ComposeResult:
-        """From the top down."""
         yield self.header()
         yield self.pane
         yield FooterBar(self.situation)
@@ -190,11 +188,9 @@ class ProcessesTab(CommandScreen):
         self.pane.opened(False)
 
     def action_sort_processes(self) -> None:
-        """Sort by the next column."""
         self.pane.next_order()
 
     def action_end_process(self) -> None:
-        """Ask, and send SIGTERM."""
         row = self._process()
         if row is None:
             return

@@ -308,7 +308,6 @@ class WorkbenchScreen(CommandScreen):
     # ---- switches ----
 
     def action_go_to_flags(self) -> None:
-        """Go to the switches."""
         self.focus_pane("backend")
 
     def action_switch_flag(self) -> None:
@@ -337,19 +336,15 @@ class WorkbenchScreen(CommandScreen):
     # ---- panes ----
 
     def action_go_to_devices(self) -> None:
-        """Go to the devices."""
         self.focus_pane("devices")
 
     def action_go_to_memory(self) -> None:
-        """Go to the memory pane."""
         self.focus_pane("memory")
 
     def action_go_to_workloads(self) -> None:
-        """Go to the table."""
         self.focus_pane("workloads")
 
     def action_show_detail(self) -> None:
-        """Go to the detail."""
         self.focus_pane("detail")
 
     def action_toggle_log(self) -> None:
@@ -366,7 +361,6 @@ class WorkbenchScreen(CommandScreen):
             self.workloads.end_filter(keep=False)
 
     def action_zoom(self) -> None:
-        """Zoom the focused pane."""
         self.toggle_zoom()
 
     def action_next_pane(self) -> None:

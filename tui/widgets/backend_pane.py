@@ -96,15 +96,12 @@ class BackendPane(Pane):
         self.body = BackendSwitches(store)
 
     def compose(self) -> ComposeResult:
-        """One scrolling view."""
         yield self.body
 
     def on_mount(self) -> None:
-        """The first lines."""
         self.store_changed()
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         self.body.rebuild()
         names = dict.fromkeys(backend(flag.name) for flag in switches(self.store))
         going = sum(not state.done for state in self.store.comparisons.values())

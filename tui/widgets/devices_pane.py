@@ -41,7 +41,7 @@ class DeviceList(KeyedList):
         return self._store.selected
 
     def hold(self, key: str) -> None:
-        """Select another device."""
+        """Have the session select another device."""
         if key != self._store.selected:
             self._actions.select_device(key)
 
@@ -110,14 +110,13 @@ class DevicesPane(AgingPane):
         yield self.list
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         self.notice.display = bool(self._notice(self.size.width or 1))
         self.notice.rebuild()
         self.list.rebuild()
         self._retitle()
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Other columns may fit."""
+        """Another width has room for other columns."""
         self.call_after_refresh(self.store_changed)
 
     def _notice(self, cells: int) -> Line:

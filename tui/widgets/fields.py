@@ -117,7 +117,7 @@ class FieldInput(Input):
         self._leave = leave
 
     async def on_key(self, event: events.Key) -> None:
-        """Leave for the list."""
+        """Leave for the list on a key that means nothing in one line of text."""
         if event.key not in ("escape", "down", "up", "enter"):
             return
         self._leave(event.key != "escape")

@@ -20,7 +20,7 @@ from tui.widgets.tones import strip_of
 
 
 class LineBar(Widget):
-    """A row of text."""
+    """A widget of one line, of which only what has changed is drawn."""
 
     def __init__(
         self,
@@ -41,7 +41,6 @@ class LineBar(Widget):
             self.refresh(Region(change.start, 0, change.end - change.start, 1))
 
     def render_line(self, y: int) -> Strip:
-        """Draw it."""
         if not self._line:
             # The first frame is drawn before the event that tells of the width.
             self._line = self._build(self.size.width)
@@ -53,7 +52,7 @@ class LineBar(Widget):
 
 
 class HeaderBar(LineBar):
-    """One line; a click on a tab opens it."""
+    """What is measured on, what the runner does, and the tabs; a click on a tab opens it."""
 
     def __init__(
         self, store: Store, tab: str, note: Callable[[], str] = str, *, readonly: bool = False
@@ -85,7 +84,7 @@ class HeaderBar(LineBar):
 
 
 class FooterBar(LineBar):
-    """One line of keys."""
+    """The keys of the commands that are valid now; a click on one runs it."""
 
     def __init__(self, situation: Callable[[], Situation]) -> None:
         super().__init__(self._footer)

@@ -58,7 +58,6 @@ class MemoryHistory(Widget):
             self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one row."""
         spans = self._lines[y] if y < len(self._lines) else ()
         return strip_of(spans, self.size.width, self.rich_style)
 
@@ -142,7 +141,6 @@ class MemoryPane(AccountPane):
         super().__init__(store, clock, id=id, figures=("used",))
 
     def compose(self) -> ComposeResult:
-        """From the bar down."""
         yield self.bar
         yield self.body
         yield from self.histories

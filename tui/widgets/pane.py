@@ -83,7 +83,6 @@ class AgingPane(Pane):
         self.clock = clock
 
     def on_mount(self) -> None:
-        """The first lines."""
         self.store_changed()
 
 

@@ -48,11 +48,9 @@ class DetailPane(Pane):
         self.body = LinesView(self._detail)
 
     def compose(self) -> ComposeResult:
-        """One scrolling view."""
         yield self.body
 
     def on_mount(self) -> None:
-        """The first lines."""
         self.store_changed()
 
     def store_changed(self) -> None:
@@ -86,16 +84,13 @@ class LogPane(Pane):
         self.body = LinesView(self._log, stick_to_end=True)
 
     def compose(self) -> ComposeResult:
-        """One scrolling view."""
         yield self.body
 
     def on_mount(self) -> None:
-        """The first lines."""
         self.retitle("Log")
         self.store_changed()
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         self.body.rebuild()
 
     def _log(self, cells: int) -> list[Line]:

@@ -156,23 +156,20 @@ class WorkloadsPane(Pane):
         """Made when it is first typed into."""
 
     def compose(self) -> ComposeResult:
-        """Heading and table."""
         yield LineBar(self.table.heading, id="heading")
         yield self.table
 
     def on_mount(self) -> None:
-        """The first lines."""
         self.store_changed()
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         self._place_notes()
         self.table.rebuild()
         self.query_one("#heading", LineBar).rebuild()
         self._retitle()
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Other columns may fit."""
+        """Another width has room for other columns."""
         self.call_after_refresh(self.store_changed)
 
     def _notes(self, cells: int) -> list[Line]:

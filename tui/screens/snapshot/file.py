@@ -25,7 +25,7 @@ class PathInput(Input):
         self.cursor_blink = False
 
     async def on_key(self, event: events.Key) -> None:
-        """Keys of the list."""
+        """Send the list its keys; a path from the root or from home begins anew."""
         screen = self.screen
         assert isinstance(screen, FileScreen)
         at_end = self.cursor_position == len(self.value)
@@ -79,7 +79,6 @@ class FileScreen(ModalScreen["str | None"]):
         yield box(self._title, "enter opens   tab completes   escape leaves", self.field, self.list)
 
     def on_mount(self) -> None:
-        """Type into the path."""
         self.field.focus()
         self._look()
 
@@ -100,7 +99,7 @@ class FileScreen(ModalScreen["str | None"]):
         self.list.rebuild()
 
     def move(self, key: str) -> None:
-        """Move through the list."""
+        """Move the list's cursor as a key asks that was typed into the path."""
         page = max(1, self.list.size.height - 1)
         self.list.action_move({"up": -1, "down": 1, "pageup": -page, "pagedown": page}[key])
 
@@ -135,5 +134,4 @@ class FileScreen(ModalScreen["str | None"]):
                 self.dismiss(os.path.expanduser(path))  # noqa: PTH111
 
     def action_cancel(self) -> None:
-        """Leave."""
         self.dismiss(None)

@@ -48,7 +48,6 @@ class OomTextScreen(ModalScreen["str | None"]):
         return paragraph(ABOUT, cells, Tone.QUIET)
 
     def action_apply(self) -> None:
-        """Give the text back."""
         self.dismiss(self.area.text)
 
     def action_cancel(self) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.message import Message
 
 from tui.commands import bindings
 from tui.commands.command import Situation
@@ -18,42 +17,16 @@ from tui.snapshot_desk.desk import SnapshotDesk, View
 from tui.snapshot_desk.session import SnapshotSession
 from tui.snapshots.messages import Export, Exported, Refused
 from tui.terminal.clipboard import copy
-from tui.views.lines import Line
-from tui.views.snapshot.bar import bar_line, view_at
 from tui.widgets.line_bar import FooterBar, LineBar
 from tui.widgets.snapshot.difference import DifferencePane
 from tui.widgets.snapshot.map import MapPane
-from tui.widgets.snapshot.pane import SnapshotPane
+from tui.widgets.snapshot.pane import SnapshotBar, SnapshotPane
 from tui.widgets.snapshot.sites import SitesPane
 from tui.widgets.snapshot.texts import StartPane, VerdictPane
 from tui.widgets.snapshot.timeline import TimelinePane
 
 CLOSER, WIDER = 0.5, 2.0
 """By how much a key changes the stretch that is shown."""
-
-
-class SnapshotBar(LineBar):
-    """The views; a click shows one."""
-
-    class Picked(Message):
-        """A view was clicked."""
-
-        def __init__(self, view: View) -> None:
-            super().__init__()
-            self.view = view
-
-    def __init__(self, desk: SnapshotDesk) -> None:
-        super().__init__(self._bar)
-        self._desk = desk
-
-    def _bar(self, cells: int) -> Line:
-        return bar_line(self._desk, cells)
-
-    def on_click(self, event: events.Click) -> None:
-        """Show the view under the mouse."""
-        view = view_at(event.x)
-        if view is not None and self._desk.ready:
-            self.post_message(self.Picked(view))
 
 
 class SnapshotTab(CommandScreen):
@@ -84,7 +57,6 @@ class SnapshotTab(CommandScreen):
         self._due = False
 
     def compose(self) -> ComposeResult:
-        """From the top down."""
         yield self.header()
         yield SnapshotBar(self.desk)
         yield self.start
@@ -94,7 +66,6 @@ class SnapshotTab(CommandScreen):
         yield FooterBar(self.situation)
 
     def on_mount(self) -> None:
-        """Show what there is."""
         self.catch_up()
 
     def situation(self) -> Situation:
@@ -147,8 +118,6 @@ class SnapshotTab(CommandScreen):
     # ---- files ----
 
     def action_snapshot_open(self) -> None:
-        """Choose a file."""
-
         def done(path: str | None) -> None:
             if path is not None:
                 self.desk.open(path)
@@ -187,33 +156,26 @@ class SnapshotTab(CommandScreen):
     # ---- views ----
 
     def action_snapshot_verdict(self) -> None:
-        """Show the verdict."""
         self.desk.show("verdict")
 
     def action_snapshot_timeline(self) -> None:
-        """Show the timeline."""
         self.desk.show("timeline")
 
     def action_snapshot_sites(self) -> None:
-        """Show the sites."""
         self.desk.show("sites")
 
     def action_snapshot_map(self) -> None:
-        """Show the map."""
         self.desk.show("map")
 
     def action_snapshot_difference(self) -> None:
-        """Show the difference."""
         self.desk.show("difference")
 
     # ---- the moment ----
 
     def action_snapshot_device(self) -> None:
-        """Go to the next device."""
         self.desk.next_device()
 
     def action_snapshot_peak(self) -> None:
-        """Go to the peak."""
         self.desk.to_peak()
 
     def action_snapshot_oom(self) -> None:
@@ -221,30 +183,24 @@ class SnapshotTab(CommandScreen):
         self.desk.to_next_oom()
 
     def action_snapshot_end(self) -> None:
-        """Go to the end."""
         self.desk.to_end()
 
     # ---- how it is shown ----
 
     def action_snapshot_group(self) -> None:
-        """Group by the next thing."""
         self.desk.next_grouping()
 
     def action_snapshot_sort(self) -> None:
-        """Sort by the next column."""
         self.desk.next_order()
 
     def action_snapshot_search(self) -> None:
-        """Type a search."""
         self.desk.show("sites")
         self.sites.begin_search()
 
     def action_snapshot_zoom_in(self) -> None:
-        """Look closer."""
         self._zoom(CLOSER)
 
     def action_snapshot_zoom_out(self) -> None:
-        """Look from further away."""
         self._zoom(WIDER)
 
     def _zoom(self, factor: float) -> None:

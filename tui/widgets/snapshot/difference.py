@@ -52,11 +52,9 @@ class DifferencePane(SnapshotPane):
         yield self.body
 
     def focus_first(self) -> None:
-        """The changes' keys."""
         self.rows.focus()
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         known = self._difference() is not None
         for part in (self.query_one("#heading"), self.body):
             part.display = known

@@ -52,7 +52,6 @@ class MapRows(NumberedList):
         self._pane.along(by)
 
     def action_choose(self) -> None:
-        """A closer look."""
         self._pane.zoom(0.25)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
@@ -95,11 +94,9 @@ class MapPane(SnapshotPane):
         yield self.body
 
     def focus_first(self) -> None:
-        """The rows' keys."""
         self.rows.focus()
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         focus = self.desk.focus
         moment = (self.desk.main.store.paths, focus)
         if moment != self._moment:

@@ -45,7 +45,6 @@ class SitesTree(NumberedList):
         self._pane.set_open(False)
 
     def action_choose(self) -> None:
-        """Fold or unfold."""
         self._pane.set_open(None)
 
 
@@ -75,7 +74,6 @@ class SitesPane(SnapshotPane):
         self._question: object = None
 
     def compose(self) -> ComposeResult:
-        """Search, heading, tree, stack."""
         self.search.display = False
         yield self.search
         yield LineBar(self._heading, id="heading")
@@ -83,7 +81,6 @@ class SitesPane(SnapshotPane):
         yield self.stack
 
     def focus_first(self) -> None:
-        """The tree's keys."""
         self.tree_list.focus()
 
     def store_changed(self) -> None:
@@ -143,7 +140,7 @@ class SitesPane(SnapshotPane):
 
     @property
     def node(self) -> view.Node | None:
-        """Under the cursor."""
+        """The node under the cursor."""
         index = self.tree_list.index
         return self._lines_shown[index] if index < len(self._lines_shown) else None
 
