@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tui.__main__ import main
 from tui.app.drawing import Drawing
+from tui.cli.main import main
 from tui.screens.workbench import WorkbenchScreen
 from tui.session import session
 from tui.widgets.devices_pane import DevicesPane

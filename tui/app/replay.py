@@ -7,7 +7,7 @@ from textual import events
 from tui.app.workbench import WorkbenchApp
 from tui.commands.registry import COMMANDS, key_text
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession
-from tui.terminal.theme import THEME
+from tui.settings import THEME
 
 
 class ReplayApp(WorkbenchApp):

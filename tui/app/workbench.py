@@ -28,11 +28,11 @@ from tui.commands.registry import BY_ID
 from tui.screens.command_screen import CommandScreen, Program, front_of
 from tui.screens.workbench import WorkbenchScreen
 from tui.session.actions import Actions
+from tui.settings import THEME
 from tui.store.events import LogLine
 from tui.store.store import Parts, Store
 from tui.terminal import glyphs, looks, textual_private
 from tui.terminal.frame_bytes import FrugalUpdate
-from tui.terminal.theme import THEME
 from tui.widgets import tones
 from tui.widgets.lines_view import AsciiScrollBar
 from tui.widgets.pane import pane_of
@@ -243,8 +243,10 @@ class WorkbenchApp(textual_private.HookedApp):
         return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
 
     def frame(self, update: textual_private.CompositorUpdate) -> textual_private.CompositorUpdate:
-        """Draw every frame in as few bytes as it takes."""
-        return FrugalUpdate(update)
+        """Draw in as few bytes as it takes what is not the whole screen."""
+        if isinstance(update, textual_private.ChopsUpdate):
+            return FrugalUpdate(update)
+        return update
 
     # ---- life ----
 
