@@ -12,6 +12,7 @@ from tests.screens.driving import press, settle
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
 from tui.app.workbench import WorkbenchApp
+from tui.screens.workbench import WorkbenchScreen
 from tui.store.events import AnyEvent
 
 POLL_S = 0.005
@@ -46,10 +47,15 @@ class Running:
         return "\n".join(self.rows)
 
     @property
+    def workbench(self) -> WorkbenchScreen:
+        """The workbench, where it is what is looked at."""
+        assert isinstance(self.app.front, WorkbenchScreen)
+        return self.app.front
+
+    @property
     def pane(self) -> str | None:
         """The pane that keys go to."""
-        assert self.app.workbench is not None
-        return self.app.workbench.focused_pane
+        return self.workbench.focused_pane
 
     @property
     def asked(self) -> list[tuple[object, ...]]:

@@ -10,7 +10,7 @@ from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
 from tests.screens.test_golden import busy_events
-from tui.screens.help import HelpScreen
+from tui.screens.dialogs import HelpScreen
 from tui.session.preferences import Preferences
 from tui.settings import choose, read
 from tui.widgets import tones

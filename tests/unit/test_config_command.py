@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.app.program_actions import DEFAULT_REFRESH_S
+from tui.app.workbench import DEFAULT_REFRESH_S
 from tui.cli.errors import UsageError
 from tui.cli.program import parse
 from tui.cli.resolve import python_of, resolve

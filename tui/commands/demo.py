@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.commands.command import Command
-from tui.commands.tabs import DEMO, WORKBENCH
+from tui.commands.command import DEMO, WORKBENCH, Command
 
 COMMANDS = (
     Command(

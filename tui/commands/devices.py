@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.commands.command import Command
-from tui.commands.tabs import PROCESSES, WORKBENCH
+from tui.commands.command import PROCESSES, WORKBENCH, Command
 
 COMMANDS = (
     Command(

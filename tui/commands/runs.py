@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.commands.command import Command, Situation
-from tui.commands.tabs import DEMO, WORKBENCH
+from tui.commands.command import DEMO, WORKBENCH, Command, Situation
 
 
 def _can_run(now: Situation) -> bool:

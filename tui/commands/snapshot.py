@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.commands.command import Command, Situation
-from tui.commands.tabs import SNAPSHOT
+from tui.commands.command import SNAPSHOT, Command, Situation
 
 
 def _has_snapshot(now: Situation) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tui.commands.command import Command, Situation
+from tui.commands.command import EVERYWHERE, NAMES, Command, Situation
 from tui.commands.registry import COMMANDS, keys_text
-from tui.commands.tabs import EVERYWHERE, NAMES
 from tui.views.lines import Line, Span, Tone, left, line, paragraph, wrap
 
 KEY_CELLS = 12

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tui import format as text
 from tui.accounting import Gauge, Slice
-from tui.commands.registry import BY_ACTION, key_text
+from tui.commands.registry import BY_ID, key_text
 from tui.store.history import SPAN_S, MemoryPoint
 from tui.store.pairing import CPU, DeviceView
 from tui.store.reading import Absent, Stale, reading_text, value_of
@@ -23,7 +23,7 @@ TONES = {
     "process_and_others": Tone.OTHERS,
     "others": Tone.OTHERS,
 }
-EMPTY_KEY = key_text(BY_ACTION["empty_cache"].keys[0])
+EMPTY_KEY = key_text(BY_ID["empty_cache"].keys[0])
 FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
 """Terms of a GPU that the pane states, with their peaks."""
 HOST_FIGURES = {"resident": "process_peak", "used": "used_peak", "heap_in_use": None}
