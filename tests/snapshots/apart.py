@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 
 from tui.snapshots import limits
 from tui.snapshots.analysis import Analysis
-from tui.snapshots.checks import check_state, check_trace
+from tui.snapshots.checks import check
 from tui.snapshots.load import load
 from tui.snapshots.model import Action, Snapshot, SnapshotError
 
@@ -133,7 +133,7 @@ def _one(content: bytes, events: list[str], armed: list[bool], before: int) -> O
 
 def _look(snapshot: Snapshot) -> None:
     for device in Analysis(snapshot).devices.values():
-        assert device.faults == (*check_state(device.device), *check_trace(device.device))
+        assert device.faults == check(device.device)
         device.summary()
         device.state()
         for event, action in enumerate(device.device.trace.action):

@@ -29,12 +29,12 @@ from tui.app.actions import AppActions, command_bindings
 from tui.screens.workbench import WorkbenchScreen
 from tui.session.actions import Actions
 from tui.session.coalesce import Coalescer
+from tui.settings import THEME
 from tui.store.reading import STALE_AFTER_S
 from tui.store.store import Part, Parts, Store
 from tui.terminal import framework_caches, glyphs, last_resort, looks
 from tui.terminal.frame_bytes import FrugalUpdate
 from tui.terminal.lifeline import Lifeline
-from tui.terminal.theme import THEME
 from tui.widgets import tones
 from tui.widgets.ascii_scrollbar import AsciiScrollBar
 from tui.widgets.backend_switches import BackendSwitches
