@@ -26,7 +26,6 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 from tui.app.actions import AppActions, command_bindings
-from tui.app.collector import Collector
 from tui.screens.workbench import WorkbenchScreen
 from tui.session.actions import Actions
 from tui.session.coalesce import Coalescer
@@ -58,7 +57,7 @@ FRAMEWORK = HERE / "widgets" / "framework.tcss"
 DEFAULT_THEME = replace(BUILTIN_THEMES[THEME], primary="ansi_cyan")
 """The framework's, but for rules and bars: blue is hardly to be seen on black."""
 LOOK_S = 1.0
-"""How often it is looked at whether figures have grown old and garbage is due."""
+"""How often it is looked at whether figures have grown old."""
 GROWS_OLD = frozenset({Part.DEVICES, Part.MEMORY})
 
 
@@ -132,7 +131,6 @@ class WorkbenchApp(AppActions, App[None]):
         self._clock = clock
         self._coalescer = Coalescer()
         self._drawing: Timer | None = None
-        self._collector = Collector()
         self._lifeline: Lifeline | None = None
         # Now, while the terminal is as it was found.
         self._last_resort = last_resort.of_screen()
@@ -210,7 +208,6 @@ class WorkbenchApp(AppActions, App[None]):
         gc.freeze()
         gc.enable()
         self.stylesheet.read(FRAMEWORK)
-        self._collector.install()
         self.set_interval(LOOK_S, self._look)
         # The framework's default mode cannot be gone back to unless it is among the named ones.
         self._modes.setdefault(self.DEFAULT_MODE, self.get_default_screen)
@@ -222,7 +219,6 @@ class WorkbenchApp(AppActions, App[None]):
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""
-        self._collector.remove()
         if self._lifeline is not None:
             self._lifeline.remove()
         if self._preferences is not None:
@@ -257,7 +253,6 @@ class WorkbenchApp(AppActions, App[None]):
         sample = self.store.sample
         if sample and self._clock() - sample.at > STALE_AFTER_S:
             self._changed(GROWS_OLD)
-        self._collector.look()
 
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
