@@ -32,7 +32,6 @@ from tui.state.store import Part, Parts, Store
 from tui.text import glyphs
 from tui.ui.app.actions import AppActions, command_bindings
 from tui.ui.app.coalesce import Coalescer
-from tui.ui.app.collector import Collector
 from tui.ui.screens.workbench import WorkbenchScreen
 from tui.ui.terminal import forced_exit, framework_caches, palettes
 from tui.ui.terminal.frame_bytes import FrugalUpdate
@@ -59,7 +58,7 @@ FRAMEWORK = HERE / "widgets" / "framework.tcss"
 DEFAULT_THEME = replace(BUILTIN_THEMES[THEME], primary="ansi_cyan")
 """The framework's, but for rules and bars: blue is hardly to be seen on black."""
 LOOK_S = 1.0
-"""How often it is looked at whether figures have grown old and garbage is due."""
+"""How often it is looked at whether figures have grown old."""
 GROWS_OLD = frozenset({Part.DEVICES, Part.MEMORY})
 
 
@@ -133,7 +132,6 @@ class WorkbenchApp(AppActions, App[None]):
         self._clock = clock
         self._coalescer = Coalescer()
         self._drawing: Timer | None = None
-        self._collector = Collector()
         self._lifeline: Lifeline | None = None
         # Now, while the terminal is as it was found.
         self._last_resort = forced_exit.of_screen()
@@ -211,7 +209,6 @@ class WorkbenchApp(AppActions, App[None]):
         gc.freeze()
         gc.enable()
         self.stylesheet.read(FRAMEWORK)
-        self._collector.install()
         self.set_interval(LOOK_S, self._look)
         # The framework's default mode cannot be gone back to unless it is among the named ones.
         self._modes.setdefault(self.DEFAULT_MODE, self.get_default_screen)
@@ -223,7 +220,6 @@ class WorkbenchApp(AppActions, App[None]):
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""
-        self._collector.remove()
         if self._lifeline is not None:
             self._lifeline.remove()
         if self._preferences is not None:
@@ -258,7 +254,6 @@ class WorkbenchApp(AppActions, App[None]):
         sample = self.store.sample
         if sample and self._clock() - sample.at > STALE_AFTER_S:
             self._changed(GROWS_OLD)
-        self._collector.look()
 
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
