@@ -1,4 +1,4 @@
-"""What the process needs beside its screens: ends that are told from outside, garbage, caches."""
+"""What the process needs beside its screens: ends that are told from outside, caches."""
 
 from __future__ import annotations
 
@@ -8,20 +8,15 @@ from typing import Any
 
 from textual.app import App
 
-from tui.ui.app.collector import Collector
 from tui.ui.terminal import forced_exit
 from tui.ui.terminal.hangup import Lifeline
 from tui.ui.terminal.textual_private import FORGET_S, forget_caches
-
-LOOK_S = 1.0
-"""How often it is looked at whether garbage is due."""
 
 
 class Upkeep:
     """Keeps a process well and has it end in good order. Made before the terminal is changed."""
 
     def __init__(self) -> None:
-        self._collector = Collector()
         self._lifeline: Lifeline | None = None
         self._last_resort = forced_exit.of_screen()
 
@@ -35,15 +30,12 @@ class Upkeep:
             self._lifeline.install()
         app.set_interval(FORGET_S, forget_caches)
 
-    def painted(self, app: App[Any]) -> None:
+    def painted(self) -> None:
         """The first screen is there, and with it what stays: what comes after it is collected."""
         gc.freeze()
         gc.enable()
-        self._collector.install()
-        app.set_interval(LOOK_S, self._collector.look)
 
     def end(self) -> None:
         """Leave all of it as it was found."""
-        self._collector.remove()
         if self._lifeline is not None:
             self._lifeline.remove()

@@ -260,7 +260,7 @@ class WorkbenchApp(textual_private.HookedApp):
 
     def _start_session(self) -> None:
         """Start the children once the screen is painted: they would fight with it for the cores."""
-        self._upkeep.painted(self)
+        self._upkeep.painted()
         self.stylesheet.read(FRAMEWORK)
         self._drawing.watch_age(self.store, self.clock)
         # A tab can be gone back to once it is a named mode, which would be painted later.
