@@ -24,7 +24,9 @@ from tui.monitor.messages import Utilization
 from tui.state.events import DeviceSelected, MonitorStatus
 from tui.state.pairing import CPU
 from tui.state.store import Store
-from tui.ui.views.changes import changes
+from tui.ui.views.lines import (
+    changes,
+)
 from tui.ui.widgets.devices_pane import DevicesPane
 
 

@@ -20,7 +20,6 @@ from workloads.catalog.compute.shapes import SHAPES, Shape, _sweep, bound_by
 from workloads.catalog.shared import profiler_rows
 from workloads.catalog.shared.profiler_rows import ProfilerRow
 from workloads.declare import flop
-from workloads.declare.needs import unmet
 from workloads.declare.place import Place
 from workloads.declare.study import Call, ClockName, HeldMemory, Study
 from workloads.declare.workload import Case
@@ -28,6 +27,9 @@ from workloads.limits import ceiling_bench, limit_lookup, limits
 from workloads.limits.ceilings import Ceilings
 from workloads.measure import curves, environment
 from workloads.protocol.results import COPY, Ceiling, Rates
+from workloads.runner.prepare import (
+    unmet,
+)
 
 MIB = 2**20
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.ui.views.changes import Change, changes
-from tui.ui.views.lines import Line, Span, Tone, fit_line
+from tui.ui.views.lines import (
+    Change,
+    Line,
+    Span,
+    Tone,
+    changes,
+    fit_line,
+)
 
 CELLS = 12
 TEXT = st.text(alphabet="ab°█ 漢", max_size=8)

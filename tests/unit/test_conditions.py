@@ -10,12 +10,12 @@ from tui.monitor.messages import Clocks, Device, GpuProcess
 from tui.session.conditions import (
     Followed,
     SampledDevice,
+    conditions_of,
     during,
     sampled,
     under,
     unsampled,
 )
-from tui.session.measured import conditions_of
 from tui.state.conditions import NOT_SAMPLED, TOO_SHORT
 from workloads.protocol import messages
 from workloads.protocol.results import MeasuredSpan

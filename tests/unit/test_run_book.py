@@ -5,8 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.state.run_book import KEPT, RunBook
-from tui.state.runs import RunState
+from tui.state.runs import (
+    KEPT,
+    RunBook,
+    RunState,
+)
 from workloads.protocol.messages import Run
 from workloads.protocol.results import RunResult
 

@@ -10,8 +10,14 @@ from tests.screens.helpers import make_store
 from tests.screens.results import busy
 from tui.state.store import Store
 from tui.ui.views.lines import plain, width
-from tui.ui.views.table_layout import DROPPED_FIRST, columns, columns_for, entry_line, heading
-from tui.ui.views.workload_table import entries
+from tui.ui.views.workload_table import (
+    DROPPED_FIRST,
+    columns,
+    columns_for,
+    entries,
+    entry_line,
+    heading,
+)
 
 
 def table(store: Store, cells: int) -> list[str]:

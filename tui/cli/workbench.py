@@ -14,7 +14,9 @@ from tui.cli.errors import UsageError
 from tui.cli.resolve import python_of, resolve
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, oom_text, setting_named
-from tui.ui.terminal import theme
+from tui.ui.terminal import (
+    palettes,
+)
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
@@ -145,7 +147,7 @@ def prepare_screen(chosen: Settings) -> None:
     """Set what is read when the screens are imported."""
     if chosen.value("ascii"):
         os.environ["GPU_WORKBENCH_ASCII"] = "1"
-    theme.prepare()
+    palettes.prepare()
     # What is imported stays; the app collects again once it has painted.
     gc.disable()
     sys.setswitchinterval(SWITCH_S)

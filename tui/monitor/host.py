@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import os
 import platform
@@ -13,7 +14,8 @@ from pathlib import Path
 import psutil
 
 from tui.child.cgroup import Cgroup
-from tui.monitor.messages import Cpu, Host, HostMemory, WatchedProcess
+from tui.monitor.messages import Cpu, GpuProcess, Host, HostMemory, HostProcesses, WatchedProcess
+from tui.monitor.process_owners import ProcessOwners
 
 SHORTEST_LOAD = 0.05
 """Seconds between two readings under which a load is noise: the kernel counts in ticks of 10 ms."""
@@ -172,3 +174,49 @@ def watched_process(pid: int) -> WatchedProcess:
     if resident is None:
         unavailable["resident"] = unavailable["unique"]
     return WatchedProcess(pid, unique, resident, unavailable)
+
+
+LISTED = 40
+"""Processes that are named; the memory of all others is one sum."""
+
+
+class HostProcessReader:
+    """Reads the resident memory of every process that has some, and names the largest."""
+
+    def __init__(self) -> None:
+        # These PIDs are this namespace's own, whatever NVML's are.
+        self._owners = ProcessOwners(own_pids=False)
+
+    def read(self) -> HostProcesses:
+        """Read all processes of this PID namespace."""
+        sizes: list[tuple[int, int]] = []
+        hidden = 0
+        for process in psutil.process_iter():
+            try:
+                resident = int(process.memory_info().rss)
+            except psutil.NoSuchProcess:
+                continue  # it has ended since it was listed: it holds nothing
+            except (psutil.Error, OSError):
+                hidden += 1
+            else:
+                # A kernel's thread has none, and could not be ended either.
+                if resident:
+                    sizes.append((resident, process.pid))
+        largest = heapq.nlargest(LISTED, sizes)
+        now = time.time()
+        self._owners.keep_only(pid for _, pid in largest)
+        rows = tuple(self._row(pid, resident, now) for resident, pid in largest)
+        rest = sum(size for size, _ in sizes) - sum(size for size, _ in largest)
+        return HostProcesses(rows, len(sizes) - len(largest), rest, hidden)
+
+    def _row(self, pid: int, resident: int, now: float) -> GpuProcess:
+        owner = self._owners.look_up(pid, now)
+        return GpuProcess(
+            pid=pid,
+            user=owner.user,
+            command=owner.command,
+            memory=resident,
+            kind="resident",
+            started_at=owner.started_at,
+            unavailable=dict(owner.unavailable),
+        )

@@ -6,8 +6,11 @@ import threading
 import time
 
 from tui.child.channel import ParentChannel, complain
-from tui.monitor.host import HostReader, watched_process
-from tui.monitor.host_processes import HostProcessReader
+from tui.monitor.host import (
+    HostProcessReader,
+    HostReader,
+    watched_process,
+)
 from tui.monitor.messages import MONITOR_REQUESTS, MonitorRequest, Pace, Sample, Watch, WatchHost
 from tui.monitor.nvml_loop import NvmlLoop
 

@@ -10,9 +10,13 @@ from typing import NamedTuple
 
 from tui.monitor.messages import Sample
 from tui.monitor.throttle import HARMFUL
-from tui.state.conditions import NOT_GIVEN, TOO_SHORT, Conditions
+from tui.state.conditions import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHORT, Conditions
+from tui.state.events import ConditionsSeen
+from tui.state.store import Store
+from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment
+from workloads.protocol.results import Comparison, MeasuredSpan, RunResult
 
 _SAMPLED = (
     "sm_clock_mhz_min",
@@ -176,3 +180,82 @@ def _highest(values: Sequence[float | None]) -> float | None:
 def _process_peak(seen: Sequence[SampledDevice], pids: Sequence[int]) -> int | None:
     sizes = [size for device in seen for of, size in device.processes if of in pids]
     return max(sizes, default=None)
+
+
+Samples = Iterable[tuple[SampledDevice, ...]]
+
+
+def conditions_of(
+    event: messages.Finished | messages.Compared,
+    store: Store,
+    samples: Samples | None,
+    pid: int | None,
+) -> ConditionsSeen | None:
+    """Under which conditions a run or a comparison was measured; ``None``: nothing was.
+
+    Args:
+        event: its end.
+        store: the devices, the environment and the requests.
+        samples: what the monitor has kept of the devices; ``None`` where there is no monitor.
+        pid: of the worker that ran it.
+    """
+    found: RunResult | Comparison
+    if isinstance(event, messages.Compared):
+        found = event.comparison
+        names = found.devices or (found.device,)
+        spans = tuple(MeasuredSpan(start, end, names) for start, end in found.measured)
+    else:
+        found, time = event.result, event.result.time
+        spans = found.spans
+        if time and not spans:
+            # Recordings may be older than the spans of a result.
+            spans = (MeasuredSpan(time.measured_from, time.measured_to, (found.device,)),)
+    if not spans:
+        return None
+    driver = store.sample.driver.version if store.sample else None
+    seen = _sampled(found, spans, store, samples, pid)
+    seen = under(seen, store.environment, driver, _flags_of(found, store))
+    return ConditionsSeen(found.id, seen)
+
+
+def _sampled(
+    found: RunResult | Comparison,
+    spans: tuple[MeasuredSpan, ...],
+    store: Store,
+    samples: Samples | None,
+    pid: int | None,
+) -> Conditions:
+    if not found.device.startswith("cuda"):
+        return unsampled(NOT_SAMPLED)
+    devices = _followed(spans, store)
+    if samples is None or not devices:
+        return unsampled(NO_MONITOR)
+    run = (spans[0].start, spans[-1].end)
+    if isinstance(found, RunResult):
+        run = (found.started_at or run[0], found.ended_at or run[1])
+        pids = found.pids or (() if pid is None else (pid,))
+        return during(samples, devices, pids, run)
+    seen = during(samples, devices, (), run)
+    absent = {**seen.unavailable, "process_peak": SEVERAL}
+    return replace(seen, unavailable=absent)
+
+
+def _followed(spans: tuple[MeasuredSpan, ...], store: Store) -> list[Followed]:
+    """The devices that worked, as far as the monitor sees them, each with its times."""
+    keys = {view.torch: view.key for view in store.devices if view.torch and view.nvml is not None}
+    names = dict.fromkeys(name for span in spans for name in span.devices if name in keys)
+    return [
+        Followed(
+            keys[name],
+            name,
+            tuple((span.start, span.end) for span in spans if name in span.devices),
+        )
+        for name in names
+    ]
+
+
+def _flags_of(found: RunResult | Comparison, store: Store) -> dict[str, bool]:
+    if isinstance(found, RunResult):
+        return found.flags
+    state = store.comparisons.get(found.id)
+    return dict(state.request.flags) if state else {}

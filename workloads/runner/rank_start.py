@@ -11,7 +11,9 @@ from workloads.measure.malloc import keep_freed_memory
 from workloads.protocol import process, wire
 from workloads.protocol.process import Channel
 from workloads.ranks import folder as shared
-from workloads.ranks.messages import Order
+from workloads.ranks.folder import (
+    Order,
+)
 
 
 def main() -> int:

@@ -5,10 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from tui.session.snapshot.focus import GROUPINGS, ORDERS, Focus, first_focus, oom_after, peak_of
 from tui.session.snapshot.reader import SnapshotSession
 from tui.snapshots.model.results import Grouping, Order, Summary
 from tui.snapshots.reader.messages import Request
+from workloads.protocol.frozen import frozen
+
+GROUPINGS: tuple[Grouping, ...] = (
+    "site",
+    "function",
+    "file",
+    "annotation",
+    "size class",
+    "stream",
+    "pool",
+    "context",
+)
+ORDERS: tuple[Order, ...] = ("bytes", "count", "name")
+
+
+@frozen
+class Focus:
+    """What is looked at: a device and a moment of it."""
+
+    device: int
+    event: int | None
+    """The state right after it; -1 is before the first, ``None`` the end."""
+
+
+def first_focus(summary: Summary) -> Focus:
+    """Where one looks first: the last OOM, else the peak, else the end."""
+    if summary.ooms:
+        return Focus(summary.device, summary.ooms[-1])
+    return Focus(summary.device, peak_of(summary))
+
+
+def peak_of(summary: Summary) -> int | None:
+    """The event of the peak; -1 where it lies before the first, ``None`` without a trace."""
+    if not summary.events:
+        return None
+    return -1 if summary.live_peak_event is None else summary.live_peak_event
+
+
+def oom_after(summary: Summary, event: int | None) -> int | None:
+    """The next OOM, from the last one on to the first; ``None`` where there is none."""
+    if not summary.ooms:
+        return None
+    later = [oom for oom in summary.ooms if event is not None and oom > event]
+    return later[0] if later else summary.ooms[0]
+
 
 View = Literal["verdict", "timeline", "sites", "map", "difference"]
 VIEWS: tuple[View, ...] = ("verdict", "timeline", "sites", "map", "difference")

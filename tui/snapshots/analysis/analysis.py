@@ -7,7 +7,6 @@ from functools import cached_property
 from tui.snapshots.analysis import moment
 from tui.snapshots.analysis import timeline as timelines
 from tui.snapshots.analysis.allocations import Allocations, allocations
-from tui.snapshots.analysis.annotations import Cover, Span, spans
 from tui.snapshots.analysis.checks import check
 from tui.snapshots.analysis.diff import Side, diff
 from tui.snapshots.analysis.frames import Stacks
@@ -18,6 +17,11 @@ from tui.snapshots.analysis.replay import Replay, replay
 from tui.snapshots.analysis.segment_map import cells, map_rows, pieces
 from tui.snapshots.analysis.sites import Query, SiteTree, site_tree, top_of
 from tui.snapshots.analysis.summary import summary
+from tui.snapshots.analysis.timeline import (
+    Cover,
+    Span,
+    spans,
+)
 from tui.snapshots.analysis.verdict import verdict
 from tui.snapshots.model.results import (
     Cell,

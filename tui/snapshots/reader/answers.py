@@ -11,11 +11,14 @@ from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
 from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
 from tui.snapshots.analysis.oom_text import parse_oom_texts
 from tui.snapshots.analysis.report import diff_report, snapshot_report
+from tui.snapshots.analysis.segment_map import (
+    states_of,
+    used_of,
+)
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.model.results import OomText, Piece
 from tui.snapshots.model.snapshot import Frame, SnapshotError
 from tui.snapshots.reader import messages as m
-from tui.snapshots.reader.map_cells import states_of, used_of
 from workloads.protocol.wire import to_plain
 
 MOST_PINNING = 64

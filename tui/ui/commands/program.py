@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import DEMO, EVERYWHERE, Command
+from tui.ui.commands.command import DEMO, EVERYWHERE, WORKBENCH, Command
 
-COMMANDS = (
+PROGRAM = (
     Command(
         "change_theme",
         ("T",),
@@ -69,6 +69,76 @@ COMMANDS = (
         "Program",
         EVERYWHERE,
         footer=19,
+        target="app",
+    ),
+)
+
+
+DEMO_PAGES = (
+    Command(
+        "demo",
+        ("D",),
+        "demo",
+        "Step through the selected workload's group, a page and a quick run for each.",
+        "Demo",
+        WORKBENCH,
+        now=lambda now: now.has_workloads,
+        footer=16,
+    ),
+    Command("demo_next", ("n", "right"), "next", "Turn to the next page.", "Demo", DEMO, footer=3),
+    Command(
+        "demo_previous",
+        ("p", "left"),
+        "previous",
+        "Turn back to the page before.",
+        "Demo",
+        DEMO,
+        footer=4,
+    ),
+    Command(
+        "demo_leave",
+        ("q", "escape"),
+        "end",
+        "Leave the demo.",
+        "Demo",
+        DEMO,
+        footer=19,
+    ),
+)
+
+
+REPLAY = (
+    Command(
+        "replay_pause",
+        ("P",),
+        "pause",
+        "In a replay, pause or go on; at the end, begin anew.",
+        "Replay",
+        EVERYWHERE,
+        replays=True,
+        footer=-3,
+        target="app",
+    ),
+    Command(
+        "replay_faster",
+        ("right_square_bracket",),
+        "faster",
+        "In a replay, go on twice as fast.",
+        "Replay",
+        EVERYWHERE,
+        replays=True,
+        footer=-2,
+        target="app",
+    ),
+    Command(
+        "replay_slower",
+        ("left_square_bracket",),
+        "slower",
+        "In a replay, go on half as fast.",
+        "Replay",
+        EVERYWHERE,
+        replays=True,
+        footer=-1,
         target="app",
     ),
 )

@@ -5,17 +5,21 @@ A command names the action and what has its method: the screens of its tabs, or 
 
 from __future__ import annotations
 
-from tui.ui.commands import backend, demo, devices, program, replay, runs, screen, snapshot
+from tui.ui.commands import (
+    program,
+    runs,
+    snapshot,
+)
 from tui.ui.commands.command import Command, Situation
 
 COMMANDS: tuple[Command, ...] = (
     *runs.COMMANDS,
-    *demo.COMMANDS,
-    *backend.COMMANDS,
-    *devices.COMMANDS,
+    *program.DEMO_PAGES,
+    *runs.BACKEND,
+    *runs.DEVICES,
     *snapshot.COMMANDS,
-    *replay.COMMANDS,
-    *screen.COMMANDS,
+    *program.REPLAY,
+    *runs.SCREEN,
     *program.COMMANDS,
 )
 

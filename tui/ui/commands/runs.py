@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import DEMO, WORKBENCH, Command, Situation
+from tui.ui.commands.command import DEMO, EVERYWHERE, PROCESSES, WORKBENCH, Command, Situation
 
 
 def _can_run(now: Situation) -> bool:
     return now.runner_usable and now.has_workloads
 
 
-COMMANDS = (
+RUNS = (
     Command(
         "run_selected",
         ("r",),
@@ -98,5 +98,184 @@ COMMANDS = (
         WORKBENCH,
         now=lambda now: now.has_selection,
         footer=12,
+    ),
+)
+
+
+BACKEND = (
+    Command(
+        "go_to_flags",
+        ("b",),
+        "flags",
+        "Go to the switches of cuDNN and oneDNN.",
+        "Backend",
+        WORKBENCH,
+        now=lambda now: now.pane != "backend" and now.has_switches,
+        footer=3,
+    ),
+    Command(
+        "switch_flag",
+        ("space",),
+        "switch",
+        "In the backend pane, switch the flag under the cursor and compare the convolutions, new "
+        "setting against old.",
+        "Backend",
+        WORKBENCH,
+        asks=True,
+        now=lambda now: now.pane == "backend" and now.has_switches and now.runner_usable,
+        footer=3,
+    ),
+    Command(
+        "compare_again",
+        ("c",),
+        "compare",
+        "Compare off and on of the flag under the backend pane's cursor again, with more pairs.",
+        "Backend",
+        WORKBENCH,
+        asks=True,
+        now=lambda now: now.has_switches and now.runner_usable,
+        footer=5,
+    ),
+)
+
+
+DEVICES = (
+    Command(
+        "next_device",
+        ("d",),
+        "device",
+        "Select the next device: the memory pane and the table's GPU column show it.",
+        "Devices and memory",
+        footer=9,
+    ),
+    Command(
+        "empty_cache",
+        ("e",),
+        "empty cache",
+        "Return what the selected device's allocator holds but does not use.",
+        "Devices and memory",
+        (*WORKBENCH, "memory"),
+        asks=True,
+        now=lambda now: now.has_worker,
+        footer=8,
+    ),
+    Command(
+        "reset_peaks",
+        ("p",),
+        "reset peaks",
+        "Start the selected device's peaks anew, torch's and the sampled ones.",
+        "Devices and memory",
+        (*WORKBENCH, "memory"),
+        asks=True,
+        footer=14,
+    ),
+    Command(
+        "sort_processes",
+        ("s",),
+        "sort",
+        "Sort the processes by the next column: memory, pid, user, age.",
+        "Devices and memory",
+        PROCESSES,
+        footer=2,
+    ),
+    Command(
+        "end_process",
+        ("t",),
+        "terminate",
+        "Send SIGTERM to the process under the cursor, after asking and if it is still the same.",
+        "Devices and memory",
+        PROCESSES,
+        asks=True,
+        now=lambda now: now.on_process,
+        footer=3,
+    ),
+)
+
+
+SCREEN = (
+    Command("go_to_devices", ("v",), "devices", "Go to the devices.", "Screen", WORKBENCH),
+    Command("go_to_memory", ("m",), "memory", "Go to the memory pane.", "Screen", WORKBENCH),
+    Command("go_to_workloads", ("w",), "workloads", "Go to the table.", "Screen", WORKBENCH),
+    Command(
+        "show_detail",
+        ("i",),
+        "detail",
+        "Go to the detail of the selected workload: its code, parameters and all figures.",
+        "Screen",
+        WORKBENCH,
+        footer=10,
+    ),
+    Command(
+        "toggle_log",
+        ("l",),
+        "log",
+        "Put the log where the detail is, or the detail where the log is.",
+        "Screen",
+        WORKBENCH,
+        footer=11,
+    ),
+    Command(
+        "go_back",
+        ("escape",),
+        "back",
+        "Go back to the table from a pane that has the screen, undo the zoom, drop the filter.",
+        "Screen",
+        WORKBENCH,
+        now=lambda now: now.can_go_back,
+        footer=0,
+    ),
+    Command(
+        "zoom",
+        ("Z",),
+        "zoom",
+        "Give the focused pane the whole screen and fold the others, or undo it.",
+        "Screen",
+        WORKBENCH,
+        footer=15,
+    ),
+    Command("next_pane", ("tab",), "next pane", "Go to the next pane.", "Screen", EVERYWHERE),
+    Command(
+        "previous_pane",
+        ("shift+tab",),
+        "pane before",
+        "Go to the pane before.",
+        "Screen",
+        EVERYWHERE,
+    ),
+    Command(
+        "tab_workbench",
+        ("1",),
+        "Workbench",
+        "Show the workbench.",
+        "Screen",
+        EVERYWHERE,
+        target="app",
+    ),
+    Command(
+        "tab_memory",
+        ("2",),
+        "Memory",
+        "Show the memory of the devices.",
+        "Screen",
+        EVERYWHERE,
+        target="app",
+    ),
+    Command(
+        "tab_snapshot",
+        ("3",),
+        "Snapshot",
+        "Show the allocator snapshot that is read, or open one.",
+        "Screen",
+        EVERYWHERE,
+        target="app",
+    ),
+    Command(
+        "tab_processes",
+        ("4",),
+        "Processes",
+        "Show who holds the memory of the selected device.",
+        "Screen",
+        EVERYWHERE,
+        target="app",
     ),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from tui.ui.commands.command import Command, Situation
-from tui.ui.commands.registry import in_footer, key_text
-from tui.ui.views.lines import Line, Span, Tone
+from tui.ui.commands.command import EVERYWHERE, NAMES, Command, Situation
+from tui.ui.commands.registry import COMMANDS, in_footer, key_text, keys_text
+from tui.ui.views.lines import Line, Span, Tone, left, line, paragraph, wrap
 
 KEPT = ("show_help", "quit", "demo_leave")
 """Shown however narrow the screen: the help lists all the others."""
@@ -63,3 +63,81 @@ def command_at(x: int, commands: Sequence[Command], cells: int) -> Command | Non
             return command
         start = end
     return None
+
+
+KEY_CELLS = 12
+ANYWHERE = Situation()
+ALL_SCREENS = "all screens"
+GROUPED_FROM = 10
+"""A screen with more keys of its own has them in groups."""
+MOVES = (
+    ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
+    ("left, right", "Move among the backend's switches."),
+    ("enter", "Edit the parameters of a workload, fold a group, switch a flag."),
+    ("escape", "Leave a dialog, the filter or the zoom."),
+    ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),
+)
+"""Keys that belong to a kind of widget and not to a command."""
+
+
+def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) -> list[Line]:
+    """All of the help.
+
+    Args:
+        title: of the focused pane.
+        about: what its figures mean; empty where no pane has the focus.
+        cells: width of a line.
+        now: what was on the screen; what is not offered read-only is left out.
+    """
+    rows: list[Line] = []
+    if about:
+        rows += [line(Span(title, Tone.STRONG)), *paragraph(about, cells), ()]
+    for heading, commands in sections(now).items():
+        rows.append(line(Span(f"Keys of {heading}", Tone.STRONG)))
+        for command in commands:
+            rows += key_lines(keys_of(command), command.help, cells)
+        rows.append(())
+    rows.append(line(Span("Keys of lists and dialogs", Tone.STRONG)))
+    for keys, help_text in MOVES:
+        rows += key_lines(keys, help_text, cells)
+    return rows
+
+
+def sections(now: Situation) -> dict[str, list[Command]]:
+    """The commands by their heading: of the screen one comes from, of all screens, of the others.
+
+    Args:
+        now: what was on the screen.
+    """
+    known = [command for command in COMMANDS if not (now.readonly and command.asks)]
+    own = [command for command in known if command.offered(now) and not _everywhere(command)]
+    found: dict[str, list[Command]] = {}
+    for command in own:
+        grouped = len(own) > GROUPED_FROM and command.group != NAMES[now.tab]
+        heading = f"{NAMES[now.tab]}: {command.group}" if grouped else NAMES[now.tab]
+        found.setdefault(heading, []).append(command)
+    for command in known:
+        if command.offered(now) and _everywhere(command):
+            found.setdefault(ALL_SCREENS, []).append(command)
+    for command in known:
+        if not command.offered(now):
+            elsewhere = "all others" if _everywhere(command) else NAMES[command.tabs[0]]
+            heading = "a replay" if command.replays else elsewhere
+            found.setdefault(heading, []).append(command)
+    return found
+
+
+def _everywhere(command: Command) -> bool:
+    return set(EVERYWHERE) <= set(command.tabs)
+
+
+def keys_of(command: Command) -> str:
+    """Its keys, or where it is found without one."""
+    return keys_text(command) or "palette"
+
+
+def key_lines(keys: str, help_text: str, cells: int) -> list[Line]:
+    """Keys in a column, the sentence beside it."""
+    sentence = wrap(help_text, max(10, cells - KEY_CELLS - 1))
+    first = line(Span(left(keys, KEY_CELLS), Tone.KEY), f" {sentence[0]}")
+    return [first, *(line(" " * (KEY_CELLS + 1) + row) for row in sentence[1:])]

@@ -13,13 +13,15 @@ from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.device_detail import Fact
 from tui.ui.views.lines import Line, Span, Tone, fit_line, left, paragraph, right, width, wrap
-from tui.ui.views.memory import explanation, legend, warnings
-from tui.ui.views.memory_absent import (
+from tui.ui.views.memory import (
     WOULD_FREE,
     Reasons,
     absent_for,
+    explanation,
+    legend,
     reason_lines,
     shared_reasons,
+    warnings,
     without,
 )
 

@@ -16,8 +16,10 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
-from tui.ui.views.changes import changes
-from tui.ui.views.lines import Line
+from tui.ui.views.lines import (
+    Line,
+    changes,
+)
 from tui.ui.widgets.styles import strip_of
 
 

@@ -11,10 +11,20 @@ from textual.binding import Binding, BindingType
 
 from tui.state.store import Part, Store
 from tui.ui.views.lines import Line, LinesOnDemand
-from tui.ui.views.runner_notes import runner_notes
-from tui.ui.views.table_layout import columns_for, entry_line, heading
+from tui.ui.views.log import (
+    runner_notes,
+)
 from tui.ui.views.workload_order import ORDERS, Order, following, ordered
-from tui.ui.views.workload_table import Entry, Group, Row, entries, entry_key
+from tui.ui.views.workload_table import (
+    Entry,
+    Group,
+    Row,
+    columns_for,
+    entries,
+    entry_key,
+    entry_line,
+    heading,
+)
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import KeyedList

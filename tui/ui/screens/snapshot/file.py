@@ -13,7 +13,13 @@ from textual.widgets import Input
 
 from tui.ui.screens.dialogs import box
 from tui.ui.views.lines import Line, Span, Tone, line
-from tui.ui.views.snapshot.files import Found, completed, found_line, matching, split
+from tui.ui.views.snapshot.start import (
+    Found,
+    completed,
+    found_line,
+    matching,
+    split,
+)
 from tui.ui.widgets.lists import NumberedList
 
 

@@ -6,7 +6,11 @@ import datetime
 import itertools
 from collections.abc import Sequence
 
-from tui.session.snapshot.focus import Focus
+from tui.session.snapshot.session import (
+    Focus,
+    SnapshotDesk,
+    View,
+)
 from tui.session.snapshot.store import SnapshotStore
 from tui.snapshots.analysis.frames import base_name, frame_kind, frame_label
 from tui.snapshots.model.results import FrameKind, Summary
@@ -14,7 +18,7 @@ from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.reader.messages import Answer, Refused, Request
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit, fit_line, line, paragraph, wrap
+from tui.ui.views.lines import Line, Span, Tone, fit, fit_line, line, paragraph, width, wrap
 
 FRAME_TONES: dict[FrameKind | None, Tone] = {
     "user": Tone.PLAIN,
@@ -119,3 +123,46 @@ def site_line(size: int, share: float, count: int, label: str, tone: Tone, cells
 
 SITE_HEADING = f"{'bytes':>9} {'%':>4} {'count':>7}  "
 """Over them: the share is of what was live, the count is of allocations."""
+
+
+TITLES: tuple[tuple[View, str, str], ...] = (
+    ("verdict", "v", "Verdict"),
+    ("timeline", "t", "Timeline"),
+    ("sites", "s", "Sites"),
+    ("map", "m", "Map"),
+    ("difference", "D", "Diff"),
+)
+
+
+def bar_line(desk: SnapshotDesk, cells: int) -> Line:
+    """The views that can be shown, then as much as there is room for."""
+    shown = views_line(desk) if desk.ready else line(Span(" Snapshot", Tone.STRONG))
+    store = desk.main.store
+    words = ""
+    if store.status == "failed" and desk.ready:
+        words = f"! {store.reason}"
+    elif store.paths:
+        words = base_name(store.paths[0])
+        if desk.focus is not None and store.loaded is not None and len(store.loaded.devices) > 1:
+            words = f"device {desk.focus.device} of {len(store.loaded.devices)}  {words}"
+    tone = Tone.BAD if words.startswith("!") else Tone.QUIET
+    return (*shown, Span("  "), Span(fit(words, cells - width(shown) - 2), tone))
+
+
+def views_line(desk: SnapshotDesk) -> Line:
+    """The open one is marked."""
+    return tuple(
+        Span(f" {key} {title} ", Tone.CURSOR if view == desk.view else Tone.QUIET)
+        for view, key, title in TITLES
+    )
+
+
+def view_at(x: int) -> View | None:
+    """The view whose title is under a column."""
+    start = 0
+    for view, key, title in TITLES:
+        end = start + len(f" {key} {title} ")
+        if start <= x < end:
+            return view
+        start = end
+    return None
