@@ -28,15 +28,8 @@ from tui.ui.screens.memory import MemoryTab
 from tui.ui.screens.processes import ProcessesTab
 from tui.ui.screens.snapshot.tab import SnapshotTab
 from tui.ui.screens.workbench import WorkbenchScreen
-from tui.ui.views.footer import (
-    KEPT,
-    chosen,
-    command_at,
-    footer_line,
-    help_lines,
-    sections,
-)
 from tui.ui.views.header import TABS
+from tui.ui.views.keys import KEPT, chosen, command_at, footer_line, help_lines, sections
 from tui.ui.views.lines import plain, width
 
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"

@@ -5,21 +5,17 @@ A command names the action and what has its method: the screens of its tabs, or 
 
 from __future__ import annotations
 
-from tui.ui.commands import (
-    program,
-    runs,
-    snapshot,
-)
+from tui.ui.commands import program, snapshot, workbench
 from tui.ui.commands.command import Command, Situation
 
 COMMANDS: tuple[Command, ...] = (
-    *runs.RUNS,
+    *workbench.RUNS,
     *program.DEMO_PAGES,
-    *runs.BACKEND,
-    *runs.DEVICES,
+    *workbench.BACKEND,
+    *workbench.DEVICES,
     *snapshot.COMMANDS,
     *program.REPLAY,
-    *runs.SCREEN,
+    *workbench.SCREEN,
     *program.PROGRAM,
 )
 

@@ -13,9 +13,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from tui.ui.commands.command import Situation
-from tui.ui.views.footer import (
-    help_lines,
-)
+from tui.ui.views.keys import help_lines
 from tui.ui.views.lines import Line, paragraph
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.pane import Pane
