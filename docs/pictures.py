@@ -58,14 +58,14 @@ async def pictures() -> dict[str, str]:
             table.action_move(1)
         app.open_snapshot(str(SNAPSHOT))
         assert app.snapshot is not None
-        desk = app.snapshot.desk
-        await _until(pilot, lambda: desk.ready)
+        snapshot = app.snapshot.session
+        await _until(pilot, lambda: snapshot.ready)
         await pilot.press("1")
         for name, keys in PICTURES.items():
             if name == "light":
                 app.theme = "textual-light"
             await pilot.press(*keys)
-            await _until(pilot, lambda: not desk.main.store.waiting)
+            await _until(pilot, lambda: not snapshot.main.store.waiting)
             await pilot.pause()
             app.draw_now()
             await pilot.pause()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.scenes import MIB, oom, segment
-from tui.session.snapshot.reader import SnapshotSession
+from tui.session.snapshot.reader import SnapshotReader
 from tui.snapshots.reader.messages import (
     AskDifference,
     AskMap,
@@ -55,14 +55,14 @@ async def until(condition: Callable[[], object]) -> None:
     await asyncio.wait_for(wait(), PATIENCE_S)
 
 
-async def opened(*paths: str, text: str = "") -> SnapshotSession:
-    session = SnapshotSession()
+async def opened(*paths: str, text: str = "") -> SnapshotReader:
+    session = SnapshotReader()
     session.open(paths, text)
     await until(lambda: session.store.status != "loading")
     return session
 
 
-async def asked(session: SnapshotSession, request: Request) -> object:
+async def asked(session: SnapshotReader, request: Request) -> object:
     session.want(request)
     await until(lambda: session.store.exactly(request) is not None or session.store.reason)
     return session.store.exactly(request)
@@ -185,7 +185,7 @@ async def test_a_reader_that_dies_is_one_line_and_the_answers_stay(
 
 
 async def test_cancel_ends_the_reader_and_another_file_can_be_read() -> None:
-    session = SnapshotSession()
+    session = SnapshotReader()
     session.open([TRAINING])
     child = session.child
     session.cancel()

@@ -17,7 +17,7 @@ from tui.ui.views.devices import (
     columns,
     row,
 )
-from tui.ui.views.lines import Tone, plain
+from tui.ui.views.lines import TextStyle, plain
 from tui.ui.views.processes import holders
 
 REASON = "GPU is lost: reset it or reboot"
@@ -50,7 +50,7 @@ def test_t8_the_row_says_since_when_and_shows_the_last_figures_in_quiet(width: i
     assert drawn.startswith("▸ cuda:0 lost 40 s ago")
     for figure in ("61%", "45°C", "310/700 W", "20.7/139.8 GiB"):
         assert figure in drawn
-    assert {span.tone for span in spans if "61%" in span.text} == {Tone.QUIET}
+    assert {span.style for span in spans if "61%" in span.text} == {TextStyle.QUIET}
     assert len(drawn) <= width
     # The other one stands in the same columns.
     other = plain(row(store.devices[1], store.sample, LATER, plan, selected=False))

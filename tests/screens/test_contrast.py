@@ -11,8 +11,8 @@ from tests.screens.contrast import DARK, LEAST, LIGHT, Palette, contrast, ratio,
 from tests.screens.test_golden import busy_events
 from tui.settings import THEME
 from tui.ui.terminal import palettes as looks
-from tui.ui.views.lines import Tone
-from tui.ui.widgets import styles as tones
+from tui.ui.views.lines import TextStyle
+from tui.ui.widgets import styles as text_styles
 
 STATES: dict[str, tuple[str, ...]] = {
     "workbench": (),
@@ -58,19 +58,21 @@ async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(set(BUILTIN_THEMES) - set(PALETTES)))
-def test_the_tones_can_be_read_on_the_background_of_each_theme(name: str) -> None:
+def test_the_styles_can_be_read_on_the_background_of_each_theme(name: str) -> None:
     theme = BUILTIN_THEMES[name].to_color_system().generate()
     red, green, blue = (int(theme["background"][at : at + 2], 16) for at in (1, 3, 5))
     palette = looks.ON_DARK if BUILTIN_THEMES[name].dark else looks.ON_LIGHT
-    for style in tones.IN_TRUECOLOR.values():
+    for style in text_styles.IN_TRUECOLOR.values():
         if style.color is not None:
             shown = style.color.get_truecolor(palette)
             assert ratio(tuple(shown), (red, green, blue)) >= LEAST  # type: ignore[arg-type]
 
 
 def test_what_is_chosen_looks_different_without_any_colour() -> None:
-    for styles in (tones.ON_DARK, tones.ON_LIGHT, tones.IN_TRUECOLOR):
-        assert {tone for tone, style in styles.items() if style.reverse} == {Tone.CURSOR}
+    for styles in (text_styles.ON_DARK, text_styles.ON_LIGHT, text_styles.IN_TRUECOLOR):
+        assert {text_style for text_style, style in styles.items() if style.reverse} == {
+            TextStyle.CURSOR
+        }
 
 
 def test_black_on_white_is_the_most_that_there_is() -> None:

@@ -13,7 +13,7 @@ from tests.screens.test_golden import busy_events
 from tui.session.preferences import Preferences
 from tui.settings import choose, read
 from tui.ui.screens.dialogs import HelpScreen
-from tui.ui.widgets import styles as tones
+from tui.ui.widgets import styles as text_styles
 from tui.ui.widgets.pane import Pane
 
 HELPED = {
@@ -126,13 +126,13 @@ async def test_a_run_that_changes_nothing_writes_nothing(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_the_tones_follow_the_theme() -> None:
+async def test_the_styles_follow_the_theme() -> None:
     async with running((80, 24), "one gpu") as on:
         for theme, styles in (
-            ("textual-light", tones.IN_TRUECOLOR),
-            ("ansi-light", tones.ON_LIGHT),
-            ("ansi-dark", tones.ON_DARK),
+            ("textual-light", text_styles.IN_TRUECOLOR),
+            ("ansi-light", text_styles.ON_LIGHT),
+            ("ansi-dark", text_styles.ON_DARK),
         ):
             on.app.theme = theme
             await on.settle()
-            assert tones._Look.styles is styles
+            assert text_styles._Present.styles is styles

@@ -18,7 +18,7 @@ from tests.children.test_snapshot_reader import MESSAGE, TRAINING, oom_file
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tests.snapshots.scenes import segment
-from tui.session.snapshot.session import SnapshotDesk
+from tui.session.snapshot.session import SnapshotSession
 
 FOLDER = Path(__file__).with_name("golden_snapshot")
 UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
@@ -31,14 +31,14 @@ VIEWS: dict[str, tuple[str, ...]] = {
 }
 
 
-def desk(on: Running) -> SnapshotDesk:
+def snapshot_session(on: Running) -> SnapshotSession:
     assert on.app.snapshot is not None
-    return on.app.snapshot.desk
+    return on.app.snapshot.session
 
 
 def event(on: Running) -> int | None:
     """The moment that is looked at."""
-    focus = desk(on).focus
+    focus = snapshot_session(on).focus
     assert focus is not None
     return focus.event
 
@@ -47,7 +47,9 @@ async def settle(on: Running) -> None:
     """Until every question is answered and drawn."""
 
     def answered() -> bool:
-        return not (desk(on).main.store.waiting or desk(on).both.store.waiting)
+        return not (
+            snapshot_session(on).main.store.waiting or snapshot_session(on).both.store.waiting
+        )
 
     await on.settle()
     while not answered():
@@ -57,7 +59,7 @@ async def settle(on: Running) -> None:
 
 async def open_file(on: Running, path: str) -> None:
     on.app.open_snapshot(path)
-    await on.until(lambda: desk(on).main.store.status in ("ready", "failed"))
+    await on.until(lambda: snapshot_session(on).main.store.status in ("ready", "failed"))
     await settle(on)
 
 
@@ -153,8 +155,8 @@ async def test_two_files_are_compared() -> None:
         await open_file(on, TRAINING)
         await press(on, "D")
         assert "c chooses the file to compare with" in on.text
-        desk(on).compare_with(str(Path(TRAINING).with_name("diffusion.pickle")))
-        await on.until(lambda: desk(on).both.store.status == "ready")
+        snapshot_session(on).compare_with(str(Path(TRAINING).with_name("diffusion.pickle")))
+        await on.until(lambda: snapshot_session(on).both.store.status == "ready")
         await settle(on)
         assert "+7.1 GiB new" in on.text
 
@@ -170,7 +172,7 @@ async def test_a_file_is_chosen_by_typing(tmp_path: Path) -> None:
         await press_plain(on, "end", "o", "tab")
         assert field.value == path  # type: ignore[attr-defined]
         await press_plain(on, "enter")
-        await on.until(lambda: desk(on).main.store.status == "ready")
+        await on.until(lambda: snapshot_session(on).main.store.status == "ready")
         await settle(on)
         assert "OOM on device 0" in on.text
 

@@ -14,7 +14,7 @@ from tui.cli.compare_output import sentence
 from tui.state.events import DeviceSelected, FlagSet
 from tui.state.store import Store
 from tui.ui.views.backend import between, newest, switches, verdict, view
-from tui.ui.views.lines import Span, Tone, plain, width
+from tui.ui.views.lines import Span, TextStyle, plain, width
 from workloads.protocol import messages
 from workloads.protocol.inventory import FlagInfo
 from workloads.protocol.results import Arm, Verdict
@@ -67,7 +67,7 @@ def test_the_cursor_is_on_one_switch_and_only_where_keys_arrive() -> None:
     store = both()
     for focused in (True, False):
         lines = view(store, "cudnn.benchmark", 200, focused=focused).lines
-        marked = [span.text for row in lines for span in row if span.tone is Tone.CURSOR]
+        marked = [span.text for row in lines for span in row if span.style is TextStyle.CURSOR]
         assert marked == (["[ ] benchmark"] if focused else [])
 
 

@@ -9,7 +9,7 @@ from tui.ui.views.lines import (
     Change,
     Line,
     Span,
-    Tone,
+    TextStyle,
     changes,
     fit_line,
 )
@@ -17,18 +17,20 @@ from tui.ui.views.lines import (
 CELLS = 12
 TEXT = st.text(alphabet="ab°█ 漢", max_size=8)
 LINES = st.lists(
-    st.lists(st.builds(Span, TEXT, st.sampled_from([Tone.PLAIN, Tone.BAD])), max_size=3).map(tuple),
+    st.lists(
+        st.builds(Span, TEXT, st.sampled_from([TextStyle.PLAIN, TextStyle.BAD])), max_size=3
+    ).map(tuple),
     max_size=4,
 )
 
 
-def _drawn(line: Line) -> list[tuple[str, Tone]]:
+def _drawn(line: Line) -> list[tuple[str, TextStyle]]:
     """What stands in each cell; a wide character stands in two."""
     found = []
     for span in fit_line(line, CELLS):
         for character in span.text:
-            found += [(character, span.tone)] * Span(character).width
-    return [*found, *[(" ", Tone.PLAIN)] * (CELLS - len(found))]
+            found += [(character, span.style)] * Span(character).width
+    return [*found, *[(" ", TextStyle.PLAIN)] * (CELLS - len(found))]
 
 
 @given(LINES, LINES)

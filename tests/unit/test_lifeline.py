@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 
-from tui.ui.terminal.hangup import Lifeline, hung_up
+from tui.ui.terminal.hangup import HangupWatch, hung_up
 
 
 def test_a_terminal_is_gone_when_its_other_side_is_closed() -> None:
@@ -28,7 +28,7 @@ async def test_a_signal_ends_once_with_128_and_its_number() -> None:
         codes.append(code)
         ended.set()
 
-    lifeline = Lifeline(end, None)
+    lifeline = HangupWatch(end, None)
     lifeline.install()
     try:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -45,7 +45,7 @@ async def test_a_hang_up_ends_with_129() -> None:
     ours, theirs = os.openpty()
     before = set(threading.enumerate())
     code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    lifeline = Lifeline(code.set_result, theirs)
+    lifeline = HangupWatch(code.set_result, theirs)
     os.close(ours)
     lifeline.install()
     try:

@@ -19,7 +19,7 @@ from tui.snapshots.model.snapshot import Frame
 from tui.text import glyphs
 from tui.ui.views.lines import plain, width
 from tui.ui.views.snapshot.map import picture
-from tui.ui.views.snapshot.sites import Node, nodes, search_of
+from tui.ui.views.snapshot.sites import SiteLine, nodes, search_of
 from tui.ui.views.snapshot.start import (
     completed,
     matching,
@@ -98,9 +98,9 @@ def test_the_tree_tells_what_is_missing() -> None:
     listings: dict[tuple[str, ...], SiteListing] = {(): root}
     found = nodes(lambda path: listings.get(path), {("a",): True})
     assert found == [
-        Node(("a",), row),
-        Node(("a", "…"), None, "…"),
-        Node(("…",), None, "3 more with 10 B"),
+        SiteLine(("a",), row),
+        SiteLine(("a", "…"), None, "…"),
+        SiteLine(("…",), None, "3 more with 10 B"),
     ]
 
 

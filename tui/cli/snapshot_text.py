@@ -19,10 +19,10 @@ from tui.snapshots.reader.messages import (
     VerdictIs,
 )
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, line, plain
+from tui.ui.views.lines import Line, Span, TextStyle, line, plain
 from tui.ui.views.snapshot import difference as difference_view
 from tui.ui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
-from tui.ui.views.snapshot.sites import Node, node_line
+from tui.ui.views.snapshot.sites import SiteLine, node_line
 from tui.ui.views.snapshot.timeline import state_lines
 
 NARROWEST, WIDEST = 60, 120
@@ -96,12 +96,13 @@ async def at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: i
     rows: list[Line] = []
     for summary in having:
         state = (await child.ask(AskState(0, summary.device, event), StateIs)).state
-        rows.append(line(Span(f"device {summary.device}", Tone.STRONG)))
+        rows.append(line(Span(f"device {summary.device}", TextStyle.STRONG)))
         rows += state_lines(state, summary.events, None, cells)
         listing = (await child.ask(AskSites(0, summary.device, event, limit=top), SitesAre)).listing
-        rows += [(), line(Span("Held the memory then", Tone.STRONG))]
+        rows += [(), line(Span("Held the memory then", TextStyle.STRONG))]
         rows += [
-            node_line(Node((row.key,), row), unfolded=False, cells=cells) for row in listing.rows
+            node_line(SiteLine((row.key,), row), unfolded=False, cells=cells)
+            for row in listing.rows
         ]
         if listing.more:
             rows.append(

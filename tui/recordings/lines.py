@@ -59,7 +59,7 @@ class Recording:
 
 
 @frozen
-class Entry:
+class RecordedLine:
     """One line after the first, checked as far as its frame."""
 
     at: float
@@ -117,7 +117,7 @@ def header(line: bytes, name: str) -> Recording:
     return found
 
 
-def entry(line: bytes) -> Entry:
+def entry(line: bytes) -> RecordedLine:
     """Read another line, all but its message.
 
     Raises:
@@ -133,13 +133,13 @@ def entry(line: bytes) -> Entry:
     if isinstance(at, bool) or not isinstance(at, (int, float)) or not 0 <= at <= LONGEST_S:
         raise ValueError(f"its time is {at!r}")
     if "to" in data:
-        return Entry(float(at), None, data["message"])
+        return RecordedLine(float(at), None, data["message"])
     if str(data.get("from")) not in _KINDS:
         raise ValueError(f"it is from {data.get('from')!r}, whom nobody knows")
-    return Entry(float(at), cast(Speaker, data["from"]), data["message"])
+    return RecordedLine(float(at), cast(Speaker, data["from"]), data["message"])
 
 
-def event_of(found: Entry) -> AnyEvent:
+def event_of(found: RecordedLine) -> AnyEvent:
     """The event of a line that is no request.
 
     Raises:

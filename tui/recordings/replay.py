@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from tui.recordings import source
-from tui.recordings.lines import Entry, event_of, time_text
+from tui.recordings.lines import RecordedLine, event_of, time_text
 from tui.recordings.playhead import Playhead, speed_text
 from tui.state.events import AnyEvent, DeviceSelected, LogLine
 from tui.state.store import Part, Parts, Store
@@ -36,7 +36,7 @@ class ReplaySession:
 
     def __init__(
         self,
-        found: source.Found,
+        found: source.RecordingSummary,
         speed: float = 1.0,
         *,
         loop: bool = False,
@@ -157,7 +157,7 @@ class ReplaySession:
             except asyncio.TimeoutError:
                 self._tell(frozenset({Part.RUNNER}))
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: RecordedLine) -> None:
         try:
             event = event_of(entry)
         except wire.WireError as error:

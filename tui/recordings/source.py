@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tui.recordings import lines
-from tui.recordings.lines import Entry, Recording, RecordingError
+from tui.recordings.lines import RecordedLine, Recording, RecordingError
 from tui.recordings.recorder import GZIP
 from workloads.protocol.frozen import frozen
 
@@ -22,7 +22,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 @frozen
-class Found:
+class RecordingSummary:
     """A recording that can be played."""
 
     path: Path
@@ -34,7 +34,7 @@ class Found:
     """It breaks off in the middle of a line, or of its compressed data."""
 
 
-def look_through(path: Path) -> Found:
+def look_through(path: Path) -> RecordingSummary:
     """Read a recording once, all but the messages in it.
 
     Raises:
@@ -55,10 +55,10 @@ def look_through(path: Path) -> Found:
             raise RecordingError(f"{path} is damaged: line {number} is older than the one before")
         at = found.at
         events += found.speaker is not None
-    return Found(path, recording, at, events, reader.cut)
+    return RecordingSummary(path, recording, at, events, reader.cut)
 
 
-def events(path: Path) -> Iterator[Entry]:
+def events(path: Path) -> Iterator[RecordedLine]:
     """What was said, in order, of a recording that was looked through before.
 
     Raises:

@@ -43,7 +43,7 @@ _HEADERS = {
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Site(Server):
+class WebSite(Server):
     """Serves a program to whoever knows the key.
 
     Args:

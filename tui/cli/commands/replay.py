@@ -15,7 +15,7 @@ from tui.cli.resolve import resolve
 from tui.cli.subcommand import Subcommand
 from tui.cli.workbench import check_terminal, prepare_screen
 from tui.recordings.lines import RecordingError
-from tui.recordings.source import Found, look_through
+from tui.recordings.source import RecordingSummary, look_through
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _play(path: Path, options: ReplayOptions) -> int:
     return _show(found, options)
 
 
-def _show(found: Found, options: ReplayOptions) -> int:
+def _show(found: RecordingSummary, options: ReplayOptions) -> int:
     check_terminal()
     chosen, problems = resolve(options.given)
     prepare_screen(chosen)

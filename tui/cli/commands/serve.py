@@ -19,7 +19,7 @@ from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
-    from tui.web.site import Site
+    from tui.web.site import WebSite
 
 SHOWN = ("", "replay")
 """Commands that have a screen, by name; the empty one is the workbench."""
@@ -76,13 +76,13 @@ def serve(options: ServeOptions) -> int:
     _check_shown(options.rest)
     # The door to the server, for which an extra of the package has to be installed.
     try:
-        from tui.web.site import Site
+        from tui.web.site import WebSite
     except ModuleNotFoundError as error:
         raise UsageError(
             f"serve needs textual-serve (there is no {error.name}):"
             " pip install 'gpu-workbench[serve]'"
         ) from error
-    return asyncio.run(_serve(Site(command(options.rest), options.port)))
+    return asyncio.run(_serve(WebSite(command(options.rest), options.port)))
 
 
 def _check_shown(arguments: Sequence[str]) -> None:
@@ -98,7 +98,7 @@ def _check_shown(arguments: Sequence[str]) -> None:
         raise UsageError("serve --record: each visit is a run of its own; record in a terminal")
 
 
-async def _serve(site: Site) -> int:
+async def _serve(site: WebSite) -> int:
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def end(number: int) -> None:

@@ -24,7 +24,7 @@ LONGEST_TEXT = 1 << 18
 """Characters of exceptions' text that are sent on, the last ones."""
 
 
-class SnapshotSession:
+class SnapshotReader:
     """One file, or two to compare, in a child of its own.
 
     Args:

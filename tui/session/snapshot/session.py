@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from tui.session.snapshot.reader import SnapshotSession
+from tui.session.snapshot.reader import SnapshotReader
 from tui.snapshots.model.results import Grouping, Order, Summary
 from tui.snapshots.reader.messages import Request
 from workloads.protocol.frozen import frozen
@@ -58,7 +58,7 @@ View = Literal["verdict", "timeline", "sites", "map", "difference"]
 VIEWS: tuple[View, ...] = ("verdict", "timeline", "sites", "map", "difference")
 
 
-class SnapshotDesk:
+class SnapshotSession:
     """The state behind the snapshot screen.
 
     Args:
@@ -66,7 +66,7 @@ class SnapshotDesk:
         both: reads it and another one, to compare them.
     """
 
-    def __init__(self, main: SnapshotSession, both: SnapshotSession) -> None:
+    def __init__(self, main: SnapshotReader, both: SnapshotReader) -> None:
         self.main = main
         self.both = both
         self.view: View = "verdict"

@@ -18,8 +18,8 @@ from tui.snapshots.analysis.segment_map import cells, map_rows, pieces
 from tui.snapshots.analysis.sites import Query, SiteTree, site_tree, top_of
 from tui.snapshots.analysis.summary import summary
 from tui.snapshots.analysis.timeline import (
+    AnnotationSpan,
     Cover,
-    Span,
     spans,
 )
 from tui.snapshots.analysis.verdict import verdict
@@ -69,7 +69,7 @@ class DeviceAnalysis:
         return allocations(self.snapshot, self.device)
 
     @cached_property
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[AnnotationSpan, ...]:
         """The annotations of the device, as spans of time."""
         return spans(self.snapshot.annotations, self.device.index)
 

@@ -15,7 +15,7 @@ NO_TIME = "time not recorded"
 
 
 @frozen
-class Span:
+class AnnotationSpan:
     """An annotation from its start to its end; microseconds since the epoch."""
 
     name: str
@@ -26,7 +26,7 @@ class Span:
     """How many spans were open when it began."""
 
 
-def spans(annotations: tuple[Annotation, ...], device: int) -> tuple[Span, ...]:
+def spans(annotations: tuple[Annotation, ...], device: int) -> tuple[AnnotationSpan, ...]:
     """Pair starts with ends on one device, by start.
 
     An end belongs to the latest open start of its name; an end without a start is left out.
@@ -34,16 +34,16 @@ def spans(annotations: tuple[Annotation, ...], device: int) -> tuple[Span, ...]:
     mine = sorted(
         (note for note in annotations if note.device == device), key=lambda note: note.time_us
     )
-    done: list[Span] = []
-    open_spans: list[Span] = []
+    done: list[AnnotationSpan] = []
+    open_spans: list[AnnotationSpan] = []
     for note in mine:
         if note.stage == "START":
-            open_spans.append(Span(note.name, note.time_us, None, len(open_spans)))
+            open_spans.append(AnnotationSpan(note.name, note.time_us, None, len(open_spans)))
             continue
         for place in range(len(open_spans) - 1, -1, -1):
             if open_spans[place].name == note.name:
                 span = open_spans.pop(place)
-                done.append(Span(span.name, span.start, note.time_us, span.depth))
+                done.append(AnnotationSpan(span.name, span.start, note.time_us, span.depth))
                 break
     return tuple(sorted(done + open_spans, key=lambda span: (span.start, span.depth)))
 
@@ -51,19 +51,19 @@ def spans(annotations: tuple[Annotation, ...], device: int) -> tuple[Span, ...]:
 class Cover:
     """Tells which span covers a moment: of several the one that began last."""
 
-    def __init__(self, found: tuple[Span, ...]) -> None:
+    def __init__(self, found: tuple[AnnotationSpan, ...]) -> None:
         edges = sorted(
             {span.start for span in found} | {span.end for span in found if span.end is not None}
         )
         self._edges = edges
         self._names: list[str] = [NO_ANNOTATION]
-        starts: dict[int, list[Span]] = {}
-        ends: dict[int, list[Span]] = {}
+        starts: dict[int, list[AnnotationSpan]] = {}
+        ends: dict[int, list[AnnotationSpan]] = {}
         for span in found:
             starts.setdefault(span.start, []).append(span)
             if span.end is not None:
                 ends.setdefault(span.end, []).append(span)
-        active: list[Span] = []
+        active: list[AnnotationSpan] = []
         for edge in edges:
             active += starts.get(edge, [])
             for span in ends.get(edge, []):
@@ -77,7 +77,9 @@ class Cover:
         return self._names[bisect_right(self._edges, time_us)]
 
 
-def bands(found: tuple[Span, ...], trace: Trace, first: int, last: int) -> tuple[Band, ...]:
+def bands(
+    found: tuple[AnnotationSpan, ...], trace: Trace, first: int, last: int
+) -> tuple[Band, ...]:
     """The spans as stretches of events ``first`` to ``last``; empty where there are no times."""
     if not len(trace) or trace.time_us[0] == NEVER_TOLD:
         return ()
@@ -93,7 +95,7 @@ def bands(found: tuple[Span, ...], trace: Trace, first: int, last: int) -> tuple
 def timeline(
     replayed: Replay,
     trace: Trace,
-    found: tuple[Span, ...],
+    found: tuple[AnnotationSpan, ...],
     width: int,
     *,
     first: int = 0,

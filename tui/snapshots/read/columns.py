@@ -51,7 +51,7 @@ Raw = Any
 """An object of the file: anything at all."""
 
 
-class Columns:
+class TraceColumns:
     """Fills the columns of one :class:`Trace` with the entries of a file."""
 
     def __init__(self, interner: Interner) -> None:
@@ -222,7 +222,7 @@ def fill(
         spent: takes what ``trace`` is emptied of, in pieces, where that is to be freed later.
         tick: called with the number of entries of each batch; may raise to give up.
     """
-    columns, skipped = Columns(interner), 0
+    columns, skipped = TraceColumns(interner), 0
     if consume:
         # Taking from the end of a list is cheap, from its beginning it is not.
         trace.reverse()

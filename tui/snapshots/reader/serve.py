@@ -70,7 +70,7 @@ PART = 1 << 18
 Say = Callable[[messages.ReaderEvent], None]
 
 
-class Pace:
+class ProgressPace:
     """Turns what the loader tells into words of progress, not too many.
 
     Args:
@@ -182,7 +182,7 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     needed = _together([estimate(path) for path in request.paths])
     memory_limit.restrict(needed)
     say(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
-    pace = Pace(request.id, say)
+    pace = ProgressPace(request.id, say)
     keep = Keep(request.device, request.first, request.last, request.minimal_size)
     *others, last = request.paths
     # What is read stays. Were the collector on for a moment before it is told so, it would look at

@@ -217,7 +217,7 @@ class WorkbenchApp(textual_private.HookedApp):
         """Read a file, with messages of exceptions that belong to it, and show it in its tab."""
         self.switch_mode("snapshot")
         if self.snapshot is not None:
-            self.snapshot.desk.open(path, oom_text)
+            self.snapshot.session.open(path, oom_text)
 
     def open_at_start(self, path: str, oom_text: str = "") -> None:
         """Have :meth:`open_snapshot` done once the app runs."""
@@ -226,7 +226,7 @@ class WorkbenchApp(textual_private.HookedApp):
     # ---- how it looks ----
 
     def watch_theme(self, _name: str) -> None:
-        """Draw with the tones that can be read in it."""
+        """Draw with the styles that can be read in it."""
         styles.use(native=self.native_ansi_color, dark=self.current_theme.dark)
 
     def refresh_css(self, animate: bool = True) -> None:
@@ -281,7 +281,7 @@ class WorkbenchApp(textual_private.HookedApp):
         if self._preferences is not None:
             self._preferences.remember(self.store, self.theme, self.refresh_s)
         if self.snapshot is not None:
-            await self.snapshot.desk.stop()
+            await self.snapshot.session.stop()
         try:
             await asyncio.wait_for(self._session.stop(), STOP_S)
         except asyncio.TimeoutError:

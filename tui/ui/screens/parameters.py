@@ -16,7 +16,7 @@ from tui.state.parameters import Invalid, Valid, allowed, text_of
 from tui.state.sweep import Sweep, read
 from tui.text import numbers as text
 from tui.ui.screens.dialogs import box
-from tui.ui.views.lines import Line, Span, Tone, clean, line, paragraph
+from tui.ui.views.lines import Line, Span, TextStyle, clean, line, paragraph
 from tui.ui.views.workload_table import CHANGED
 from tui.ui.widgets.fields import ChoiceField
 from tui.ui.widgets.line_bar import LineBar
@@ -86,28 +86,28 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
         """The errors, else what the focused parameter is and may be."""
         rows: list[Line] = [()]
         for error in self._errors.values():
-            rows += paragraph(error, cells, Tone.BAD, indent="  ")
+            rows += paragraph(error, cells, TextStyle.BAD, indent="  ")
         info = next(
             (item for item in self._info.parameters if self._fields[item.name].has_focus), None
         )
         if info is not None:
             words = f"{info.name}: {info.about}; {allowed(info)}"
             words += f"; default {text_of(info.default)}"
-            rows += paragraph(words, cells, Tone.QUIET, indent="  ")
+            rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
             rows += paragraph(
-                SEVERAL[type(self._fields[info.name])], cells, Tone.QUIET, indent="  "
+                SEVERAL[type(self._fields[info.name])], cells, TextStyle.QUIET, indent="  "
             )
         elif not self._fields:
-            rows.append(line(Span(f"{text.count(0, 'parameter')} to edit", Tone.QUIET)))
+            rows.append(line(Span(f"{text.count(0, 'parameter')} to edit", TextStyle.QUIET)))
         if any(map(self._is_changed, self._info.parameters)):
             words = f"{CHANGED} not the default; a single value is kept for the next start"
-            rows += paragraph(words, cells, Tone.NOTE, indent="  ")
+            rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
         return rows
 
     def _label(self, parameter: ParameterInfo) -> LineBar:
         def words(_cells: int) -> Line:
             mark = f" {CHANGED}" if self._is_changed(parameter) else ""
-            return line(Span(parameter.name, Tone.STRONG), Span(mark, Tone.NOTE))
+            return line(Span(parameter.name, TextStyle.STRONG), Span(mark, TextStyle.NOTE))
 
         label = LineBar(words)
         label.add_class("label")

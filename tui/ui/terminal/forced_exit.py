@@ -45,7 +45,7 @@ def stalled(terminal: int) -> bool:
     return not any(what & select.POLLOUT and not what & gone for _, what in poll.poll(0))
 
 
-class LastResort:
+class ForcedExit:
     """Ends the process where an orderly end does not come because the terminal is stalled.
 
     Made while the terminal is as it was found.
@@ -136,7 +136,7 @@ def _write_over(terminal: int, data: bytes) -> None:
             time.sleep(0.005)
 
 
-def of_screen() -> LastResort | None:
+def of_screen() -> ForcedExit | None:
     """For the stream that the screen is drawn on; ``None`` where that is no terminal."""
     stream = sys.__stderr__
-    return LastResort(stream.fileno()) if stream is not None and stream.isatty() else None
+    return ForcedExit(stream.fileno()) if stream is not None and stream.isatty() else None

@@ -17,43 +17,43 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-from tui.ui.terminal.forced_exit import LastResort
+from tui.ui.terminal.forced_exit import ForcedExit
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP) if sys.platform != "win32" else ()
 LOOK_S = 1.0
 """How often the terminal is looked at."""
-LAST_RESORT_S = 1.4
+FORCED_EXIT_S = 1.4
 """After this an end that could not be had in an orderly way is forced."""
 
 
-class Lifeline:
+class HangupWatch:
     """Watches for signals and for the terminal's hang-up.
 
     Args:
         end: called once with the exit code.
         terminal: file descriptor of the terminal; ``None`` to watch for signals only.
-        last_resort: ends the process where a signal is not followed by an orderly end.
+        forced_exit: ends the process where a signal is not followed by an orderly end.
     """
 
     def __init__(
         self,
         end: Callable[[int], None],
         terminal: int | None,
-        last_resort: LastResort | None = None,
+        forced_exit: ForcedExit | None = None,
     ) -> None:
         self._end = end
         self._terminal = terminal
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = False
         self._timer: asyncio.TimerHandle | None = None
-        self._last_resort = last_resort
+        self._forced_exit = forced_exit
 
     def install(self) -> None:
         """Start watching; the event loop must run in the main thread."""
         self._loop = asyncio.get_running_loop()
         for number in SIGNALS:
             self._loop.add_signal_handler(number, self._finish, 128 + number)
-            if self._last_resort is not None:
+            if self._forced_exit is not None:
                 # The loop is told through its own descriptor; this handler runs in a blocked write
                 # too.
                 signal.signal(number, self._signalled)
@@ -61,8 +61,8 @@ class Lifeline:
             self._look()
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
-        if self._last_resort is not None:
-            self._last_resort.arm(128 + number, LAST_RESORT_S)
+        if self._forced_exit is not None:
+            self._forced_exit.arm(128 + number, FORCED_EXIT_S)
 
     def remove(self) -> None:
         """Stop watching."""
@@ -79,7 +79,7 @@ class Lifeline:
             return
         if hung_up(self._terminal):
             # Nothing more can be written, and a writer that is stuck would keep the program.
-            timer = threading.Timer(LAST_RESORT_S, os._exit, (128 + signal.SIGHUP,))
+            timer = threading.Timer(FORCED_EXIT_S, os._exit, (128 + signal.SIGHUP,))
             timer.daemon = True
             timer.start()
             self._finish(128 + signal.SIGHUP)

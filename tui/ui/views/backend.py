@@ -6,7 +6,7 @@ from tui.state.runs import CompareState
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit_line, flow, line, paragraph, plain, width
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, plain, width
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import FlagInfo
 from workloads.protocol.results import Comparison, Verdict
@@ -14,11 +14,11 @@ from workloads.protocol.results import Comparison, Verdict
 BACKENDS = {"cudnn": "cuDNN", "mkldnn": "oneDNN"}
 """Backends by the first part of a flag's name, as they are written."""
 
-TONES: dict[Verdict, Tone] = {
-    "faster": Tone.GOOD,
-    "slower": Tone.BAD,
-    "same": Tone.PLAIN,
-    "unclear": Tone.NOTE,
+STYLES: dict[Verdict, TextStyle] = {
+    "faster": TextStyle.GOOD,
+    "slower": TextStyle.BAD,
+    "same": TextStyle.PLAIN,
+    "unclear": TextStyle.NOTE,
 }
 
 
@@ -71,7 +71,7 @@ def view(
         rows: of the pane, where they are few; zero for as many as it takes.
     """
     if store.environment is None:
-        return View([line(Span(waiting(store), Tone.QUIET))])
+        return View([line(Span(waiting(store), TextStyle.QUIET))])
     full = _view(store, cursor, cells, focused=focused)
     if focused or not rows or len(full.lines) <= rows:
         return full
@@ -101,7 +101,9 @@ def _view(
                 comparisons += whole[1 : 1 + more]
     for position, (name, flags) in enumerate(groups.items()):
         boxes = [box(flag, store, cursor if focused else None) for flag in flags]
-        rows = flow([(Span(f"{name} ", Tone.STRONG), *boxes[0]), *boxes[1:]], cells, indent="  ")
+        rows = flow(
+            [(Span(f"{name} ", TextStyle.STRONG), *boxes[0]), *boxes[1:]], cells, indent="  "
+        )
         if any(flag.name == cursor for flag in flags):
             cursor_line = len(lines)
         lines += rows
@@ -130,8 +132,8 @@ def _ordered(store: Store, cursor: str | None) -> list[CompareState]:
 def box(flag: FlagInfo, store: Store, cursor: str | None) -> Line:
     """``[x] enabled``."""
     on = store.flags.get(flag.name, flag.default)
-    tone = Tone.CURSOR if flag.name == cursor else Tone.PLAIN
-    return (Span(f"[{'x' if on else ' '}] {flag.title}", tone),)
+    style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
+    return (Span(f"[{'x' if on else ' '}] {flag.title}", style),)
 
 
 def idle_lines(store: Store, cells: int) -> list[Line]:
@@ -144,7 +146,7 @@ def idle_lines(store: Store, cells: int) -> list[Line]:
         row
         for name, found in reasons.items()
         for row in paragraph(
-            f"{name} flags are idle: {'; '.join(found)}", cells, Tone.QUIET, indent="  "
+            f"{name} flags are idle: {'; '.join(found)}", cells, TextStyle.QUIET, indent="  "
         )
     ]
 
@@ -156,7 +158,7 @@ def comparison_lines(store: Store, state: CompareState, cells: int) -> list[Line
     if comparison is not None:
         parts += [_arms(comparison), *_cost(comparison)]
         for warning in warnings_of(state):
-            parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", Tone.NOTE)))
+            parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE)))
     return flow(parts, cells, indent="  ")
 
 
@@ -185,7 +187,8 @@ def _what(store: Store, state: CompareState) -> Line:
     infos = store.environment.flags if store.environment else ()
     title = next((info.title for info in infos if info.name == request.flag), request.flag)
     return line(
-        Span(f"{request.workload} ", Tone.STRONG), f"{request.device} {title} {old}{arrow}{new}"
+        Span(f"{request.workload} ", TextStyle.STRONG),
+        f"{request.device} {title} {old}{arrow}{new}",
     )
 
 
@@ -198,9 +201,13 @@ def _outcome(state: CompareState) -> list[Line]:
     """The verdict or why there is none; of what goes on, how far it is."""
     comparison, progress = state.comparison, state.progress
     if not state.done and progress is None and comparison is None:
-        return [(Span("queued", Tone.QUIET),)]
+        return [(Span("queued", TextStyle.QUIET),)]
     if not state.done:
-        doing = () if progress is None else (Span(_going_on(comparison, progress.phase), Tone.KEY),)
+        doing = (
+            ()
+            if progress is None
+            else (Span(_going_on(comparison, progress.phase), TextStyle.KEY),)
+        )
         if comparison is None or comparison.ratio is None:
             return [doing]
         return [(Span("so far "), *verdict(comparison, hint="")), doing]
@@ -210,7 +217,7 @@ def _outcome(state: CompareState) -> list[Line]:
         return unfinished(comparison)
     if comparison.ratio is None:
         reason = comparison.unavailable.get("ratio", "no pair was measured")
-        return [(Span(f"no verdict: {reason}", Tone.NOTE),)]
+        return [(Span(f"no verdict: {reason}", TextStyle.NOTE),)]
     return [verdict(comparison)]
 
 
@@ -218,14 +225,14 @@ def unfinished(comparison: Comparison) -> list[Line]:
     """How a comparison ended that did not come to its end, why, and what its pairs say so far."""
     words: str = comparison.status
     reason = comparison.reason or ""
-    tone = Tone.BAD if comparison.status == "failed" else Tone.NOTE
+    style = TextStyle.BAD if comparison.status == "failed" else TextStyle.NOTE
     if comparison.pairs:
         words += f" after {comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
     if comparison.ratio is None:
-        return [(Span(f"{words}: {reason}" if reason else words, tone),)]
+        return [(Span(f"{words}: {reason}" if reason else words, style),)]
     times, interval = _times(comparison)
     so_far = line(f"so far {times}", f" ({between(*interval)})" if interval else "")
-    return [(Span(words, tone),), so_far, (Span(reason, tone),) if reason else ()]
+    return [(Span(words, style),), so_far, (Span(reason, style),) if reason else ()]
 
 
 def _going_on(comparison: Comparison | None, phase: str) -> str:
@@ -252,7 +259,7 @@ def verdict(comparison: Comparison, hint: str = "c runs more pairs") -> Line:
     inside = [] if interval is None else [between(*interval)]
     inside.append(f"{comparison.pairs} of {comparison.pairs_wanted} pairs")
     more = f", {hint}" if word == "unclear" and hint else ""
-    return line(Span(said, TONES[word]), f" ({', '.join(inside)}{more})")
+    return line(Span(said, STYLES[word]), f" ({', '.join(inside)}{more})")
 
 
 def _times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
@@ -300,6 +307,10 @@ def _cost(comparison: Comparison) -> list[Line]:
         words.append(line(f"{what} {extra}: pays after {pays}"))
     elif "break_even_calls" in comparison.unavailable:
         words.append(
-            line(Span(f"no break-even: {comparison.unavailable['break_even_calls']}", Tone.QUIET))
+            line(
+                Span(
+                    f"no break-even: {comparison.unavailable['break_even_calls']}", TextStyle.QUIET
+                )
+            )
         )
     return words

@@ -15,7 +15,7 @@ from tui.ui.views.findings import (
 from tui.ui.views.lines import (
     Line,
     Span,
-    Tone,
+    TextStyle,
     cell_len,
     clean,
     fit,
@@ -60,9 +60,9 @@ def bar_lines(chart: Chart, cells: int) -> list[Line]:
 
 
 def _block(chart: Chart, series: Series, highest: float, cells: int) -> list[Line]:
-    title = Span(f"  {clean(series.name)}", Tone.KEY)
+    title = Span(f"  {clean(series.name)}", TextStyle.KEY)
     if not known(series):
-        return [line(title, Span(f"  {quantity(None)}", Tone.QUIET))]
+        return [line(title, Span(f"  {quantity(None)}", TextStyle.QUIET))]
     full = above(highest) if highest > 0 else 1.0
     if series.unit in ("byte", "bytes", "B") and highest > 0:
         full = 2.0 ** math.ceil(math.log2(highest))
@@ -73,14 +73,14 @@ def _block(chart: Chart, series: Series, highest: float, cells: int) -> list[Lin
     label_cells = min(longest, MOST_LABEL, max(6, cells - 8 - value_cells - LEAST_BAR))
     room = max(1, cells - 4 - label_cells - value_cells - 4)
     scale = f"   full bar {quantity(full, series.unit)}"
-    rows = [line(title, Span(scale, Tone.QUIET))]
+    rows = [line(title, Span(scale, TextStyle.QUIET))]
     for label, words, value in zip(labels, texts, series.values, strict=True):
         share = 0.0 if value is None else value / full
         # A label that has no room stands on a line of its own, whole.
         if cell_len(label) > label_cells:
             rows += [line("    ", *row) for row in paragraph(label, max(1, cells - 4))]
             label = ""
-        drawn = Span(left(" " if value is None else bar(share, room), room), Tone.ALLOCATED)
+        drawn = Span(left(" " if value is None else bar(share, room), room), TextStyle.ALLOCATED)
         rows.append(
             line(f"    {left(label, label_cells)}  ", drawn, f"  {right(words, value_cells)}")
         )
@@ -123,21 +123,21 @@ def _panel(
 ) -> list[Line]:
     values = [value for _, series in members for value in known(series)]
     legend = flow(
-        [line(Span(mark, Tone.KEY), f" {clean(series.name)}") for mark, series in members],
+        [line(Span(mark, TextStyle.KEY), f" {clean(series.name)}") for mark, series in members],
         cells - 2,
         gap="   ",
     )
     rows = [line("  ", *row) for row in legend]
     if not values:
         words = f"{quantity(None)}: no value of these is known"
-        return [*rows, *(line("  ", *row) for row in paragraph(words, cells - 2, Tone.QUIET))]
+        return [*rows, *(line("  ", *row) for row in paragraph(words, cells - 2, TextStyle.QUIET))]
     scale, across = scale_for(values), places_scale(chart.places)
     room = cells - LABEL - 2
     grid = _grid(chart.places, members, scale, across, room, height)
     labels = {_row(scale, tick, height): quantity(tick, unit) for tick in scale.ticks()}
     for number, cells_of_row in enumerate(grid):
         words = right(labels.get(number, ""), LABEL)
-        rows.append((Span(f"{words} {glyphs.GLYPHS.wall}", Tone.QUIET), *cells_of_row))
+        rows.append((Span(f"{words} {glyphs.GLYPHS.wall}", TextStyle.QUIET), *cells_of_row))
     return [*rows, *_axis(chart, across, room, scale)]
 
 
@@ -174,7 +174,7 @@ def _grid(
             before = (column, row)
     return [
         tuple(
-            Span(mark or trail, Tone.KEY if mark else Tone.QUIET)
+            Span(mark or trail, TextStyle.KEY if mark else TextStyle.QUIET)
             for mark, trail in zip(mark_row, trail_row, strict=True)
         )
         for mark_row, trail_row in zip(marks, trails, strict=True)
@@ -210,11 +210,11 @@ def _axis(chart: Chart, across: Scale, room: int, scale: Scale) -> list[Line]:
     kind = f"logarithmic {' and '.join(named)}" if named else ""
     words = fit(clean(chart.axis), LABEL)
     rows = [
-        line(Span(f"{pad}{glyphs.GLYPHS.corner}{''.join(edge)}", Tone.QUIET)),
-        line(Span(f"{right(words, LABEL)}  {''.join(names)}".rstrip(), Tone.QUIET)),
+        line(Span(f"{pad}{glyphs.GLYPHS.corner}{''.join(edge)}", TextStyle.QUIET)),
+        line(Span(f"{right(words, LABEL)}  {''.join(names)}".rstrip(), TextStyle.QUIET)),
     ]
     if kind:
-        rows.append(line(Span(fit(f"{pad} {kind}", LABEL + 2 + room), Tone.QUIET)))
+        rows.append(line(Span(fit(f"{pad} {kind}", LABEL + 2 + room), TextStyle.QUIET)))
     return rows
 
 
@@ -230,9 +230,9 @@ def chart_lines(chart: Chart, unavailable: Mapping[str, str], cells: int) -> lis
         unavailable: reasons by dotted path; those of this chart are told below it.
         cells: width of a line.
     """
-    rows = paragraph(chart.title or chart.name, cells, Tone.STRONG)
+    rows = paragraph(chart.title or chart.name, cells, TextStyle.STRONG)
     if not chart.places:
-        rows.append(line(Span("  no points yet", Tone.QUIET)))
+        rows.append(line(Span("  no points yet", TextStyle.QUIET)))
     elif chart.labels:
         drawn = bar_lines(chart, cells) if cells >= BARS_FROM else _points(chart, cells)
         rows += [fit_line(row, cells) for row in drawn]
@@ -254,7 +254,9 @@ def mark_lines(chart: Chart, cells: int) -> list[Line]:
     return [
         line("  ", *row)
         for mark in chart.marks
-        for row in paragraph(f"{glyphs.GLYPHS.arrow} {mark}", cells - 2, Tone.GOOD, indent="  ")
+        for row in paragraph(
+            f"{glyphs.GLYPHS.arrow} {mark}", cells - 2, TextStyle.GOOD, indent="  "
+        )
     ]
 
 

@@ -9,7 +9,7 @@ from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.detail import code_lines, present_settings
 from tui.ui.views.findings import finding_lines
-from tui.ui.views.lines import Line, Span, Tone, flow, left, line, paragraph
+from tui.ui.views.lines import Line, Span, TextStyle, flow, left, line, paragraph
 from tui.ui.views.workload_state import (
     flags_that_act,
     half_width,
@@ -33,10 +33,10 @@ def title_line(store: Store, group: str, number: int, cells: int) -> Line:
     """Group, page and the workload's title."""
     found = pages(store, group)
     if not found:
-        return line(Span(left(f" {group}", cells), Tone.CURSOR))
+        return line(Span(left(f" {group}", cells), TextStyle.CURSOR))
     info = found[min(number, len(found) - 1)]
     words = f" {group}  {number + 1} of {len(found)}   {info.title}"
-    return line(Span(left(words, cells), Tone.CURSOR))
+    return line(Span(left(words, cells), TextStyle.CURSOR))
 
 
 def headline_lines(store: Store, info: WorkloadInfo, cells: int, note: str = "") -> list[Line]:
@@ -54,7 +54,7 @@ def headline_lines(store: Store, info: WorkloadInfo, cells: int, note: str = "")
     for device, run in runs.items():
         if device.partition(":")[0] not in info.devices:
             continue
-        label = Span(f"{left(device, DEVICE_CELLS)} ", Tone.KEY)
+        label = Span(f"{left(device, DEVICE_CELLS)} ", TextStyle.KEY)
         rows += flow([(label, *part) for part in [_status(store, info, run)]], cells, indent="  ")
     times = [
         run.result.time.median_s
@@ -64,25 +64,31 @@ def headline_lines(store: Store, info: WorkloadInfo, cells: int, note: str = "")
     if len(times) > 1:
         names = list(runs)
         words = f"{names[1]} {text.ratio(times[0] / times[1])} as fast as {names[0]}"
-        rows += paragraph(words, cells, Tone.STRONG)
+        rows += paragraph(words, cells, TextStyle.STRONG)
     if len(rows) == heads:
         rows.append(not_run(store, info))
     for run in runs.values():
         for warning in warnings_of(run) if run else ():
-            rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, Tone.NOTE, indent="  ")
-    return [*rows, *paragraph(note, cells, Tone.NOTE, indent="  ")] if note else rows
+            rows += paragraph(
+                f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  "
+            )
+    return [*rows, *paragraph(note, cells, TextStyle.NOTE, indent="  ")] if note else rows
 
 
 def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     """The workload with its parameters by name and value, and what of the user's is otherwise."""
     settings = parameters.defaults(info)
     named: list[Line] = [line(_setting(name, value)) for name, value in settings.items()]
-    default = Span("(the defaults)" if named else "no parameters", Tone.QUIET)
-    rows = flow([line(Span(info.name, Tone.STRONG)), *named, line(default)], cells, indent="  ")
+    default = Span("(the defaults)" if named else "no parameters", TextStyle.QUIET)
+    rows = flow(
+        [line(Span(info.name, TextStyle.STRONG)), *named, line(default)], cells, indent="  "
+    )
     edited = parameters.changed(info, present_settings(store, info))
     if edited:
         words = ", ".join(_setting(name, value) for name, value in edited.items())
-        rows += paragraph(f"your table has {words}: not used here", cells, Tone.NOTE, indent="  ")
+        rows += paragraph(
+            f"your table has {words}: not used here", cells, TextStyle.NOTE, indent="  "
+        )
     acting = {
         flag.name: flag for on in devices(store) for flag in flags_that_act(store, info.name, on)
     }
@@ -93,7 +99,7 @@ def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     ]
     if switched:
         words = f"flags that are not at their default: {', '.join(switched)}"
-        rows += paragraph(words, cells, Tone.NOTE, indent="  ")
+        rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     return rows
 
 
@@ -112,21 +118,21 @@ def _status(store: Store, info: WorkloadInfo, run: RunState | None) -> Line:
         words = progress_words(run.progress) if run.progress else "queued"
         estimate = run.progress.estimate_s if run.progress and known is None else None
         if estimate is not None:
-            spans.append(Span(f"{text.seconds(estimate, 0.1)}  ", Tone.STRONG))
-        spans.append(Span(words, Tone.KEY))
+            spans.append(Span(f"{text.seconds(estimate, 0.1)}  ", TextStyle.STRONG))
+        spans.append(Span(words, TextStyle.KEY))
     elif run.result.status != "ok":
-        tone = Tone.BAD if run.result.status == "failed" else Tone.NOTE
-        spans.append(Span(f"{run.result.status}: {run.result.reason}", tone))
+        style = TextStyle.BAD if run.result.status == "failed" else TextStyle.NOTE
+        spans.append(Span(f"{run.result.status}: {run.result.reason}", style))
     return tuple(spans)
 
 
 def _figures(result: RunResult) -> list[Span]:
     assert result.time is not None
-    spans = [Span(median(result.time), Tone.STRONG)]
+    spans = [Span(median(result.time), TextStyle.STRONG)]
     width = half_width(result.time)
-    spans.append(Span(f" {text.spread(width)}" if width is not None else "", Tone.QUIET))
+    spans.append(Span(f" {text.spread(width)}" if width is not None else "", TextStyle.QUIET))
     known = [words for words in (rate(result), of_limit(result)) if words not in ("", text.NA)]
-    spans += [Span(f"   {words}", Tone.STRONG) for words in known]
+    spans += [Span(f"   {words}", TextStyle.STRONG) for words in known]
     return [*spans, Span("   ")]
 
 
@@ -142,11 +148,15 @@ def page_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
         known = (run.result or run.so_far) if run else None
         found = finding_lines(known, cells) if known else []
         if found:
-            rows += [(), line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", Tone.STRONG)), *found]
+            rows += [
+                (),
+                line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG)),
+                *found,
+            ]
     return rows
 
 
 def no_such_group(store: Store, group: str, cells: int) -> list[Line]:
     """Which groups there are."""
     names = ", ".join(dict.fromkeys(info.group for info in store.catalogue))
-    return paragraph(f"There is no group {group}; there are {names}.", cells, Tone.BAD)
+    return paragraph(f"There is no group {group}; there are {names}.", cells, TextStyle.BAD)

@@ -13,7 +13,7 @@ from tui.state.sweep import Sweep
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.findings import finding_lines, missing_lines
-from tui.ui.views.lines import Line, Span, Tone, flow, line, paragraph, verbatim, wrap
+from tui.ui.views.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.ui.views.workload_state import half_width, median, other_flags, progress_words, warnings_of
 from tui.ui.views.workload_table import CHANGED, devices
 from workloads.protocol.inventory import Setting, WorkloadInfo
@@ -22,11 +22,11 @@ from workloads.protocol.results import RunResult, Timing
 if TYPE_CHECKING:
     from tui.state.sweep_result import Swept
 
-STATUS_TONES = {
-    "ok": Tone.GOOD,
-    "failed": Tone.BAD,
-    "skipped": Tone.QUIET,
-    "cancelled": Tone.NOTE,
+STATUS_STYLES = {
+    "ok": TextStyle.GOOD,
+    "failed": TextStyle.BAD,
+    "skipped": TextStyle.QUIET,
+    "cancelled": TextStyle.NOTE,
 }
 
 
@@ -42,10 +42,10 @@ def result_lines(
         doing: what goes on, of a run that is not finished.
     """
     words = doing or result.status + (f": {result.reason}" if result.reason else "")
-    tone = Tone.KEY if doing else STATUS_TONES[result.status]
-    rows = paragraph(words, cells, tone, indent="  ")
+    style = TextStyle.KEY if doing else STATUS_STYLES[result.status]
+    rows = paragraph(words, cells, style, indent="  ")
     for warning in warnings:
-        rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, Tone.NOTE, indent="  ")
+        rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
     if result.time is not None:
         rows += _pairs(time_pairs(result.time, result.unavailable), cells)
         rows += _pairs(rate_pairs(result), cells)
@@ -59,7 +59,7 @@ def result_lines(
     rows += flags_lines(result, cells)
     rows += missing_lines(result.unavailable, cells)
     if result.trace:
-        rows += [(), line(Span("Traceback", Tone.STRONG))]
+        rows += [(), line(Span("Traceback", TextStyle.STRONG))]
         rows += [row for entry in result.trace.splitlines() for row in verbatim(entry, cells)]
     return rows
 
@@ -67,7 +67,9 @@ def result_lines(
 def _pairs(pairs: list[tuple[str, str]], cells: int) -> list[Line]:
     """Label and value, as many to a line as fit."""
     return flow(
-        [line(Span(f"{label} ", Tone.QUIET), value) for label, value in pairs], cells, gap="   "
+        [line(Span(f"{label} ", TextStyle.QUIET), value) for label, value in pairs],
+        cells,
+        gap="   ",
     )
 
 
@@ -118,7 +120,7 @@ def limit_lines(result: RunResult, cells: int) -> list[Line]:
     limit = result.limit
     if limit is None:
         reason = result.unavailable.get("limit", "no rate to hold against one")
-        return paragraph(f"limit n/a: {reason}", cells, Tone.QUIET, indent="  ")
+        return paragraph(f"limit n/a: {reason}", cells, TextStyle.QUIET, indent="  ")
     flop_per_s = result.rates.flop_per_s
     # A limit is of operations or of bytes; the fraction tells which of the rates it was taken of.
     compute = flop_per_s is not None and math.isclose(
@@ -129,7 +131,9 @@ def limit_lines(result: RunResult, cells: int) -> list[Line]:
     if limit.exceeded:
         above = "above what was measured" if limit.basis == "measured" else "impossible"
         words = f"{glyphs.GLYPHS.warning} {above}: {words}"
-    return paragraph(words, cells, Tone.BAD if limit.exceeded else Tone.PLAIN, indent="  ")
+    return paragraph(
+        words, cells, TextStyle.BAD if limit.exceeded else TextStyle.PLAIN, indent="  "
+    )
 
 
 def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
@@ -152,7 +156,7 @@ def check_lines(result: RunResult, cells: int) -> list[Line]:
     sign = glyphs.GLYPHS.at_most if check.passed else ">"
     error = "that is no number" if check.error is None else f"{check.error:.2g}"
     words = f"{word}: error {error} {sign} {check.tolerance:.2g} against {check.against}"
-    return paragraph(words, cells, Tone.GOOD if check.passed else Tone.BAD, indent="  ")
+    return paragraph(words, cells, TextStyle.GOOD if check.passed else TextStyle.BAD, indent="  ")
 
 
 def chosen_lines(result: RunResult, cells: int) -> list[Line]:
@@ -161,7 +165,7 @@ def chosen_lines(result: RunResult, cells: int) -> list[Line]:
         name: value for name, value in result.chosen.items() if result.parameters.get(name) != value
     }
     words = f"for this kind of device: {', '.join(f'{n}={v}' for n, v in chosen.items())}"
-    return paragraph(words, cells, Tone.QUIET, "  ") if chosen else []
+    return paragraph(words, cells, TextStyle.QUIET, "  ") if chosen else []
 
 
 def flags_lines(result: RunResult, cells: int) -> list[Line]:
@@ -172,7 +176,7 @@ def flags_lines(result: RunResult, cells: int) -> list[Line]:
         for name, value in result.flags.items()
         if name.startswith(backend)
     ]
-    return paragraph("flags: " + ", ".join(words), cells, Tone.QUIET, "  ") if words else []
+    return paragraph("flags: " + ", ".join(words), cells, TextStyle.QUIET, "  ") if words else []
 
 
 def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
@@ -185,7 +189,7 @@ def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
         if reason == NOT_SAMPLED:
             return software
         words = f"device during the run n/a: {reason}"
-        return [*paragraph(words, cells, Tone.QUIET, indent="  "), *software]
+        return [*paragraph(words, cells, TextStyle.QUIET, indent="  "), *software]
     samples = text.count(seen.samples, "sample")
     of = f" of {', '.join(seen.devices)}" if len(seen.devices) > 1 else ""
     pairs = [("during the run", samples + of)]
@@ -206,7 +210,7 @@ def under_lines(seen: Conditions, cells: int) -> list[Line]:
     """Threads and versions that the figures depend on."""
     words = [] if seen.threads is None else [text.count(seen.threads, "thread")]
     words += [f"{name} {version}" for name, version in seen.versions.items()]
-    return paragraph(f"under: {', '.join(words)}", cells, Tone.QUIET, "  ") if words else []
+    return paragraph(f"under: {', '.join(words)}", cells, TextStyle.QUIET, "  ") if words else []
 
 
 # What draws results, charts and sweeps is imported where there is one: at the start there is none.
@@ -221,8 +225,8 @@ def detail_lines(store: Store, workload: str | None, cells: int) -> list[Line]:
     """All of it, for a pane ``cells`` wide."""
     info = find(store, workload)
     if info is None:
-        return [line(Span("no workload is selected", Tone.QUIET))]
-    rows = paragraph(f"{info.name}: {info.title}", cells, Tone.STRONG)
+        return [line(Span("no workload is selected", TextStyle.QUIET))]
+    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
     rows += [*paragraph(info.about, cells), ()]
     rows += [*paragraph(info.look_for, cells, label="Look for: "), ()]
     if info.needs:
@@ -257,7 +261,7 @@ def skipped_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
         return []
     words = f"{gpu.label} {gpu.name} is skipped: {gpu.unpaired}"
-    return [(), *paragraph(words, cells, Tone.NOTE, indent="  ")]
+    return [(), *paragraph(words, cells, TextStyle.NOTE, indent="  ")]
 
 
 def present_settings(store: Store, info: WorkloadInfo) -> dict[str, Setting]:
@@ -271,18 +275,18 @@ def present_settings(store: Store, info: WorkloadInfo) -> dict[str, Setting]:
 def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     """Each parameter with its value, what it is and what it may be set to."""
     if not info.parameters:
-        return [line(Span("no parameters", Tone.QUIET)), ()]
+        return [line(Span("no parameters", TextStyle.QUIET)), ()]
     present = present_settings(store, info)
     changed = parameters.changed(info, present)
     how = "  = edits, there F5 puts the defaults back" if changed else "  = edits"
-    rows: list[Line] = [line(Span("Parameters", Tone.STRONG), Span(how, Tone.QUIET))]
+    rows: list[Line] = [line(Span("Parameters", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
     for parameter in info.parameters:
         value = parameters.text_of(present[parameter.name])
         words = f"{parameter.name} = {value}"
         lead = Span("  ")
         if parameter.name in changed:
             words += f" (default {parameters.text_of(parameter.default)})"
-            lead = Span(f"{CHANGED} ", Tone.NOTE)
+            lead = Span(f"{CHANGED} ", TextStyle.NOTE)
         words += f": {parameter.about} ({parameters.allowed(parameter)})"
         found = paragraph(words, cells - 2, indent="    ")
         rows += [line(lead if row is found[0] else "  ", *row) for row in found]
@@ -291,9 +295,9 @@ def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
 
 def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
     """The lines that are timed, as they stand in the source."""
-    rows = [line(Span("What is timed", Tone.STRONG))]
+    rows = [line(Span("What is timed", TextStyle.STRONG))]
     for source in info.code.splitlines():
-        rows += verbatim(source, cells, Tone.KEY)
+        rows += verbatim(source, cells, TextStyle.KEY)
     return rows
 
 
@@ -306,14 +310,19 @@ def device_lines(
     else:
         run = store.latest_run(info.name, device)
         which = "a quick run of the demo" if run is not None and run.demo else ""
-    title = line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", Tone.STRONG), Span(which, Tone.QUIET))
+    title = line(
+        Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG), Span(which, TextStyle.QUIET)
+    )
     if device.partition(":")[0] not in info.devices:
         kinds = ", ".join(info.devices)
-        return [title, *paragraph(f"does not run here: it is made for {kinds}", cells, Tone.QUIET)]
+        return [
+            title,
+            *paragraph(f"does not run here: it is made for {kinds}", cells, TextStyle.QUIET),
+        ]
     if run is None and found is not None:
-        return [title, *paragraph("no run of the sweep has ended", cells, Tone.QUIET)]
+        return [title, *paragraph("no run of the sweep has ended", cells, TextStyle.QUIET)]
     if run is None:
-        return [title, *paragraph("not run with these parameters", cells, Tone.QUIET)]
+        return [title, *paragraph("not run with these parameters", cells, TextStyle.QUIET)]
     return [title, *_run_lines(store, run, cells)]
 
 
@@ -332,7 +341,7 @@ def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | 
 def _run_lines(store: Store, run: RunState, cells: int) -> list[Line]:
     if run.result is None:
         if run.progress is None:
-            return [line(Span("queued", Tone.QUIET))]
+            return [line(Span("queued", TextStyle.QUIET))]
         words = progress_words(run.progress)
         if run.so_far is not None:
             doing = "the time is taken; its study goes on" if words == "figures" else words
@@ -340,7 +349,7 @@ def _run_lines(store: Store, run: RunState, cells: int) -> list[Line]:
         estimate = run.progress.estimate_s
         if estimate is not None:
             words += f", {text.seconds(estimate, run.progress.half_width or 0.1)} so far"
-        return paragraph(words, cells, Tone.KEY)
+        return paragraph(words, cells, TextStyle.KEY)
     return [
         *flag_lines(store, run, cells),
         *result_lines(run.result, warnings_of(run), cells),
@@ -356,7 +365,7 @@ def flag_lines(store: Store, run: RunState, cells: int) -> list[Line]:
     words = ", ".join(
         f"{name} was {'on' if run.request.flags[name] else 'off'}" for name in changed
     )
-    return paragraph(f"ran with other flags: {words}", cells, Tone.NOTE, indent="  ")
+    return paragraph(f"ran with other flags: {words}", cells, TextStyle.NOTE, indent="  ")
 
 
 def copy_text(store: Store, workload: str | None, cells: int = 100) -> str:

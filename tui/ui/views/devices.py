@@ -13,7 +13,7 @@ from tui.state.reading import STALE_AFTER_S
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit, left, plain, right
+from tui.ui.views.lines import Line, Span, TextStyle, fit, left, plain, right
 from workloads.protocol.frozen import frozen
 
 MARK = 2
@@ -36,7 +36,7 @@ _NOISE = re.compile(
 
 
 @frozen
-class Columns:
+class DeviceColumns:
     """Widths in cells; zero for a column that is left out."""
 
     label: int
@@ -48,7 +48,7 @@ class Columns:
     status: int
 
 
-def columns(views: tuple[DeviceView, ...], width: int) -> Columns:
+def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
     """Choose the columns that fit, giving up :data:`DROPPED_FIRST` in its order.
 
     Args:
@@ -84,7 +84,7 @@ def columns(views: tuple[DeviceView, ...], width: int) -> Columns:
     grown = min(BAR[1] - bar, spare) if bar else 0
     status = wanted.get("status", 0)
     wider = min(STATUS[1] - status, spare - grown) if status else 0
-    return Columns(
+    return DeviceColumns(
         label=label,
         name=name,
         bar=bar + grown,
@@ -95,7 +95,7 @@ def columns(views: tuple[DeviceView, ...], width: int) -> Columns:
     )
 
 
-def cells(plan: Columns) -> tuple[int, ...]:
+def cells(plan: DeviceColumns) -> tuple[int, ...]:
     """The widths of a row's columns with the blank before each, from the left."""
     optional = (plan.bar, plan.temperature, plan.power, plan.clocks, plan.status)
     widths = (MARK, plan.label + 1, plan.name, UTILISATION + 1, MEMORY + 1)
@@ -142,8 +142,8 @@ def notice_line(sample: Sample | None, monitor: MonitorStatus, now: float, width
     if not message:
         return ()
     if message == WAITING:
-        return (Span(fit(message, width), Tone.QUIET),)
-    return (Span(fit(f"{glyphs.GLYPHS.warning} {message}", width), Tone.BAD),)
+        return (Span(fit(message, width), TextStyle.QUIET),)
+    return (Span(fit(f"{glyphs.GLYPHS.warning} {message}", width), TextStyle.BAD),)
 
 
 def devices_title(store: Store, now: float, width: int, *, folded: bool) -> str:
@@ -202,16 +202,16 @@ def status(view: DeviceView, sample: Sample | None, now: float, width: int) -> S
     """What is the matter with a device, in as many words as fit; empty where nothing is."""
     device = view.nvml
     parts: list[str] = []
-    tone = Tone.NOTE
+    style = TextStyle.NOTE
     if sample is not None and (seconds := age(view, sample, now)) > STALE_AFTER_S:
         parts.append(f"{text.old(seconds)} old")
     if device is not None and device.ecc_uncorrected:
         parts.append(text.count(device.ecc_uncorrected, "ECC error"))
-        tone = Tone.BAD
+        style = TextStyle.BAD
     if device is not None and (reasons := throttling(device)):
         parts.append(_throttled(reasons, width - len(", ".join([*parts, ""]))))
-        tone = Tone.BAD if reasons[0] in HARMFUL else tone
-    return Span(fit(", ".join(parts), width), tone)
+        style = TextStyle.BAD if reasons[0] in HARMFUL else style
+    return Span(fit(", ".join(parts), width), style)
 
 
 def _throttled(reasons: tuple[str, ...], width: int) -> str:
@@ -229,11 +229,11 @@ def _throttled(reasons: tuple[str, ...], width: int) -> str:
 def lost(device: Device, now: float, width: int) -> Span:
     """What stands in the row of a device that no longer answers."""
     since = f" {text.age(now - device.lost_at)}" if device.lost_at is not None else ""
-    return Span(fit(f"lost{since}: {device.lost}", width), Tone.BAD)
+    return Span(fit(f"lost{since}: {device.lost}", width), TextStyle.BAD)
 
 
 def _lost_row(
-    view: DeviceView, device: Device, now: float, plan: Columns, width: int
+    view: DeviceView, device: Device, now: float, plan: DeviceColumns, width: int
 ) -> tuple[Span, ...]:
     """Since when, and the last figures where there is room to say so beside them."""
     since = f"lost {text.age(now - device.lost_at)}" if device.lost_at is not None else "lost"
@@ -242,9 +242,9 @@ def _lost_row(
     figures = _figures(DeviceView(view.key, view.before_loss), None, plan)
     reason = f" {fit(device.lost or '', plan.status)}" if plan.status else ""
     named = since if reason else fit(f"{since}: {device.lost}", plan.name)
-    parts = [Span(left(named, plan.name), Tone.BAD)]
-    parts += [Span(f" {cell}", Tone.QUIET) for cell in figures]
-    parts.append(Span(left(reason, plan.status + 1 if plan.status else 0), Tone.BAD))
+    parts = [Span(left(named, plan.name), TextStyle.BAD)]
+    parts += [Span(f" {cell}", TextStyle.QUIET) for cell in figures]
+    parts.append(Span(left(reason, plan.status + 1 if plan.status else 0), TextStyle.BAD))
     return tuple(parts)
 
 
@@ -252,7 +252,7 @@ def row(
     view: DeviceView,
     sample: Sample | None,
     now: float,
-    plan: Columns,
+    plan: DeviceColumns,
     *,
     selected: bool,
 ) -> Line:
@@ -266,36 +266,38 @@ def row(
         selected: mark it as the one that the other panes show.
     """
     mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
-    head = Span(mark + left(view.label, plan.label + 1), Tone.STRONG if selected else Tone.PLAIN)
+    head = Span(
+        mark + left(view.label, plan.label + 1), TextStyle.STRONG if selected else TextStyle.PLAIN
+    )
     if view.nvml is not None and view.nvml.lost:
         return (head, *_lost_row(view, view.nvml, now, plan, sum(cells(plan)) - head.width))
     stale = sample is not None and age(view, sample, now) > STALE_AFTER_S
-    tone = Tone.QUIET if stale or sample is None else Tone.PLAIN
+    style = TextStyle.QUIET if stale or sample is None else TextStyle.PLAIN
     state = status(view, sample, now, plan.status or plan.name)
-    named = Span(left(_name(view, sample, plan), plan.name), tone)
+    named = Span(left(_name(view, sample, plan), plan.name), style)
     # A power cap is normal under load: it has a column or stands in the detail.
-    if state.text and not plan.status and (stale or state.tone is Tone.BAD):
-        named = Span(left(state.text, plan.name), state.tone)
+    if state.text and not plan.status and (stale or state.style is TextStyle.BAD):
+        named = Span(left(state.text, plan.name), state.style)
     parts: list[Span] = [head, named]
-    if state.text and not plan.status and named.tone is tone:
-        parts = [head, *_beside_name(_name(view, sample, plan), tone, view, plan.name)]
-    parts += [Span(f" {cell}", tone) for cell in _figures(view, sample, plan)]
+    if state.text and not plan.status and named.style is style:
+        parts = [head, *_beside_name(_name(view, sample, plan), style, view, plan.name)]
+    parts += [Span(f" {cell}", style) for cell in _figures(view, sample, plan)]
     if plan.status:
-        parts.append(Span(f" {left(state.text, plan.status)}", state.tone))
+        parts.append(Span(f" {left(state.text, plan.status)}", state.style))
     return tuple(parts)
 
 
-def _beside_name(name: str, tone: Tone, view: DeviceView, width: int) -> tuple[Span, ...]:
+def _beside_name(name: str, style: TextStyle, view: DeviceView, width: int) -> tuple[Span, ...]:
     """The name, and what is the matter in as many words as fit beside it."""
     mark = glyphs.GLYPHS.warning
     reasons = throttling(view.nvml) if view.nvml else ()
     forms = [f" {mark} {short_reason(reasons[0])}", f" {mark}"] if reasons else [f" {mark}"]
     note = next((form for form in forms if len(name) + len(form) <= width), "")
     room = width - len(note)
-    return (Span(left(fit(name, room), room), tone), Span(note, Tone.NOTE))
+    return (Span(left(fit(name, room), room), style), Span(note, TextStyle.NOTE))
 
 
-def _name(view: DeviceView, sample: Sample | None, plan: Columns) -> str:
+def _name(view: DeviceView, sample: Sample | None, plan: DeviceColumns) -> str:
     name = short_name(view)
     if view.key == CPU and sample is not None:
         if view.torch_device is None:
@@ -314,7 +316,7 @@ def _cores(sample: Sample) -> str:
     return f"{cpu.cores_usable}/{text.count(cpu.cores, 'core')}"
 
 
-def _figures(view: DeviceView, sample: Sample | None, plan: Columns) -> list[str]:
+def _figures(view: DeviceView, sample: Sample | None, plan: DeviceColumns) -> list[str]:
     if view.key == CPU:
         return _host_figures(sample, plan)
     device = view.nvml
@@ -338,7 +340,7 @@ def _figures(view: DeviceView, sample: Sample | None, plan: Columns) -> list[str
     return found
 
 
-def _host_figures(sample: Sample | None, plan: Columns) -> list[str]:
+def _host_figures(sample: Sample | None, plan: DeviceColumns) -> list[str]:
     load = sample.host.cpu.load_percent if sample else None
     memory = sample.host.memory if sample else None
     found = [right(text.percent(load), UTILISATION)]

@@ -9,7 +9,7 @@ from tui.ui.views.chart import chart_lines, mark_lines, point_table
 from tui.ui.views.lines import (
     Line,
     Span,
-    Tone,
+    TextStyle,
     cell_len,
     clean,
     flow,
@@ -36,9 +36,9 @@ def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> lis
         unavailable: reasons by dotted path; those of this table are told below it.
         cells: width of a line.
     """
-    rows = paragraph(table.title or table.name, cells, Tone.STRONG)
+    rows = paragraph(table.title or table.name, cells, TextStyle.STRONG)
     if not table.rows:
-        rows += [line(" " * INDENT, Span("no rows yet", Tone.QUIET))]
+        rows += [line(" " * INDENT, Span("no rows yet", TextStyle.QUIET))]
     else:
         texts = [
             [
@@ -66,7 +66,9 @@ def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[
     rows: list[Line] = []
     for reason, which in names.items():
         words = f"{', '.join(filter(None, which))} n/a: {reason}".strip()
-        rows += [line(" " * INDENT, *row) for row in paragraph(words, cells - INDENT, Tone.QUIET)]
+        rows += [
+            line(" " * INDENT, *row) for row in paragraph(words, cells - INDENT, TextStyle.QUIET)
+        ]
     return rows
 
 
@@ -86,7 +88,7 @@ def _aligned(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
     for level in range(height):
         # Headings of one line stand on the lowest, above their cells.
         parts = [["", *heading][max(0, level - height + len(heading) + 1)] for heading in headings]
-        rows.append(_row(parts, widths, numeric, Tone.QUIET))
+        rows.append(_row(parts, widths, numeric, TextStyle.QUIET))
     for cells_of_row in texts:
         wrapped = [
             [text] if number else wrap(text, width)
@@ -94,7 +96,7 @@ def _aligned(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
         ]
         for level in range(max(map(len, wrapped))):
             parts = [column[level] if level < len(column) else "" for column in wrapped]
-            rows.append(_row(parts, widths, numeric, Tone.PLAIN))
+            rows.append(_row(parts, widths, numeric, TextStyle.PLAIN))
     return rows
 
 
@@ -132,12 +134,12 @@ def _widths(
     return least
 
 
-def _row(parts: list[str], widths: list[int], numeric: list[bool], tone: Tone) -> Line:
+def _row(parts: list[str], widths: list[int], numeric: list[bool], style: TextStyle) -> Line:
     fields = [
         right(part, width) if number else left(part, width)
         for part, width, number in zip(parts, widths, numeric, strict=True)
     ]
-    return (Span(" " * INDENT + (" " * GAP).join(fields).rstrip(), tone),)
+    return (Span(" " * INDENT + (" " * GAP).join(fields).rstrip(), style),)
 
 
 # ---- one row at a time -------------------------------------------------------------------------
@@ -148,9 +150,9 @@ def _row_by_row(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
     rows: list[Line] = []
     names = [clean(column.name) for column in table.columns]
     for first, *others in texts:
-        rows += [line("  ", *row) for row in paragraph(first, cells - INDENT, Tone.KEY)]
+        rows += [line("  ", *row) for row in paragraph(first, cells - INDENT, TextStyle.KEY)]
         named = [
-            line(Span(f"{name} ", Tone.QUIET), value)
+            line(Span(f"{name} ", TextStyle.QUIET), value)
             for name, value in zip(names[1:], others, strict=True)
             if value
         ]
@@ -183,7 +185,7 @@ def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[
     for table in result.tables:
         rows += [(), *table_lines(table, result.unavailable, cells)]
     if result.log:
-        rows += [(), line(Span("Log", Tone.STRONG))]
+        rows += [(), line(Span("Log", TextStyle.STRONG))]
         rows += [row for entry in result.log for row in verbatim(entry, cells)]
     return rows
 
@@ -225,5 +227,5 @@ def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
     rows: list[Line] = []
     for reason, which in names.items():
         words = f"{', '.join(dict.fromkeys(which))} n/a: {reason}"
-        rows += paragraph(words, cells, Tone.QUIET, indent="  ")
+        rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     return rows

@@ -6,7 +6,7 @@ from tui.state.events import RunnerStatus
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit_line, line, width
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, width
 from workloads.protocol.messages import Progress
 
 TABS = (
@@ -38,13 +38,13 @@ def runner_words(store: Store, cells: int = 10_000) -> Span:
         found = going_on(store)
         if found:
             return Span(
-                next((words for words in found if len(words) <= cells), found[-1]), Tone.KEY
+                next((words for words in found if len(words) <= cells), found[-1]), TextStyle.KEY
             )
         waiting = len(store.pending())
-        return Span(f"{waiting} queued" if waiting else "ready", Tone.GOOD)
-    tones = {"unusable": Tone.BAD, "ended": Tone.BAD, "restarting": Tone.NOTE}
+        return Span(f"{waiting} queued" if waiting else "ready", TextStyle.GOOD)
+    styles = {"unusable": TextStyle.BAD, "ended": TextStyle.BAD, "restarting": TextStyle.NOTE}
     reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
-    return Span(f"{runner.status}{reason}", tones.get(runner.status, Tone.QUIET))
+    return Span(f"{runner.status}{reason}", styles.get(runner.status, TextStyle.QUIET))
 
 
 def going_on(store: Store) -> list[str]:
@@ -103,7 +103,7 @@ def tabs_line(tab: str, cells: int) -> Line:
         cells: of the whole header: where it is narrow, titles are short, or only their keys left.
     """
     return tuple(
-        Span(_tab(key, title, cells, chosen=name == tab), _tone(name == tab))
+        Span(_tab(key, title, cells, chosen=name == tab), _style(name == tab))
         for name, key, title in TABS
     )
 
@@ -116,8 +116,8 @@ def _tab(key: str, title: str, cells: int, *, chosen: bool) -> str:
     return f" {key} {title[:SHORT]} "
 
 
-def _tone(chosen: bool) -> Tone:
-    return Tone.CURSOR if chosen else Tone.QUIET
+def _style(chosen: bool) -> TextStyle:
+    return TextStyle.CURSOR if chosen else TextStyle.QUIET
 
 
 def tabs_shown(store: Store, tab: str, cells: int) -> Line:
@@ -148,9 +148,9 @@ def header_line(
     room = max(0, cells - width(tabs))
     busy = bool(going_on(store))
     named = not busy or cells >= LONG_FROM
-    left: Line = (Span(f" {TITLE}", Tone.STRONG),) if named else ()
+    left: Line = (Span(f" {TITLE}", TextStyle.STRONG),) if named else ()
     if note or readonly:
-        left = (*left, Span("  " if left else " "), Span(note or "read only", Tone.NOTE))
+        left = (*left, Span("  " if left else " "), Span(note or "read only", TextStyle.NOTE))
     gap = "  " if left else " "
     words = runner_words(store, room - width(left) - len(gap) - 1)
     # What goes on is told anew several times a second: the facts do not come and go with it.

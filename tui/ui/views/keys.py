@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tui.ui.commands.command import EVERYWHERE, NAMES, Command, Situation
 from tui.ui.commands.registry import COMMANDS, in_footer, key_text, keys_text
-from tui.ui.views.lines import Line, Span, Tone, left, line, paragraph, wrap
+from tui.ui.views.lines import Line, Span, TextStyle, left, line, paragraph, wrap
 
 KEPT = ("show_help", "quit", "demo_leave")
 """Shown however narrow the screen: the help lists all the others."""
@@ -33,9 +33,9 @@ def _key(command: Command) -> str:
 
 
 TYPING: Line = (
-    Span(" enter", Tone.KEY),
+    Span(" enter", TextStyle.KEY),
     Span(" keeps the filter  "),
-    Span("escape", Tone.KEY),
+    Span("escape", TextStyle.KEY),
     Span(" drops it"),
 )
 
@@ -50,7 +50,7 @@ def footer_line(commands: Sequence[Command], cells: int) -> Line:
     """Keys and labels."""
     spans: list[Span] = []
     for command in chosen(commands, cells):
-        spans += [Span(" "), Span(_key(command), Tone.KEY), Span(f" {command.label} ")]
+        spans += [Span(" "), Span(_key(command), TextStyle.KEY), Span(f" {command.label} ")]
     return tuple(spans)
 
 
@@ -91,13 +91,13 @@ def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) ->
     """
     rows: list[Line] = []
     if about:
-        rows += [line(Span(title, Tone.STRONG)), *paragraph(about, cells), ()]
+        rows += [line(Span(title, TextStyle.STRONG)), *paragraph(about, cells), ()]
     for heading, commands in sections(now).items():
-        rows.append(line(Span(f"Keys of {heading}", Tone.STRONG)))
+        rows.append(line(Span(f"Keys of {heading}", TextStyle.STRONG)))
         for command in commands:
             rows += key_lines(keys_of(command), command.help, cells)
         rows.append(())
-    rows.append(line(Span("Keys of lists and dialogs", Tone.STRONG)))
+    rows.append(line(Span("Keys of lists and dialogs", TextStyle.STRONG)))
     for keys, help_text in MOVES:
         rows += key_lines(keys, help_text, cells)
     return rows
@@ -139,5 +139,5 @@ def keys_of(command: Command) -> str:
 def key_lines(keys: str, help_text: str, cells: int) -> list[Line]:
     """Keys in a column, the sentence beside it."""
     sentence = wrap(help_text, max(10, cells - KEY_CELLS - 1))
-    first = line(Span(left(keys, KEY_CELLS), Tone.KEY), f" {sentence[0]}")
+    first = line(Span(left(keys, KEY_CELLS), TextStyle.KEY), f" {sentence[0]}")
     return [first, *(line(" " * (KEY_CELLS + 1) + row) for row in sentence[1:])]

@@ -1,4 +1,4 @@
-"""Lines of text with tones: what the pure views give and what :class:`LinesView` draws.
+"""Lines of text with styles: what the pure views give and what :class:`LinesView` draws.
 
 A view says what a piece of text *is* (bad, quiet, strong), the widget decides how that looks. Text
 that is data can hold anything, so every span is made harmless where it is built.
@@ -30,7 +30,7 @@ def cell_len(text: str) -> int:
     return cells.cell_len(text)
 
 
-class Tone(enum.Enum):
+class TextStyle(enum.Enum):
     """What a span is; never the only bearer of a meaning."""
 
     PLAIN = "plain"
@@ -69,10 +69,10 @@ def _harmless(character: str) -> str:
 
 @frozen
 class Span:
-    """A piece of a line in one tone."""
+    """A piece of a line in one style."""
 
     text: str
-    tone: Tone = Tone.PLAIN
+    style: TextStyle = TextStyle.PLAIN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", clean(self.text))
@@ -157,7 +157,7 @@ def fit_line(spans: Line, cells: int) -> Line:
     room = cells
     for span in spans:
         if span.width > room or (span.width == room and span is not spans[-1]):
-            kept.append(Span(fit(span.text + " " * (room + 1), room), span.tone))
+            kept.append(Span(fit(span.text + " " * (room + 1), room), span.style))
             break
         kept.append(span)
         room -= span.width
@@ -205,13 +205,13 @@ def _head(text: str, cells: int) -> str:
 
 
 def paragraph(
-    text: str, cells: int, tone: Tone = Tone.PLAIN, indent: str = "", label: str = ""
+    text: str, cells: int, style: TextStyle = TextStyle.PLAIN, indent: str = "", label: str = ""
 ) -> list[Line]:
-    """Wrapped text in one tone, with an optional strong label before the first line."""
+    """Wrapped text in one style, with an optional strong label before the first line."""
     rows = wrap(label + text, cells, indent)
-    lines: list[Line] = [(Span(row, tone),) for row in rows]
+    lines: list[Line] = [(Span(row, style),) for row in rows]
     if label and rows[0].startswith(clean(label)):
-        lines[0] = (Span(label, Tone.STRONG), Span(rows[0][len(label) :], tone))
+        lines[0] = (Span(label, TextStyle.STRONG), Span(rows[0][len(label) :], style))
     return lines
 
 
@@ -256,22 +256,22 @@ def _split(spans: Line, cells: int) -> tuple[Line, Line]:
         taken, remaining = span.text[:at], span.text[at:]
         at -= len(taken)
         if taken:
-            first.append(Span(taken, span.tone))
+            first.append(Span(taken, span.style))
         if remaining:
-            rest.append(Span(remaining.lstrip() if not rest else remaining, span.tone))
+            rest.append(Span(remaining.lstrip() if not rest else remaining, span.style))
     return tuple(first), tuple(rest)
 
 
-def verbatim(entry: str, cells: int, tone: Tone = Tone.PLAIN) -> list[Line]:
+def verbatim(entry: str, cells: int, style: TextStyle = TextStyle.PLAIN) -> list[Line]:
     """A line of a log, of code or of a traceback: as it stands, or wrapped where it is too long."""
     words = clean(entry.expandtabs(4))
-    whole = line(Span(f"  {words}".rstrip(), tone))
+    whole = line(Span(f"  {words}".rstrip(), style))
     if width(whole) <= cells:
         return [whole]
     indent = " " * min(2 + len(words) - len(words.lstrip()), max(0, cells // 3))
     rows = wrap(words, max(1, cells - len(indent) - 2))
     starts = [indent, *[f"{indent}  "] * (len(rows) - 1)]
-    return [line(Span(start + row, tone)) for start, row in zip(starts, rows, strict=True)]
+    return [line(Span(start + row, style)) for start, row in zip(starts, rows, strict=True)]
 
 
 @frozen
@@ -307,8 +307,8 @@ def _differing(before: Line, after: Line, cells: int) -> tuple[int, int]:
     if any(span.width != len(span.text) for span in (*before, *after)):
         # Some character takes other than one cell, so that columns cannot be counted.
         return 0, cells
-    old = [(character, span.tone) for span in before for character in span.text]
-    new = [(character, span.tone) for span in after for character in span.text]
+    old = [(character, span.style) for span in before for character in span.text]
+    new = [(character, span.style) for span in after for character in span.text]
     shared = min(len(old), len(new))
     start = next((at for at in range(shared) if old[at] != new[at]), shared)
     if max(len(old), len(new)) > cells:

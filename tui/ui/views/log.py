@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from tui.state.events import LogLine
 from tui.state.store import Store
-from tui.ui.views.lines import Line, Span, Tone, line, paragraph
+from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 
-TONES = {"info": Tone.PLAIN, "warning": Tone.NOTE, "error": Tone.BAD}
+STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
 
 
 def log_lines(store: Store, cells: int) -> list[Line]:
     """Oldest first."""
     if not store.log:
-        return [line(Span("nothing was logged", Tone.QUIET))]
+        return [line(Span("nothing was logged", TextStyle.QUIET))]
     return [row for entry in store.log for row in entry_lines(entry, cells)]
 
 
 def entry_lines(entry: LogLine, cells: int) -> list[Line]:
     """One entry; a level other than info is named."""
     label = f"{entry.source} " + ("" if entry.level == "info" else f"{entry.level}: ")
-    return paragraph(entry.text, cells, TONES[entry.level], indent="  ", label=label)
+    return paragraph(entry.text, cells, STYLES[entry.level], indent="  ", label=label)
 
 
 def runner_notes(store: Store, cells: int) -> list[Line]:
@@ -27,15 +27,15 @@ def runner_notes(store: Store, cells: int) -> list[Line]:
     runner = store.runner
     rows: list[Line] = []
     if runner.status == "unusable":
-        rows += paragraph(f"Nothing can be run: {runner.reason}", cells, Tone.BAD, "  ")
+        rows += paragraph(f"Nothing can be run: {runner.reason}", cells, TextStyle.BAD, "  ")
     elif runner.reason:
-        rows += paragraph(runner.reason, cells, Tone.NOTE, "  ")
+        rows += paragraph(runner.reason, cells, TextStyle.NOTE, "  ")
     if runner.advice:
-        rows += paragraph(runner.advice, cells, Tone.PLAIN, "  ")
+        rows += paragraph(runner.advice, cells, TextStyle.PLAIN, "  ")
     if runner.report:
-        rows += paragraph(f"Report: {runner.report}", cells, Tone.QUIET, "  ")
+        rows += paragraph(f"Report: {runner.report}", cells, TextStyle.QUIET, "  ")
     for problem in store.hello.problems if store.hello else ():
-        rows += paragraph(problem, cells, Tone.BAD, "  ")
+        rows += paragraph(problem, cells, TextStyle.BAD, "  ")
     if not store.catalogue and not rows:
-        rows += paragraph("starting the runner, which knows the workloads", cells, Tone.QUIET)
+        rows += paragraph("starting the runner, which knows the workloads", cells, TextStyle.QUIET)
     return rows

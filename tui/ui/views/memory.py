@@ -12,17 +12,17 @@ from tui.state.reading import Absent, Reading, Stale, reading_text, value_of
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.commands.registry import BY_ID, key_text
-from tui.ui.views.lines import Line, Span, Tone, fit, flow, paragraph, width
+from tui.ui.views.lines import Line, Span, TextStyle, fit, flow, paragraph, width
 
-TONES = {
-    "allocated": Tone.ALLOCATED,
-    "unique": Tone.ALLOCATED,
-    "cached": Tone.CACHED,
-    "shared": Tone.CACHED,
-    "context": Tone.CONTEXT,
-    "process": Tone.CONTEXT,
-    "process_and_others": Tone.OTHERS,
-    "others": Tone.OTHERS,
+STYLES = {
+    "allocated": TextStyle.ALLOCATED,
+    "unique": TextStyle.ALLOCATED,
+    "cached": TextStyle.CACHED,
+    "shared": TextStyle.CACHED,
+    "context": TextStyle.CONTEXT,
+    "process": TextStyle.CONTEXT,
+    "process_and_others": TextStyle.OTHERS,
+    "others": TextStyle.OTHERS,
 }
 EMPTY_KEY = key_text(BY_ID["empty_cache"].keys[0])
 FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
@@ -61,10 +61,10 @@ def bar_line(gauge: Gauge, cells: int) -> Line:
     total = value_of(gauge.total)
     if total is None or total <= 0:
         reason = gauge.total.reason if isinstance(gauge.total, Absent) else "it is zero"
-        return (Span(fit(f"no bar, the total is not known: {reason}", cells), Tone.QUIET),)
+        return (Span(fit(f"no bar, the total is not known: {reason}", cells), TextStyle.QUIET),)
     fills = glyphs.GLYPHS.slices
     return tuple(
-        Span(fills[key] * count, TONES.get(key, Tone.REST))
+        Span(fills[key] * count, STYLES.get(key, TextStyle.REST))
         for key, count in bar_cells(gauge.known, total, cells)
     )
 
@@ -87,9 +87,13 @@ def legend(gauge: Gauge, cells: int) -> list[Line]:
 
 
 def _legend_item(part: Slice, size: str) -> Line:
-    mark = Span(glyphs.GLYPHS.slices[part.key], TONES.get(part.key, Tone.REST))
+    mark = Span(glyphs.GLYPHS.slices[part.key], STYLES.get(part.key, TextStyle.REST))
     quiet = isinstance(part.bytes, Stale)
-    return (mark, Span(f" {part.label} "), Span(size, Tone.QUIET if quiet else Tone.STRONG))
+    return (
+        mark,
+        Span(f" {part.label} "),
+        Span(size, TextStyle.QUIET if quiet else TextStyle.STRONG),
+    )
 
 
 # ---- figures -----------------------------------------------------------------------------------
@@ -107,11 +111,13 @@ def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
         source = f" ({term.source})" if key == "used" and view.key != CPU else ""
         peak = value_of(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
         note = f" (peak {text.size_short(peak)})" if peak is not None else source
-        items.append((Span(f"{term.label} "), Span(text.size_short(size), Tone.STRONG), Span(note)))
+        items.append(
+            (Span(f"{term.label} "), Span(text.size_short(size), TextStyle.STRONG), Span(note))
+        )
     free = value_of(gauge.would_free)
     if free is not None:
         upper = f"up to {text.size_short(free)}" if free else "nothing"
-        items.append((Span(EMPTY_KEY, Tone.KEY), Span(f" frees {upper}")))
+        items.append((Span(EMPTY_KEY, TextStyle.KEY), Span(f" frees {upper}")))
     return flow([*items, *peak_items(gauge)], cells)
 
 
@@ -140,7 +146,7 @@ def absences(gauge: Gauge, cells: int) -> list[Line]:
     return [
         line
         for reason, labels in reasons.items()
-        for line in paragraph(f"{', '.join(labels)} {text.NA}: {reason}", cells, Tone.QUIET)
+        for line in paragraph(f"{', '.join(labels)} {text.NA}: {reason}", cells, TextStyle.QUIET)
     ]
 
 
@@ -150,13 +156,13 @@ def warnings(gauge: Gauge, cells: int) -> list[Line]:
     return [
         line
         for warning in gauge.warnings
-        for line in paragraph(mark + warning, cells, Tone.BAD, indent="  ")
+        for line in paragraph(mark + warning, cells, TextStyle.BAD, indent="  ")
     ]
 
 
 def explanation(gauge: Gauge, cells: int) -> list[Line]:
     """Where the memory is, in sentences."""
-    return paragraph(" ".join(gauge.explanation), cells, Tone.QUIET)
+    return paragraph(" ".join(gauge.explanation), cells, TextStyle.QUIET)
 
 
 def body(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
@@ -218,7 +224,9 @@ def history_lines(
     for row in range(rows):
         drawn = "".join(column[row] for column in columns).rjust(room)
         note = label if row == rows - 1 else ""
-        lines.append((Span(drawn, TONES.get(figure, Tone.OTHERS)), Span(note, Tone.QUIET)))
+        lines.append(
+            (Span(drawn, STYLES.get(figure, TextStyle.OTHERS)), Span(note, TextStyle.QUIET))
+        )
     return lines
 
 
@@ -278,6 +286,6 @@ def reason_lines(reasons: Reasons, cells: int) -> list[Line]:
         row
         for reason, labels in reasons.items()
         for row in paragraph(
-            f"{'; '.join(labels)} {text.NA}: {reason}", cells, Tone.QUIET, indent="  "
+            f"{'; '.join(labels)} {text.NA}: {reason}", cells, TextStyle.QUIET, indent="  "
         )
     ]

@@ -12,7 +12,7 @@ from tui.state.reading import Absent, Stale, reading_text, value_of
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.device_detail import Fact
-from tui.ui.views.lines import Line, Span, Tone, fit_line, left, paragraph, right, width, wrap
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, paragraph, right, width, wrap
 from tui.ui.views.memory import (
     WOULD_FREE,
     Reasons,
@@ -89,7 +89,7 @@ def account_lines(
 
 def _section(title: str, cells: int) -> list[Line]:
     rule = glyphs.GLYPHS.rule * max(0, cells - len(title) - 1)
-    return [(), (Span(f"{title} ", Tone.STRONG), Span(rule, Tone.QUIET))]
+    return [(), (Span(f"{title} ", TextStyle.STRONG), Span(rule, TextStyle.QUIET))]
 
 
 def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
@@ -116,11 +116,11 @@ def _rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
     for term, source in zip(terms, sources, strict=True):
         absent = isinstance(term.bytes, Absent)
         size = text.size(value_of(term.bytes))
-        tone = Tone.QUIET if absent or isinstance(term.bytes, Stale) else Tone.STRONG
+        style = TextStyle.QUIET if absent or isinstance(term.bytes, Stale) else TextStyle.STRONG
         head: Line = (
             Span(left(term.label, LABEL)),
-            Span(right(size, SIZE), tone),
-            Span(f"  {left(source, source_cells)}", Tone.QUIET),
+            Span(right(size, SIZE), style),
+            Span(f"  {left(source, source_cells)}", TextStyle.QUIET),
         )
         found += _with_remark(head, _remark(term), lead, cells)
     return found
@@ -142,10 +142,10 @@ def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
     room = cells - lead
     if room < ABOUT_FROM:
         below = wrap(remark, max(1, cells - 2))
-        return [fit_line(head, cells), *((Span(f"  {row}", Tone.QUIET),) for row in below)]
+        return [fit_line(head, cells), *((Span(f"  {row}", TextStyle.QUIET),) for row in below)]
     first, *rest = wrap(remark, room)
-    more = [(Span(" " * lead + row, Tone.QUIET),) for row in rest]
-    return [(*head, Span(" " * (lead - width(head)) + first, Tone.QUIET)), *more]
+    more = [(Span(" " * lead + row, TextStyle.QUIET),) for row in rest]
+    return [(*head, Span(" " * (lead - width(head)) + first, TextStyle.QUIET)), *more]
 
 
 def _counters(gauge: Gauge, cells: int) -> list[Line]:
@@ -154,10 +154,10 @@ def _counters(gauge: Gauge, cells: int) -> list[Line]:
     found = _section("counters of this worker", cells)
     for counter in gauge.counters:
         absent = isinstance(counter.count, Absent)
-        tone = Tone.QUIET if absent else Tone.STRONG
+        style = TextStyle.QUIET if absent else TextStyle.STRONG
         head: Line = (
             Span(left(counter.label, LABEL)),
-            Span(right(reading_text(counter.count, text.count), SIZE), tone),
+            Span(right(reading_text(counter.count, text.count), SIZE), style),
         )
         remark = counter.count.reason if isinstance(counter.count, Absent) else counter.about
         found += _with_remark(head, remark, LABEL + SIZE + 2, cells)
@@ -174,7 +174,7 @@ def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
             remark += "; private pools, as of CUDA graphs, may hold some of it"
     head: Line = (
         Span(left(WOULD_FREE, LABEL)),
-        Span(right(reading_text(free, text.size), SIZE), Tone.STRONG),
+        Span(right(reading_text(free, text.size), SIZE), TextStyle.STRONG),
     )
     return [*_section("cache", cells), *_with_remark(head, remark, LABEL + SIZE + 2, cells)]
 
@@ -204,9 +204,9 @@ def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Lin
     processes = view.nvml.processes
     if processes is None:
         reason = view.nvml.unavailable.get("processes", "NVML lists no processes here")
-        return [*found, *paragraph(f"{text.NA}: {reason}", cells, Tone.QUIET)]
+        return [*found, *paragraph(f"{text.NA}: {reason}", cells, TextStyle.QUIET)]
     if not processes:
-        return [*found, (Span("none", Tone.QUIET),)]
+        return [*found, (Span("none", TextStyle.QUIET),)]
     reasons = Counter(
         reason for process in processes for reason in set(process.unavailable.values())
     )
@@ -216,16 +216,16 @@ def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Lin
         found += _process(process, process.pid == worker_pid, shared, cells)
     for reason, times in shared.items():
         words = f"{text.NA} of {text.count(times, 'process', 'processes')}: {reason}"
-        found += paragraph(words, cells, Tone.QUIET, indent="  ")
+        found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     return found
 
 
 def _process(process: GpuProcess, ours: bool, told: Collection[str], cells: int) -> list[Line]:
     head: Line = (
-        Span(right(str(process.pid), 8), Tone.STRONG if ours else Tone.PLAIN),
+        Span(right(str(process.pid), 8), TextStyle.STRONG if ours else TextStyle.PLAIN),
         Span(f" {left(process.user or text.NA, 11)}"),
-        Span(right(text.size(process.memory), SIZE), Tone.STRONG),
-        Span(f"  {left(process.kind, 8)}", Tone.QUIET),
+        Span(right(text.size(process.memory), SIZE), TextStyle.STRONG),
+        Span(f"  {left(process.kind, 8)}", TextStyle.QUIET),
     )
     what = "the runner's worker" if ours else process.command or text.NA
     reasons = dict.fromkeys(process.unavailable.values())

@@ -9,7 +9,7 @@ from tui.monitor.messages import Device, GpuProcess, Sample
 from tui.state.pairing import CPU, DeviceView
 from tui.state.reading import STALE_AFTER_S
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit_line, left, line, paragraph, right
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, right
 from workloads.protocol.frozen import frozen
 
 Order = Literal["memory", "pid", "user", "age"]
@@ -167,7 +167,7 @@ def heading(order: Order, cells: int) -> Line:
 
     def name(word: str, cells: int, *, from_right: bool = False) -> Span:
         place = right(word, cells) if from_right else left(word, cells)
-        return Span(place, Tone.KEY if word == order else Tone.QUIET)
+        return Span(place, TextStyle.KEY if word == order else TextStyle.QUIET)
 
     spans = [name("pid", PID, from_right=True), Span(" "), name("user", USER)]
     spans.append(name("memory", SIZE, from_right=True))
@@ -182,14 +182,14 @@ def process_line(row: GpuProcess, worker_pid: int | None, now: float, cells: int
     ours = row.pid == worker_pid and row.started_at is not None
     known_age = row.started_at is not None
     spans = [
-        Span(right(str(row.pid), PID), Tone.STRONG if ours else Tone.PLAIN),
+        Span(right(str(row.pid), PID), TextStyle.STRONG if ours else TextStyle.PLAIN),
         Span(f" {left(row.user or text.NA, USER)}"),
-        Span(right(text.size(row.memory), SIZE), Tone.STRONG),
+        Span(right(text.size(row.memory), SIZE), TextStyle.STRONG),
     ]
     if cells >= KIND_FROM:
-        spans.append(Span(f"  {left(row.kind, KIND)}", Tone.QUIET))
+        spans.append(Span(f"  {left(row.kind, KIND)}", TextStyle.QUIET))
     age = text.old(max(0.0, now - row.started_at)) if row.started_at is not None else text.NA
-    spans.append(Span(right(age, AGE), Tone.PLAIN if known_age else Tone.QUIET))
+    spans.append(Span(right(age, AGE), TextStyle.PLAIN if known_age else TextStyle.QUIET))
     what = "this workbench's worker" if ours else row.command or text.NA
     why = "; ".join(dict.fromkeys(row.unavailable.values()))
     words = f"  {what}" + (f" ({why})" if why else "")
@@ -200,15 +200,15 @@ def remainder_lines(found: Holders, cells: int) -> list[Line]:
     """What is below the processes, each with its figure at the place of the column."""
     lines: list[Line] = []
     for item in found.remainders:
-        tone = Tone.STRONG if item.strong else Tone.PLAIN
+        style = TextStyle.STRONG if item.strong else TextStyle.PLAIN
         head = line(
-            Span(right(item.label, PID + 1 + USER), tone),
-            Span(right(text.size(item.memory), SIZE), Tone.STRONG),
-            Span(f"  {item.about}", Tone.QUIET),
+            Span(right(item.label, PID + 1 + USER), style),
+            Span(right(text.size(item.memory), SIZE), TextStyle.STRONG),
+            Span(f"  {item.about}", TextStyle.QUIET),
         )
         lines.append(fit_line(head, cells))
     for note in found.notes:
-        lines += paragraph(note, cells, Tone.NOTE)
+        lines += paragraph(note, cells, TextStyle.NOTE)
     return lines
 
 
@@ -218,5 +218,5 @@ def selected_lines(row: GpuProcess | None, cells: int) -> list[Line]:
         return []
     lines = paragraph(f"{row.pid}  {row.command or text.NA}", cells)
     for name, reason in row.unavailable.items():
-        lines += paragraph(f"{name} n/a: {reason}", cells, Tone.QUIET)
+        lines += paragraph(f"{name} n/a: {reason}", cells, TextStyle.QUIET)
     return lines

@@ -17,12 +17,12 @@ from tui.ui.views.chart import chart_lines
 from tui.ui.views.findings import (
     table_lines,
 )
-from tui.ui.views.lines import Line, Span, Tone, line, paragraph
+from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 from workloads.protocol.inventory import FlagInfo, Setting
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import Timing
 
-TONES = {"failed": Tone.BAD, "skipped": Tone.QUIET, "cancelled": Tone.NOTE}
+STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
 
 
 def half_width(time: Timing) -> float | None:
@@ -83,7 +83,7 @@ def state_of(store: Store, runs: dict[str, RunState | None]) -> tuple[Span, ...]
     """
     known = [run for run in runs.values() if run is not None]
     if not known:
-        return (Span("not run", Tone.QUIET),)
+        return (Span("not run", TextStyle.QUIET),)
     if all(run.result is not None and run.result.status == "ok" for run in known):
         return _all_ok(store, known)
     said = {device: _phrase(store, run) for device, run in runs.items() if run and not _waits(run)}
@@ -91,7 +91,7 @@ def state_of(store: Store, runs: dict[str, RunState | None]) -> tuple[Span, ...]
         return next(iter(said.values()), ())
     spans: list[Span] = []
     # A time stands in its column: that it is well says nothing more beside what is not.
-    said = {name: phrase for name, phrase in said.items() if phrase[0].tone is not Tone.GOOD}
+    said = {name: phrase for name, phrase in said.items() if phrase[0].style is not TextStyle.GOOD}
     # What goes on or went wrong is read first.
     for device, phrase in sorted(said.items(), key=lambda item: _urgency(runs[item[0]])):
         spans.extend((Span("; " if spans else ""), Span(f"{device} "), *phrase))
@@ -112,26 +112,26 @@ def _urgency(run: RunState | None) -> int:
 
 def _phrase(store: Store, run: RunState) -> tuple[Span, ...]:
     if run.result is None:
-        return (Span(progress_words(run.progress) if run.progress else "", Tone.KEY),)
+        return (Span(progress_words(run.progress) if run.progress else "", TextStyle.KEY),)
     result = run.result
     if result.status == "ok":
         return _all_ok(store, [run])
     words = f"{result.status}: {result.reason}" if result.reason else result.status
-    return (Span(words, TONES[result.status]), *_marks(store, [run]))
+    return (Span(words, STYLES[result.status]), *_marks(store, [run]))
 
 
 def _all_ok(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
     results = [run.result for run in runs if run.result]
     checks = [result.check for result in results if result.check]
     if any(not check.passed for check in checks):
-        return (Span("wrong result", Tone.BAD), *_marks(store, runs))
+        return (Span("wrong result", TextStyle.BAD), *_marks(store, runs))
     widths = [half_width(result.time) for result in results if result.time]
     known = [width for width in widths if width is not None]
     spread = f" {text.spread(max(known))}" if known else ""
     marks = _marks(store, runs, before=", ")
     # First, so that it is not what there is no room for.
-    doubt = (Span(f"{glyphs.GLYPHS.warning} ", Tone.NOTE),) if _doubted(runs) else ()
-    return (*doubt, Span("ok", Tone.GOOD), Span(spread), *marks)
+    doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if _doubted(runs) else ()
+    return (*doubt, Span("ok", TextStyle.GOOD), Span(spread), *marks)
 
 
 def _doubted(runs: list[RunState]) -> bool:
@@ -163,26 +163,26 @@ def _marks(store: Store, runs: list[RunState], before: str | None = None) -> tup
     before = before or f" {glyphs.GLYPHS.warning} "
     above = [word for word in map(above_limit, runs) if word]
     if above:
-        marks.append(Span(f"{before}{above[0]}", Tone.BAD))
+        marks.append(Span(f"{before}{above[0]}", TextStyle.BAD))
     hot = [run for run in runs if throttled(run)]
     if hot:
-        marks.append(Span(f"{before}throttled", Tone.NOTE))
+        marks.append(Span(f"{before}throttled", TextStyle.NOTE))
     # Each of those named has a warning of its own; the others are counted.
     warnings = sum(len(warnings_of(run)) for run in runs) - len(above) - len(hot)
     if warnings > 0:
-        marks.append(Span(f"{before}{text.count(warnings, 'warning')}", Tone.NOTE))
+        marks.append(Span(f"{before}{text.count(warnings, 'warning')}", TextStyle.NOTE))
     if any(other_flags(store, run) for run in runs):
-        marks.append(Span(" other flags", Tone.NOTE))
+        marks.append(Span(" other flags", TextStyle.NOTE))
     return tuple(marks)
 
 
 def sweep_lines(found: Swept, sweep: Sweep, cells: int) -> list[Line]:
     """How far the sweep is, its curves with the crossover, its table and its gaps."""
-    rows: list[Line] = [line(Span("Sweep", Tone.STRONG), f"  {progress_text(found)}")]
+    rows: list[Line] = [line(Span("Sweep", TextStyle.STRONG), f"  {progress_text(found)}")]
     going = running(found)
     if going is not None and going.progress is not None:
         words = f"{going.request.device} {_settings(sweep, going)}: "
-        rows += paragraph(words + progress_words(going.progress), cells, Tone.KEY, indent="  ")
+        rows += paragraph(words + progress_words(going.progress), cells, TextStyle.KEY, indent="  ")
     if found.done:
         for chart in found.charts:
             rows += [(), *chart_lines(chart, found.unavailable, cells)]
@@ -203,17 +203,17 @@ def _settings(sweep: Sweep, run: RunState) -> str:
 def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
     """The table's last column: points done of all, and the one that runs or ended last."""
     if not found.done and running(found) is None:
-        return (Span(f"sweep of {found.wanted} runs", Tone.QUIET),)
-    spans = [Span(f"sweep {found.done}/{found.wanted}", Tone.STRONG)]
+        return (Span(f"sweep of {found.wanted} runs", TextStyle.QUIET),)
+    spans = [Span(f"sweep {found.done}/{found.wanted}", TextStyle.STRONG)]
     going = running(found)
     if going is not None and going.progress is not None:
         words = f"  {going.request.device} {_settings(sweep, going)} "
-        spans.append(Span(words + progress_words(going.progress), Tone.KEY))
+        spans.append(Span(words + progress_words(going.progress), TextStyle.KEY))
     elif found.done == found.wanted:
         bad = progress_text(found).partition(", ")[2]
-        spans.append(Span(f"  {bad}" if bad else "  ok", Tone.NOTE if bad else Tone.GOOD))
+        spans.append(Span(f"  {bad}" if bad else "  ok", TextStyle.NOTE if bad else TextStyle.GOOD))
     elif found.last is not None:
-        spans.append(Span(f"  last {_settings(sweep, found.last)}", Tone.QUIET))
+        spans.append(Span(f"  last {_settings(sweep, found.last)}", TextStyle.QUIET))
     return tuple(spans)
 
 

@@ -11,7 +11,7 @@ from tui.state.runs import RunState
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit_line, left, right, width
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, right, width
 from tui.ui.views.workload_state import half_width, median, state_of
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting, WorkloadInfo
@@ -158,7 +158,7 @@ def _cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str,
     cells[SPEED_UP] = _speed_up([_result(run) for run in runs.values()])
     cells[RATE] = Span(rate(main))
     above = main is not None and main.limit is not None and main.limit.exceeded
-    cells[LIMIT] = Span(of_limit(main), Tone.BAD if above else Tone.PLAIN)
+    cells[LIMIT] = Span(of_limit(main), TextStyle.BAD if above else TextStyle.PLAIN)
     cells[PEAK] = Span(_peak(main))
     return cells
 
@@ -172,10 +172,10 @@ def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
             needs = "needs 2 GPUs" if "2 GPUs" in info.needs else f"needs a {kind}"
             if "cuda" in info.devices and any(view.nvml for view in store.devices):
                 needs = "torch sees no GPU"
-            return (Span(needs, Tone.NOTE),)
+            return (Span(needs, TextStyle.NOTE),)
         if "2 GPUs" in info.needs and types.count("cuda") < 2:
-            return (Span("needs 2 GPUs", Tone.NOTE),)
-    return (Span("not run", Tone.QUIET),)
+            return (Span("needs 2 GPUs", TextStyle.NOTE),)
+    return (Span("not run", TextStyle.QUIET),)
 
 
 def _settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
@@ -196,19 +196,21 @@ def _runs_on(info: WorkloadInfo, device: str) -> bool:
 
 def _time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> Span:
     if not _runs_on(info, device):
-        return Span(text.NA, Tone.QUIET)
+        return Span(text.NA, TextStyle.QUIET)
     if run is None:
         return Span("")
     known = run.result or run.so_far
     if known is not None and known.time is not None:
-        return Span(median(known.time), Tone.PLAIN if run.result else Tone.KEY)
+        return Span(median(known.time), TextStyle.PLAIN if run.result else TextStyle.KEY)
     if run.result is not None:
-        return Span(glyphs.GLYPHS.dash, Tone.QUIET)  # the state column says why
+        return Span(glyphs.GLYPHS.dash, TextStyle.QUIET)  # the state column says why
     if run.progress is None:
-        return Span("queued", Tone.QUIET)
+        return Span("queued", TextStyle.QUIET)
     if run.progress.estimate_s is None:
-        return Span(glyphs.GLYPHS.ellipsis, Tone.KEY)
-    return Span(text.seconds(run.progress.estimate_s, run.progress.half_width or 0.1), Tone.KEY)
+        return Span(glyphs.GLYPHS.ellipsis, TextStyle.KEY)
+    return Span(
+        text.seconds(run.progress.estimate_s, run.progress.half_width or 0.1), TextStyle.KEY
+    )
 
 
 def _speed_up(results: list[RunResult | None]) -> Span:
@@ -217,7 +219,7 @@ def _speed_up(results: list[RunResult | None]) -> Span:
     if len(times) < 2 or not times[1].median_s:
         return Span("")
     if timed[0].chosen != timed[1].chosen:
-        return Span(text.NA, Tone.QUIET)  # the detail names the sizes
+        return Span(text.NA, TextStyle.QUIET)  # the detail names the sizes
     widths = [half_width(time) for time in times]
     # Relative errors of independent medians add in quadrature.
     known = None if None in widths else sum((width or 0.0) ** 2 for width in widths) ** 0.5
@@ -269,7 +271,7 @@ DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 
 
 @frozen
-class Columns:
+class TableColumns:
     """The columns that fit, with their widths in cells."""
 
     name: int
@@ -278,7 +280,7 @@ class Columns:
     hidden: tuple[str, ...]
 
 
-def columns(names: Sequence[str], longest: int, room: int, shortest: int = 0) -> Columns:
+def columns(names: Sequence[str], longest: int, room: int, shortest: int = 0) -> TableColumns:
     """Choose columns and widths.
 
     Args:
@@ -303,13 +305,13 @@ def columns(names: Sequence[str], longest: int, room: int, shortest: int = 0) ->
             hidden.append(name)
     spare = room - needed()
     if spare < 0:
-        return Columns(max(4, least + spare), cells, STATE_CELLS[0], tuple(hidden))
+        return TableColumns(max(4, least + spare), cells, STATE_CELLS[0], tuple(hidden))
     # The name comes first: its parameters tell two runs apart.
     more = min(spare, max(0, min(longest, NAME_CELLS[1]) - least))
-    return Columns(least + more, cells, STATE_CELLS[0] + spare - more, tuple(hidden))
+    return TableColumns(least + more, cells, STATE_CELLS[0] + spare - more, tuple(hidden))
 
 
-def columns_for(store: Store, found: Sequence[Entry], room: int) -> Columns:
+def columns_for(store: Store, found: Sequence[Entry], room: int) -> TableColumns:
     """The columns for these entries."""
     rows = [entry for entry in found if isinstance(entry, Row)]
     longest = max((row.name.width for row in rows), default=0)
@@ -317,25 +319,27 @@ def columns_for(store: Store, found: Sequence[Entry], room: int) -> Columns:
     return columns(devices(store), longest, room, shortest)
 
 
-def heading(store: Store, chosen: Columns) -> Line:
+def heading(store: Store, chosen: TableColumns) -> Line:
     """The names of the columns; a device is called what it is called elsewhere on the screen."""
     gpu = store.gpu_column
     labels = {gpu.torch: gpu.label} if gpu and gpu.torch else {}
     words = " " * LEAD + left("name", chosen.name)
     for name, cells in chosen.cells.items():
         words += " " * GAP + right(CPU if name == CPU else labels.get(name, name), cells)
-    return (Span(words + " " * GAP + "state", Tone.QUIET),)
+    return (Span(words + " " * GAP + "state", TextStyle.QUIET),)
 
 
-def entry_line(entry: Entry, chosen: Columns, *, under_cursor: bool) -> Line:
+def entry_line(entry: Entry, chosen: TableColumns, *, under_cursor: bool) -> Line:
     """One line of the table."""
-    mark = Span(left(glyphs.GLYPHS.selected, LEAD) if under_cursor else " " * LEAD, Tone.STRONG)
+    mark = Span(
+        left(glyphs.GLYPHS.selected, LEAD) if under_cursor else " " * LEAD, TextStyle.STRONG
+    )
     if isinstance(entry, Group):
         sign = glyphs.GLYPHS.folded if entry.folded else glyphs.GLYPHS.unfolded
         size = f" ({text.count(entry.size, 'workload')})" if entry.folded else ""
         lead = left(sign, LEAD)
-        return (Span(f"{lead}{entry.name}", Tone.STRONG), Span(size, Tone.QUIET))
-    spans: list[Span] = [mark, Span(left(entry.name.text, chosen.name), entry.name.tone)]
+        return (Span(f"{lead}{entry.name}", TextStyle.STRONG), Span(size, TextStyle.QUIET))
+    spans: list[Span] = [mark, Span(left(entry.name.text, chosen.name), entry.name.style)]
     filled = [name for name in chosen.cells if entry.cells.get(name, Span("")).text]
     last = list(chosen.cells).index(filled[-1]) if filled else -1
     spill = width(entry.state) > chosen.state
@@ -343,7 +347,7 @@ def entry_line(entry: Entry, chosen: Columns, *, under_cursor: bool) -> Line:
         if spill and position > last:
             break
         cell = entry.cells.get(name, Span(""))
-        spans.append(Span(" " * GAP + right(cell.text, cells), cell.tone))
+        spans.append(Span(" " * GAP + right(cell.text, cells), cell.style))
     spans.append(Span(" " * GAP))
     room = chosen.state + sum(
         GAP + cells for place, cells in enumerate(chosen.cells.values()) if spill and place > last

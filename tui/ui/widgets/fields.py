@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from tui.text import glyphs
-from tui.ui.views.lines import Line, Span, Tone, fit_line, width
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, width
 from tui.ui.widgets.line_bar import LineBar
 
 
@@ -69,20 +69,23 @@ class ChoiceField(LineBar, can_focus=True):
         self.post_message(self.Changed())
 
     def _choices(self, cells: int) -> Line:
-        tone = Tone.CURSOR if self.has_focus else Tone.STRONG
+        style = TextStyle.CURSOR if self.has_focus else TextStyle.STRONG
         spans: list[Span] = []
         for place, value in enumerate(self._values):
             chosen = place == self._index
             words = f"{'+' if value in self._marked else ''}{value}"
             shown = f"[{words}]" if chosen else f" {words} "
-            marked = Tone.STRONG if value in self._marked else Tone.QUIET
-            spans.append(Span(shown, tone if chosen else marked))
+            marked = TextStyle.STRONG if value in self._marked else TextStyle.QUIET
+            spans.append(Span(shown, style if chosen else marked))
         if width(tuple(spans)) <= cells:
             return tuple(spans)
         count = f"{self._index + 1} of {len(self._values)}"
         dash = glyphs.GLYPHS.dash
         return fit_line(
-            (Span(f"[{self._values[self._index]}]", tone), Span(f" {dash} {count}", Tone.QUIET)),
+            (
+                Span(f"[{self._values[self._index]}]", style),
+                Span(f" {dash} {count}", TextStyle.QUIET),
+            ),
             cells,
         )
 

@@ -29,7 +29,7 @@ HISTORY_FROM, HISTORY_TALL_FROM = 6, 12
 """Rows inside the pane from which the history is shown, and from which it takes two."""
 
 
-class MemoryHistory(Widget):
+class MemoryHistoryView(Widget):
     """A column a second, from zero to the device's total."""
 
     def __init__(self, store: Store, gauge: Callable[[], Gauge], figure: str = "used") -> None:
@@ -90,7 +90,7 @@ class AccountPane(AgingPane):
         self.view = store.selected_device
         self.gauge = account(store, self.view, clock())
         self.bar = LineBar(lambda cells: bar_line(self.gauge, cells))
-        self.histories = [MemoryHistory(store, lambda: self.gauge, each) for each in figures]
+        self.histories = [MemoryHistoryView(store, lambda: self.gauge, each) for each in figures]
         self.body = LinesView(self.account_lines)
 
     def account_lines(self, cells: int) -> list[Line]:

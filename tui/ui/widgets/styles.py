@@ -1,4 +1,4 @@
-"""How tones look: the sixteen colours of the terminal and its attributes, nothing else.
+"""How text looks: the sixteen colours of the terminal and its attributes, nothing else.
 
 Which of the sixteen a terminal draws well depends on what it draws them on: the dark half of them
 is hard to read on black, the bright half on white. A truecolor theme draws the sixteen from the
@@ -11,46 +11,46 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.ui.views.lines import Line, Span, Tone, fit_line, width
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, width
 
 SHARED = {
-    Tone.PLAIN: Style(),
-    Tone.STRONG: Style(bold=True),
-    Tone.CURSOR: Style(reverse=True),
+    TextStyle.PLAIN: Style(),
+    TextStyle.STRONG: Style(bold=True),
+    TextStyle.CURSOR: Style(reverse=True),
     # Decoration, not text: how faint this is differs from terminal to terminal.
-    Tone.REST: Style(dim=True),
+    TextStyle.REST: Style(dim=True),
 }
 ON_DARK = {
     **SHARED,
-    Tone.QUIET: Style(),
-    Tone.GOOD: Style(color="green"),
-    Tone.NOTE: Style(color="bright_yellow"),
-    Tone.BAD: Style(color="bright_red", bold=True),
-    Tone.KEY: Style(color="cyan"),
-    Tone.ALLOCATED: Style(color="cyan"),
-    Tone.CACHED: Style(color="bright_blue"),
-    Tone.CONTEXT: Style(color="bright_magenta"),
-    Tone.OTHERS: Style(color="bright_yellow"),
+    TextStyle.QUIET: Style(),
+    TextStyle.GOOD: Style(color="green"),
+    TextStyle.NOTE: Style(color="bright_yellow"),
+    TextStyle.BAD: Style(color="bright_red", bold=True),
+    TextStyle.KEY: Style(color="cyan"),
+    TextStyle.ALLOCATED: Style(color="cyan"),
+    TextStyle.CACHED: Style(color="bright_blue"),
+    TextStyle.CONTEXT: Style(color="bright_magenta"),
+    TextStyle.OTHERS: Style(color="bright_yellow"),
 }
 """In the terminal's own colours, on black or nearly so. Faint text is below 4.5:1 in most."""
 ON_LIGHT = {
     **SHARED,
-    Tone.QUIET: Style(),
-    Tone.GOOD: Style(),
-    Tone.NOTE: Style(color="magenta"),
-    Tone.BAD: Style(color="red", bold=True),
-    Tone.KEY: Style(color="blue"),
-    Tone.ALLOCATED: Style(color="blue"),
-    Tone.CACHED: Style(color="magenta"),
-    Tone.CONTEXT: Style(color="red"),
-    Tone.OTHERS: Style(),
+    TextStyle.QUIET: Style(),
+    TextStyle.GOOD: Style(),
+    TextStyle.NOTE: Style(color="magenta"),
+    TextStyle.BAD: Style(color="red", bold=True),
+    TextStyle.KEY: Style(color="blue"),
+    TextStyle.ALLOCATED: Style(color="blue"),
+    TextStyle.CACHED: Style(color="magenta"),
+    TextStyle.CONTEXT: Style(color="red"),
+    TextStyle.OTHERS: Style(),
 }
 """In the terminal's own colours, on white: green, yellow and cyan are not to be read there."""
-IN_TRUECOLOR = {**ON_DARK, Tone.QUIET: Style(dim=True)}
+IN_TRUECOLOR = {**ON_DARK, TextStyle.QUIET: Style(dim=True)}
 """In a theme with colours of its own, which also says how faint faint is."""
 
 
-class _Look:
+class _Present:
     """The present styles; every line asks when it is drawn."""
 
     styles = ON_DARK
@@ -63,7 +63,7 @@ def use(*, native: bool, dark: bool) -> None:
         native: it takes the terminal's own colours.
         dark: it is light on dark.
     """
-    _Look.styles = (ON_DARK if dark else ON_LIGHT) if native else IN_TRUECOLOR
+    _Present.styles = (ON_DARK if dark else ON_LIGHT) if native else IN_TRUECOLOR
 
 
 def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) -> Strip:
@@ -82,7 +82,7 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     text, style = "", Style()
     # Equal styles become one segment: each costs the link some twenty bytes.
     for span in filled:
-        own = _Look.styles[span.tone]
+        own = _Present.styles[span.style]
         if own != style and text:
             segments.append(Segment(text, base + style + over))
             text = ""

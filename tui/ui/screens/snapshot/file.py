@@ -12,9 +12,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tui.ui.screens.dialogs import box
-from tui.ui.views.lines import Line, Span, Tone, line
+from tui.ui.views.lines import Line, Span, TextStyle, line
 from tui.ui.views.snapshot.start import (
-    Found,
+    FoundFile,
     completed,
     found_line,
     matching,
@@ -76,7 +76,7 @@ class FileScreen(ModalScreen["str | None"]):
         self._title = title
         self.field = PathInput(folder if folder.endswith("/") else f"{folder}/")
         self.list = NumberedList(self._lines, id="files")
-        self._found: tuple[Found, ...] = ()
+        self._found: tuple[FoundFile, ...] = ()
         self._why = ""
 
     def compose(self) -> ComposeResult:
@@ -90,7 +90,7 @@ class FileScreen(ModalScreen["str | None"]):
 
     def _lines(self, cells: int) -> list[Line]:
         if self._why:
-            return [line(Span(self._why, Tone.NOTE))]
+            return [line(Span(self._why, TextStyle.NOTE))]
         return [found_line(item, cells) for item in self._found]
 
     @on(Input.Changed, "#path")

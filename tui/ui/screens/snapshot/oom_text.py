@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import TextArea
 
 from tui.ui.screens.dialogs import box
-from tui.ui.views.lines import Line, Tone, paragraph
+from tui.ui.views.lines import Line, TextStyle, paragraph
 from tui.ui.widgets.lines_view import LinesView
 
 ABOUT = (
@@ -45,7 +45,7 @@ class OomTextScreen(ModalScreen["str | None"]):
         self.area.focus()
 
     def _words(self, cells: int) -> list[Line]:
-        return paragraph(ABOUT, cells, Tone.QUIET)
+        return paragraph(ABOUT, cells, TextStyle.QUIET)
 
     def action_apply(self) -> None:
         self.dismiss(self.area.text)

@@ -9,8 +9,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from tui.session.snapshot.reader import SnapshotSession
-from tui.session.snapshot.session import SnapshotDesk, View
+from tui.session.snapshot.reader import SnapshotReader
+from tui.session.snapshot.session import SnapshotSession, View
 from tui.snapshots.reader.messages import Export, Exported, Refused
 from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
@@ -39,18 +39,18 @@ class SnapshotTab(CommandScreen):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         store = program.store
-        desk = self.desk = SnapshotDesk(SnapshotSession(), SnapshotSession())
-        desk.listen(self._changed)
-        self.start = StartPane(store, desk)
-        self.timeline = TimelinePane(store, desk)
-        self.sites = SitesPane(store, desk)
-        self.map_view = MapPane(store, desk)
+        session = self.session = SnapshotSession(SnapshotReader(), SnapshotReader())
+        session.listen(self._changed)
+        self.start = StartPane(store, session)
+        self.timeline = TimelinePane(store, session)
+        self.sites = SitesPane(store, session)
+        self.map_view = MapPane(store, session)
         self.panes: dict[View, SnapshotPane] = {
-            "verdict": VerdictPane(store, desk),
+            "verdict": VerdictPane(store, session),
             "timeline": self.timeline,
             "sites": self.sites,
             "map": self.map_view,
-            "difference": DifferencePane(store, desk),
+            "difference": DifferencePane(store, session),
         }
         self._shown: SnapshotPane | None = None
         self._copying: Export | None = None
@@ -58,7 +58,7 @@ class SnapshotTab(CommandScreen):
 
     def compose(self) -> ComposeResult:
         yield self.header()
-        yield SnapshotBar(self.desk)
+        yield SnapshotBar(self.session)
         yield self.start
         for pane in self.panes.values():
             pane.display = False
@@ -72,9 +72,9 @@ class SnapshotTab(CommandScreen):
         """With what there is of a snapshot."""
         return replace(
             super().situation(),
-            snapshot=self.desk.ready,
-            snapshot_loading=self.desk.loading,
-            snapshot_ooms=self.desk.has_ooms,
+            snapshot=self.session.ready,
+            snapshot_loading=self.session.loading,
+            snapshot_ooms=self.session.has_ooms,
         )
 
     # ---- drawing ----
@@ -94,7 +94,7 @@ class SnapshotTab(CommandScreen):
     @property
     def shown(self) -> SnapshotPane:
         """The pane that is to be shown now."""
-        return self.panes[self.desk.view] if self.desk.ready else self.start
+        return self.panes[self.session.view] if self.session.ready else self.start
 
     def catch_up(self) -> None:
         """Show the right pane and draw what changed."""
@@ -113,14 +113,14 @@ class SnapshotTab(CommandScreen):
 
     @on(SnapshotBar.Picked)
     def _picked(self, event: SnapshotBar.Picked) -> None:
-        self.desk.show(event.view)
+        self.session.show(event.view)
 
     # ---- files ----
 
     def action_snapshot_open(self) -> None:
         def done(path: str | None) -> None:
             if path is not None:
-                self.desk.open(path)
+                self.session.open(path)
 
         self.app.push_screen(FileScreen("Open a snapshot", self._folder()), done)
 
@@ -129,18 +129,18 @@ class SnapshotTab(CommandScreen):
 
         def done(path: str | None) -> None:
             if path is not None:
-                self.desk.compare_with(path)
-                self.desk.show("difference")
+                self.session.compare_with(path)
+                self.session.show("difference")
 
         self.app.push_screen(FileScreen("Compare with", self._folder()), done)
 
     def _folder(self) -> str | None:
-        paths = self.desk.main.store.paths
+        paths = self.session.main.store.paths
         return paths[0].rpartition("/")[0] if paths else None
 
     def action_snapshot_cancel(self) -> None:
         """End the readers that still read."""
-        self.desk.cancel()
+        self.session.cancel()
 
     def action_snapshot_text(self) -> None:
         """Take the text of an exception."""
@@ -149,52 +149,52 @@ class SnapshotTab(CommandScreen):
 
         def done(text: str | None) -> None:
             if text is not None:
-                self.desk.main.set_text(text)
+                self.session.main.set_text(text)
 
-        self.app.push_screen(OomTextScreen(self.desk.main.store.oom_text), done)
+        self.app.push_screen(OomTextScreen(self.session.main.store.oom_text), done)
 
     # ---- views ----
 
     def action_snapshot_verdict(self) -> None:
-        self.desk.show("verdict")
+        self.session.show("verdict")
 
     def action_snapshot_timeline(self) -> None:
-        self.desk.show("timeline")
+        self.session.show("timeline")
 
     def action_snapshot_sites(self) -> None:
-        self.desk.show("sites")
+        self.session.show("sites")
 
     def action_snapshot_map(self) -> None:
-        self.desk.show("map")
+        self.session.show("map")
 
     def action_snapshot_difference(self) -> None:
-        self.desk.show("difference")
+        self.session.show("difference")
 
     # ---- the moment ----
 
     def action_snapshot_device(self) -> None:
-        self.desk.next_device()
+        self.session.next_device()
 
     def action_snapshot_peak(self) -> None:
-        self.desk.to_peak()
+        self.session.to_peak()
 
     def action_snapshot_oom(self) -> None:
         """Go to the next OOM entry."""
-        self.desk.to_next_oom()
+        self.session.to_next_oom()
 
     def action_snapshot_end(self) -> None:
-        self.desk.to_end()
+        self.session.to_end()
 
     # ---- how it is shown ----
 
     def action_snapshot_group(self) -> None:
-        self.desk.next_grouping()
+        self.session.next_grouping()
 
     def action_snapshot_sort(self) -> None:
-        self.desk.next_order()
+        self.session.next_order()
 
     def action_snapshot_search(self) -> None:
-        self.desk.show("sites")
+        self.session.show("sites")
         self.sites.begin_search()
 
     def action_snapshot_zoom_in(self) -> None:
@@ -213,16 +213,16 @@ class SnapshotTab(CommandScreen):
 
     def action_snapshot_copy(self) -> None:
         """Ask for a report; it is copied when it is there."""
-        focus = self.desk.focus
+        focus = self.session.focus
         if focus is not None:
             self._copying = Export(0, "markdown", focus.device)
-            self.desk.want(self._copying)
+            self.session.want(self._copying)
             self._copy_if_there()
 
     def _copy_if_there(self) -> None:
         if self._copying is None:
             return
-        answer = self.desk.main.store.exactly(self._copying)
+        answer = self.session.main.store.exactly(self._copying)
         if answer is None:
             return
         self._copying = None

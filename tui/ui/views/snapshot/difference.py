@@ -5,11 +5,16 @@ from __future__ import annotations
 from tui.snapshots.model.results import Difference, DiffRow
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit_line, flow, line, paragraph
-from tui.ui.views.snapshot.words import FRAME_TONES
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
+from tui.ui.views.snapshot.words import FRAME_STYLES
 
 MARKS = {"new": "new", "grown": "grown", "shrunk": "shrunk", "gone": "gone"}
-TONES = {"new": Tone.BAD, "grown": Tone.NOTE, "shrunk": Tone.GOOD, "gone": Tone.GOOD}
+STYLES = {
+    "new": TextStyle.BAD,
+    "grown": TextStyle.NOTE,
+    "shrunk": TextStyle.GOOD,
+    "gone": TextStyle.GOOD,
+}
 
 
 def signed(value: int) -> str:
@@ -29,27 +34,27 @@ def head_lines(difference: Difference, cells: int) -> list[Line]:
     rows += flow(
         [
             line(
-                Span("live ", Tone.QUIET),
+                Span("live ", TextStyle.QUIET),
                 f"{text.size(difference.live_a)} {arrow} {text.size(difference.live_b)}",
-                Span(f" ({signed(live)})", Tone.STRONG),
+                Span(f" ({signed(live)})", TextStyle.STRONG),
             ),
             line(
-                Span("reserved ", Tone.QUIET),
+                Span("reserved ", TextStyle.QUIET),
                 f"{text.size(difference.reserved_a)} {arrow} {text.size(difference.reserved_b)}",
-                Span(f" ({signed(reserved)})", Tone.STRONG),
+                Span(f" ({signed(reserved)})", TextStyle.STRONG),
             ),
         ],
         cells,
     )
     if not difference.rows:
-        rows.append(line(Span("no site changed", Tone.STRONG)))
+        rows.append(line(Span("no site changed", TextStyle.STRONG)))
     return rows
 
 
 def heading(cells: int) -> Line:
     """Over the columns."""
     return fit_line(
-        line(Span(f"{'change':>10} {'':<6} {'count':>8} {'B':>9}  ", Tone.QUIET)), cells
+        line(Span(f"{'change':>10} {'':<6} {'count':>8} {'B':>9}  ", TextStyle.QUIET)), cells
     )
 
 
@@ -59,9 +64,9 @@ def diff_line(row: DiffRow, cells: int) -> Line:
     count = row.count_b - row.count_a
     figures = (
         Span(f"{signed(change):>10} "),
-        Span(f"{MARKS[row.change]:<6}", TONES[row.change]),
+        Span(f"{MARKS[row.change]:<6}", STYLES[row.change]),
         Span(f" {count:>+8d} {text.size(row.bytes_b):>9}  "),
-        Span(row.label, FRAME_TONES[row.kind]),
+        Span(row.label, FRAME_STYLES[row.kind]),
     )
     return fit_line(figures, cells)
 

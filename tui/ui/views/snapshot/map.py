@@ -6,7 +6,7 @@ from tui.snapshots.model.results import MapRow, Piece, Pinning
 from tui.snapshots.reader.messages import StretchIs
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit_line, flow, line
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line
 from tui.ui.views.snapshot.words import bulleted, stack_lines
 
 LABEL_CELLS = 21
@@ -40,11 +40,11 @@ def legend(cells: int) -> Line:
     """What the glyphs are."""
     ascii_only = glyphs.GLYPHS.ascii
     parts = [
-        line(Span(f"{glyphs.GLYPHS.slices['allocated']} in use", Tone.QUIET)),
-        line(Span(f"{PARTLY[ascii_only]} partly", Tone.QUIET)),
-        line(Span(f"{EMPTY[ascii_only]} free", Tone.QUIET)),
-        line(Span("p pending", Tone.QUIET)),
-        line(Span("S small L large e expandable P private pool s other stream", Tone.QUIET)),
+        line(Span(f"{glyphs.GLYPHS.slices['allocated']} in use", TextStyle.QUIET)),
+        line(Span(f"{PARTLY[ascii_only]} partly", TextStyle.QUIET)),
+        line(Span(f"{EMPTY[ascii_only]} free", TextStyle.QUIET)),
+        line(Span("p pending", TextStyle.QUIET)),
+        line(Span("S small L large e expandable P private pool s other stream", TextStyle.QUIET)),
     ]
     return flow(parts, cells)[0]
 
@@ -57,7 +57,7 @@ def map_line(row: MapRow, states: str, used: str, cells: int) -> Line:
     flags += "P" if row.pool not in (None, (0, 0)) else ""
     flags += "s" if row.stream else ""
     label = f"{text.size(row.size):>9} {text.share(share):>4} {flags:<4} "
-    return fit_line((Span(label), Span(picture(states, used), Tone.ALLOCATED)), cells)
+    return fit_line((Span(label), Span(picture(states, used), TextStyle.ALLOCATED)), cells)
 
 
 def row_words(row: MapRow, total: int) -> str:
@@ -75,13 +75,13 @@ def stretch_lines(answer: StretchIs, start: int, end: int, cursor: int, cells: i
     """A stretch of a segment, the cursor's cell, and the piece that stands there."""
     shown = picture(answer.states, answer.used)
     rows: list[Line] = [
-        line(Span(f"{start:#x} to {end:#x}, {text.size(end - start)}", Tone.QUIET)),
-        line(Span(shown, Tone.ALLOCATED)),
-        line(Span(" " * cursor + "^", Tone.STRONG)),
+        line(Span(f"{start:#x} to {end:#x}, {text.size(end - start)}", TextStyle.QUIET)),
+        line(Span(shown, TextStyle.ALLOCATED)),
+        line(Span(" " * cursor + "^", TextStyle.STRONG)),
     ]
     piece = answer.piece
     if piece is None:
-        rows.append(line(Span("nothing is mapped here", Tone.QUIET)))
+        rows.append(line(Span("nothing is mapped here", TextStyle.QUIET)))
         return rows
     rows += flow(_piece_parts(piece), cells)
     if piece.requested is not None:
@@ -92,12 +92,14 @@ def stretch_lines(answer: StretchIs, start: int, end: int, cursor: int, cells: i
 def _piece_parts(piece: Piece) -> list[Line]:
     words = {"allocated": "in use", "pending": "pending: freed, a stream may use it"}
     parts = [
-        line(Span(f"{piece.address:#x}", Tone.STRONG)),
-        line(Span(text.size(piece.size), Tone.STRONG)),
+        line(Span(f"{piece.address:#x}", TextStyle.STRONG)),
+        line(Span(text.size(piece.size), TextStyle.STRONG)),
         line(words.get(piece.state, "free")),
     ]
     if piece.requested is not None and piece.requested != piece.size:
-        parts.append(line(Span(f"asked for {text.count(piece.requested, 'byte')}", Tone.QUIET)))
+        parts.append(
+            line(Span(f"asked for {text.count(piece.requested, 'byte')}", TextStyle.QUIET))
+        )
     if piece.site:
         parts.append(line(piece.site))
     return parts
@@ -106,11 +108,11 @@ def _piece_parts(piece: Piece) -> list[Line]:
 def pinning_lines(pinning: Pinning | None, cells: int) -> list[Line]:
     """What keeps a segment from being free."""
     if pinning is None:
-        return [line(Span("nothing of this segment is in use", Tone.QUIET))]
+        return [line(Span("nothing of this segment is in use", TextStyle.QUIET))]
     gain = pinning.span - pinning.largest_free
     rows = flow(
         [
-            line(Span(f"pinned by {text.count(pinning.count, 'block')}", Tone.STRONG)),
+            line(Span(f"pinned by {text.count(pinning.count, 'block')}", TextStyle.STRONG)),
             line(f"of {text.size(pinning.cost)}:"),
             line(f"without {'it' if pinning.count == 1 else 'them'} {text.size(pinning.span)}"),
             line("would be free in one piece,"),

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tui.snapshots.model.results import Advice, Summary, Top, Verdict
 from tui.snapshots.reader.messages import FileInfo
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit_line, flow, line, paragraph, wrap
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
 from tui.ui.views.snapshot.words import (
-    FRAME_TONES,
+    FRAME_STYLES,
     SITE_HEADING,
     bulleted,
     clock_words,
@@ -28,21 +28,21 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
     where = f"device {verdict.device}, event {text.count(verdict.event)}"
     rows = [
         line(
-            Span(which, Tone.STRONG),
-            Span(f" on {where} of {text.count(summary.events)}, ", Tone.QUIET),
-            Span(clock_words(verdict.time_us), Tone.QUIET),
+            Span(which, TextStyle.STRONG),
+            Span(f" on {where} of {text.count(summary.events)}, ", TextStyle.QUIET),
+            Span(clock_words(verdict.time_us), TextStyle.QUIET),
         )
     ]
-    rows += paragraph(verdict.headline, cells, Tone.BAD)
+    rows += paragraph(verdict.headline, cells, TextStyle.BAD)
     rows += flow([_figure(name, value) for name, value in _figures(verdict)], cells)
     rows += paragraph(verdict.cause, cells, label="cause: ")
     for reason in verdict.reasons:
         rows += bulleted(reason, cells)
     for doubt in verdict.state.doubts:
-        rows += bulleted(doubt, cells, Tone.NOTE, "!")
+        rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
     rows += top_lines("Held the memory then", verdict.top, cells)
     rows += advice_lines(verdict.advice, cells)
-    rows += [(), line(Span("Asked for at", Tone.STRONG)), *stack_lines(verdict.stack, cells)]
+    rows += [(), line(Span("Asked for at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
     return rows
 
 
@@ -92,7 +92,7 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
         figures.append(("left out", text.count(summary.skipped, "event")))
     rows += flow([_figure(name, value) for name, value in figures], cells)
     for remark in summary.remarks:
-        rows += bulleted(remark, cells, Tone.NOTE, "!")
+        rows += bulleted(remark, cells, TextStyle.NOTE, "!")
     held = "Held the memory at the peak" if summary.top_at == "peak" else "Hold the memory"
     rows += top_lines(held, summary.top, cells)
     rows += advice_lines(summary.advice, cells)
@@ -100,18 +100,18 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
 
 
 def _figure(name: str, value: str) -> Line:
-    return line(Span(f"{name} ", Tone.QUIET), Span(value))
+    return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
 
 
 def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
     """The sites that held the most."""
-    rows: list[Line] = [(), line(Span(title, Tone.STRONG))]
+    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
     if not top:
-        return [*rows, line(Span("   nothing was live", Tone.QUIET))]
-    rows.append(fit_line((Span(f"{SITE_HEADING}site", Tone.QUIET),), cells))
+        return [*rows, line(Span("   nothing was live", TextStyle.QUIET))]
+    rows.append(fit_line((Span(f"{SITE_HEADING}site", TextStyle.QUIET),), cells))
     for item in top:
-        tone = FRAME_TONES[item.kind]
-        rows.append(site_line(item.bytes, item.share, item.count, item.label, tone, cells))
+        style = FRAME_STYLES[item.kind]
+        rows.append(site_line(item.bytes, item.share, item.count, item.label, style, cells))
     return rows
 
 
@@ -119,16 +119,16 @@ def advice_lines(advice: Sequence[Advice], cells: int) -> list[Line]:
     """What would help, each with its figure."""
     if not advice:
         return []
-    rows: list[Line] = [(), line(Span("What would help", Tone.STRONG))]
+    rows: list[Line] = [(), line(Span("What would help", TextStyle.STRONG))]
     for number, item in enumerate(advice, start=1):
         rows += bulleted(item.what, cells, mark=f"{number}")
-        rows += indented(wrap(item.why, max(10, cells - 5)), 5, Tone.QUIET)
+        rows += indented(wrap(item.why, max(10, cells - 5)), 5, TextStyle.QUIET)
     return rows
 
 
 def file_lines(info: FileInfo, cells: int) -> list[Line]:
     """What the file is, its allocator settings, and what is odd about it."""
-    rows: list[Line] = [(), line(Span("File", Tone.STRONG))]
+    rows: list[Line] = [(), line(Span("File", TextStyle.STRONG))]
     rows += indented(wrap(info.file, max(10, cells - 3)), 3)
     parts = [line(f"   {text.size(info.byte)}" if info.byte else "   from a pipe")]
     parts.append(line(info.container))
@@ -139,7 +139,7 @@ def file_lines(info: FileInfo, cells: int) -> list[Line]:
         }
         parts.append(line(words.get(info.form, info.form)))
     parts += [
-        line(Span(f"{name} ", Tone.QUIET), info.settings[name] or "not set")
+        line(Span(f"{name} ", TextStyle.QUIET), info.settings[name] or "not set")
         for name in TOLD_SETTINGS
         if name in info.settings
     ]
@@ -147,5 +147,5 @@ def file_lines(info: FileInfo, cells: int) -> list[Line]:
         parts.append(line(f"{text.count(info.host_segments, 'pinned-host segment')}, not shown"))
     rows += flow(parts, cells, indent="   ")
     for warning in info.warnings:
-        rows += bulleted(warning, cells, Tone.NOTE, "!")
+        rows += bulleted(warning, cells, TextStyle.NOTE, "!")
     return rows

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from tui.snapshots.model.results import Grouping, Order, SiteListing, SiteRow
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit_line, line
-from tui.ui.views.snapshot.words import FRAME_TONES, SITE_HEADING
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line
+from tui.ui.views.snapshot.words import FRAME_STYLES, SITE_HEADING
 from workloads.protocol.frozen import frozen
 
 Path = tuple[str, ...]
 
 
 @frozen
-class Node:
+class SiteLine:
     """One line of the tree that is drawn."""
 
     path: Path
@@ -31,61 +31,66 @@ class Node:
 
 def nodes(
     listings: Callable[[Path], SiteListing | None], open_paths: Mapping[Path, bool]
-) -> list[Node]:
+) -> list[SiteLine]:
     """The tree as far as it is unfolded.
 
     Args:
         listings: the children of a path, ``None`` while they are not known.
         open_paths: which nodes are unfolded.
     """
-    made: list[Node] = []
+    made: list[SiteLine] = []
     _add(made, (), listings, open_paths)
     return made
 
 
 def _add(
-    made: list[Node],
+    made: list[SiteLine],
     path: Path,
     listings: Callable[[Path], SiteListing | None],
     open_paths: Mapping[Path, bool],
 ) -> None:
     listing = listings(path)
     if listing is None:
-        made.append(Node((*path, "…"), None, glyphs.GLYPHS.ellipsis))
+        made.append(SiteLine((*path, "…"), None, glyphs.GLYPHS.ellipsis))
         return
     for row in listing.rows:
         own = (*path, row.key)
-        made.append(Node(own, row))
+        made.append(SiteLine(own, row))
         if open_paths.get(own):
             _add(made, own, listings, open_paths)
     if listing.more:
         words = f"{text.count(listing.more)} more with {text.size(listing.more_bytes)}"
-        made.append(Node((*path, "…"), None, words))
+        made.append(SiteLine((*path, "…"), None, words))
     elif not listing.rows and not path:
-        made.append(Node((*path, "…"), None, "nothing is live, or nothing matches"))
+        made.append(SiteLine((*path, "…"), None, "nothing is live, or nothing matches"))
 
 
-def node_line(node: Node, *, unfolded: bool, cells: int) -> Line:
+def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
     """Bytes, share, count, and the label under its parent's."""
     indent = "  " * node.depth
     row = node.row
     if row is None:
         return fit_line(
-            line(Span(" " * len(SITE_HEADING) + indent + node.words, Tone.QUIET)), cells
+            line(Span(" " * len(SITE_HEADING) + indent + node.words, TextStyle.QUIET)), cells
         )
     mark = " "
     if row.children:
         mark = glyphs.GLYPHS.unfolded if unfolded else glyphs.GLYPHS.folded
     figures = f"{text.size(row.bytes):>9} {text.share(row.share):>4} {text.count(row.count):>7}  "
-    label = Span(f"{indent}{mark} {row.label}", FRAME_TONES[row.kind])
-    folded = Span(f"  after {row.folded} folded" if row.folded and node.depth else "", Tone.QUIET)
+    label = Span(f"{indent}{mark} {row.label}", FRAME_STYLES[row.kind])
+    folded = Span(
+        f"  after {row.folded} folded" if row.folded and node.depth else "", TextStyle.QUIET
+    )
     return fit_line((Span(figures), label, folded), cells)
 
 
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
     """Over the columns."""
     return fit_line(
-        line(Span(SITE_HEADING, Tone.QUIET), Span(f"  by {grouping}, by {order}", Tone.QUIET)),
+        line(
+            Span(SITE_HEADING, TextStyle.QUIET),
+            Span(f"  by {grouping}, by {order}", TextStyle.QUIET),
+        ),
         cells,
     )
 

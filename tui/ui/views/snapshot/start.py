@@ -10,7 +10,7 @@ from tui.session.snapshot.store import SnapshotStore
 from tui.snapshots.reader.messages import Progress
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, clean, fit_line, line, paragraph
+from tui.ui.views.lines import Line, Span, TextStyle, clean, fit_line, line, paragraph
 from workloads.protocol.frozen import frozen
 
 ABOUT = (
@@ -30,23 +30,23 @@ def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
         return loading_lines(store, cells)
     rows: list[Line] = []
     if store.reason:
-        tone = Tone.BAD if store.status == "failed" else Tone.NOTE
-        rows += [*paragraph(store.reason, cells, tone), ()]
-    return [*rows, *paragraph(ABOUT, cells), (), *paragraph(RECORD, cells, Tone.QUIET)]
+        style = TextStyle.BAD if store.status == "failed" else TextStyle.NOTE
+        rows += [*paragraph(store.reason, cells, style), ()]
+    return [*rows, *paragraph(ABOUT, cells), (), *paragraph(RECORD, cells, TextStyle.QUIET)]
 
 
 def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
     """What the reading takes and how far it is."""
     rows = paragraph(names(store.paths), cells, label="reading ")
     if store.estimate is not None:
-        rows += paragraph(store.estimate.words, cells, Tone.QUIET)
+        rows += paragraph(store.estimate.words, cells, TextStyle.QUIET)
     rows.append(())
     progress = store.progress
     if progress is None:
         rows.append(line(f"starting the reader {glyphs.GLYPHS.ellipsis}"))
     else:
         rows += [line(progress_words(progress)), bar(progress, cells)]
-    rows += [(), line(Span("x", Tone.KEY), " cancels")]
+    rows += [(), line(Span("x", TextStyle.KEY), " cancels")]
     return rows
 
 
@@ -71,7 +71,9 @@ def bar(progress: Progress, cells: int) -> Line:
         return ()
     full = min(cells, cells * progress.done // progress.total)
     filled, rest = glyphs.GLYPHS.slices["allocated"], glyphs.GLYPHS.slices["free"]
-    return line(Span(filled * full, Tone.ALLOCATED), Span(rest * (cells - full), Tone.REST))
+    return line(
+        Span(filled * full, TextStyle.ALLOCATED), Span(rest * (cells - full), TextStyle.REST)
+    )
 
 
 MOST = 1000
@@ -79,7 +81,7 @@ MOST = 1000
 
 
 @frozen
-class Found:
+class FoundFile:
     """An entry of a folder."""
 
     name: str
@@ -93,14 +95,14 @@ def split(typed: str) -> tuple[str, str]:
     return folder + slash, name
 
 
-def matching(typed: str) -> tuple[tuple[Found, ...], str]:
+def matching(typed: str) -> tuple[tuple[FoundFile, ...], str]:
     """What the typed path may go on with, folders last, and why there is nothing.
 
     Hidden entries only where the name that is typed begins with a dot.
     """
     folder, beginning = split(typed)
     where = Path(folder or ".").expanduser()
-    found: list[Found] = []
+    found: list[FoundFile] = []
     try:
         with os.scandir(where) as entries:
             for number, entry in enumerate(entries):
@@ -117,15 +119,15 @@ def matching(typed: str) -> tuple[tuple[Found, ...], str]:
     return tuple(found), "" if found else "no such file here"
 
 
-def _look(entry: os.DirEntry[str]) -> Found:
+def _look(entry: os.DirEntry[str]) -> FoundFile:
     try:
         folder = entry.is_dir()
-        return Found(entry.name, folder, None if folder else entry.stat().st_size)
+        return FoundFile(entry.name, folder, None if folder else entry.stat().st_size)
     except OSError:
-        return Found(entry.name, False, None)
+        return FoundFile(entry.name, False, None)
 
 
-def completed(typed: str, found: tuple[Found, ...]) -> str:
+def completed(typed: str, found: tuple[FoundFile, ...]) -> str:
     """The path as far as all that is found agrees."""
     if not found:
         return typed
@@ -144,8 +146,8 @@ def _common(names: list[str]) -> str:
     return first[: min(len(first), len(last)) if same is None else same]
 
 
-def found_line(item: Found, cells: int) -> Line:
+def found_line(item: FoundFile, cells: int) -> Line:
     """Size and name."""
     size = "folder" if item.folder else text.size(item.byte)
     name = f"{item.name}/" if item.folder else item.name
-    return fit_line(line(Span(f"{size:>9}  ", Tone.QUIET), Span(name)), cells)
+    return fit_line(line(Span(f"{size:>9}  ", TextStyle.QUIET), Span(name)), cells)

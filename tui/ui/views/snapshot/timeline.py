@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tui.snapshots.model.results import Bucket, State, Timeline
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit, flow, line
+from tui.ui.views.lines import Line, Span, TextStyle, fit, flow, line
 from tui.ui.views.snapshot.words import bulleted, clock_words, stack_lines
 
 FLICKERING = {False: "▓", True: "="}
@@ -40,22 +40,22 @@ def chart_lines(timeline: Timeline, rows: int, event: int | None) -> list[Line]:
 
 def _chart_row(timeline: Timeline, rows: int, row: int, at: int | None) -> Line:
     spans: list[Span] = []
-    piece, tone = "", Tone.PLAIN
+    piece, style = "", TextStyle.PLAIN
     for place, bucket in enumerate(timeline.buckets):
         glyph, this = _cell(bucket, timeline.scale, rows, row)
         if place == at and glyph == " ":
-            glyph, this = glyphs.GLYPHS.wall, Tone.STRONG
-        if this is not tone and piece:
-            spans.append(Span(piece, tone))
+            glyph, this = glyphs.GLYPHS.wall, TextStyle.STRONG
+        if this is not style and piece:
+            spans.append(Span(piece, style))
             piece = ""
-        tone = this
+        style = this
         piece += glyph
     if piece:
-        spans.append(Span(piece, tone))
+        spans.append(Span(piece, style))
     return tuple(spans)
 
 
-def _cell(bucket: Bucket, scale: int, rows: int, row: int) -> tuple[str, Tone]:
+def _cell(bucket: Bucket, scale: int, rows: int, row: int) -> tuple[str, TextStyle]:
     """What stands in one cell; row 0 is the top."""
     ascii_only = glyphs.GLYPHS.ascii
     low = rows - 1 - row
@@ -69,15 +69,15 @@ def _cell(bucket: Bucket, scale: int, rows: int, row: int) -> tuple[str, Tone]:
     least, most = eighths(bucket.live_min), eighths(bucket.live_max)
     if most == steps:
         if least == steps:
-            return glyphs.GLYPHS.vertical[-1], Tone.ALLOCATED
-        return FLICKERING[ascii_only], Tone.ALLOCATED
+            return glyphs.GLYPHS.vertical[-1], TextStyle.ALLOCATED
+        return FLICKERING[ascii_only], TextStyle.ALLOCATED
     if most:
-        return glyphs.GLYPHS.vertical[most - 1], Tone.ALLOCATED
+        return glyphs.GLYPHS.vertical[most - 1], TextStyle.ALLOCATED
     if low == 0 and bucket.live_max > 0:
-        return glyphs.GLYPHS.vertical[0], Tone.ALLOCATED
+        return glyphs.GLYPHS.vertical[0], TextStyle.ALLOCATED
     if eighths(bucket.reserved_max) * 2 >= steps:
-        return RESERVED[ascii_only], Tone.CACHED
-    return " ", Tone.PLAIN
+        return RESERVED[ascii_only], TextStyle.CACHED
+    return " ", TextStyle.PLAIN
 
 
 def marks_line(timeline: Timeline, at: int | None) -> Line:
@@ -92,7 +92,7 @@ def marks_line(timeline: Timeline, at: int | None) -> Line:
         if place == at:
             mark = "^" if mark == " " else "*"
         marks.append(mark)
-    return line(Span("".join(marks), Tone.STRONG))
+    return line(Span("".join(marks), TextStyle.STRONG))
 
 
 def bands_line(timeline: Timeline) -> Line:
@@ -107,7 +107,7 @@ def bands_line(timeline: Timeline) -> Line:
         room = last - first + 1
         label = f"|{fit(band.name, room - 1)}" if room > 2 else "|"
         cells[first : first + len(label)] = list(label)
-    return line(Span("".join(cells[: len(timeline.buckets)]), Tone.QUIET))
+    return line(Span("".join(cells[: len(timeline.buckets)]), TextStyle.QUIET))
 
 
 def legend(cells: int) -> Line:
@@ -127,7 +127,7 @@ def legend(cells: int) -> Line:
     for part in parts:
         if len(shown) + len(part) + 2 <= cells:
             shown += f"{part}  "
-    return line(Span(shown.rstrip(), Tone.QUIET))
+    return line(Span(shown.rstrip(), TextStyle.QUIET))
 
 
 def state_lines(state: State, events: int, begin_us: int | None, cells: int) -> list[Line]:
@@ -143,12 +143,12 @@ def state_lines(state: State, events: int, begin_us: int | None, cells: int) -> 
     rows: list[Line] = []
     if entry is None:
         where = "at the end" if state.event is None else "before the first event"
-        rows.append(line(Span(where, Tone.STRONG)))
+        rows.append(line(Span(where, TextStyle.STRONG)))
     else:
         parts = [
-            line(Span(f"event {text.count(entry.event)}", Tone.STRONG)),
-            line(Span(f"of {text.count(events)}", Tone.QUIET)),
-            line(Span(f"{entry.action} {text.size(entry.size)}", Tone.STRONG)),
+            line(Span(f"event {text.count(entry.event)}", TextStyle.STRONG)),
+            line(Span(f"of {text.count(events)}", TextStyle.QUIET)),
+            line(Span(f"{entry.action} {text.size(entry.size)}", TextStyle.STRONG)),
         ]
         if entry.name or entry.address is not None:
             parts.append(line(entry.name or f"{entry.address:#x}"))
@@ -160,13 +160,13 @@ def state_lines(state: State, events: int, begin_us: int | None, cells: int) -> 
             parts.append(line(f"device free {text.size(entry.device_free)}"))
         if entry.time_us is not None and begin_us is not None:
             parts.append(line(f"+{(entry.time_us - begin_us) / 1e6:.6f} s"))
-        parts.append(line(Span(clock_words(entry.time_us), Tone.QUIET)))
+        parts.append(line(Span(clock_words(entry.time_us), TextStyle.QUIET)))
         if entry.context:
-            parts.append(line(Span(entry.context, Tone.QUIET)))
+            parts.append(line(Span(entry.context, TextStyle.QUIET)))
         rows += flow(parts, cells)
     rows += flow([_figure(name, value) for name, value in _figures(state)], cells)
     for doubt in state.doubts:
-        rows += bulleted(doubt, cells, Tone.NOTE, "!")
+        rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
     if entry is not None:
         rows += stack_lines(entry.stack, cells)
     return rows
@@ -189,7 +189,7 @@ def _figures(state: State) -> Sequence[tuple[str, str]]:
 
 
 def _figure(name: str, value: str) -> Line:
-    return line(Span(f"{name} ", Tone.QUIET), Span(value))
+    return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
 
 
 def zoomed(timeline: Timeline, event: int | None, factor: float) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tui.session.snapshot.session import (
     Focus,
-    SnapshotDesk,
+    SnapshotSession,
     View,
 )
 from tui.session.snapshot.store import SnapshotStore
@@ -18,14 +18,14 @@ from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.reader.messages import Answer, Refused, Request
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, fit, fit_line, line, paragraph, width, wrap
+from tui.ui.views.lines import Line, Span, TextStyle, fit, fit_line, line, paragraph, width, wrap
 
-FRAME_TONES: dict[FrameKind | None, Tone] = {
-    "user": Tone.PLAIN,
-    "framework": Tone.QUIET,
-    "interpreter": Tone.QUIET,
-    "native": Tone.QUIET,
-    None: Tone.QUIET,
+FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
+    "user": TextStyle.PLAIN,
+    "framework": TextStyle.QUIET,
+    "interpreter": TextStyle.QUIET,
+    "native": TextStyle.QUIET,
+    None: TextStyle.QUIET,
 }
 
 
@@ -78,7 +78,7 @@ def waiting_mark(store: SnapshotStore, request: Request) -> str:
 
 def refused_lines(answer: Refused, cells: int) -> list[Line]:
     """Why there is no answer."""
-    return paragraph(answer.reason, cells, Tone.NOTE)
+    return paragraph(answer.reason, cells, TextStyle.NOTE)
 
 
 def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
@@ -90,35 +90,39 @@ def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
         times = sum(1 for _ in group)
         label = f" {glyphs.GLYPHS.selected if own else ' '} {frame_label(frame)}"
         label += f"  ({times} times)" if times > 1 else ""
-        row: Line = (Span(fit(label, cells), Tone.PLAIN if own else Tone.QUIET),)
+        row: Line = (Span(fit(label, cells), TextStyle.PLAIN if own else TextStyle.QUIET),)
         folder = frame.filename[: -len(base_name(frame.filename))]
         if folder and cells - len(label) - 2 >= len(folder):
-            row = (*row, Span(f"  {folder}", Tone.QUIET))
+            row = (*row, Span(f"  {folder}", TextStyle.QUIET))
         rows.append(row)
     native = len(frames) - len(python)
     if native:
-        rows.append(line(Span(f"   and {text.count(native, 'C++ frame')}", Tone.QUIET)))
+        rows.append(line(Span(f"   and {text.count(native, 'C++ frame')}", TextStyle.QUIET)))
     if not rows:
-        rows.append(line(Span("   no stack recorded", Tone.QUIET)))
+        rows.append(line(Span("   no stack recorded", TextStyle.QUIET)))
     return rows
 
 
-def bulleted(words: str, cells: int, tone: Tone = Tone.PLAIN, mark: str = "-") -> list[Line]:
+def bulleted(
+    words: str, cells: int, style: TextStyle = TextStyle.PLAIN, mark: str = "-"
+) -> list[Line]:
     """A paragraph behind a mark."""
     rows = wrap(words, max(10, cells - 3))
-    first = (Span(f" {mark} ", tone), Span(rows[0], tone))
-    return [first, *indented(rows[1:], 3, tone)]
+    first = (Span(f" {mark} ", style), Span(rows[0], style))
+    return [first, *indented(rows[1:], 3, style)]
 
 
-def indented(rows: Sequence[str], indent: int, tone: Tone = Tone.PLAIN) -> list[Line]:
+def indented(rows: Sequence[str], indent: int, style: TextStyle = TextStyle.PLAIN) -> list[Line]:
     """Lines behind so many blanks."""
-    return [(Span(" " * indent + row, tone),) for row in rows]
+    return [(Span(" " * indent + row, style),) for row in rows]
 
 
-def site_line(size: int, share: float, count: int, label: str, tone: Tone, cells: int) -> Line:
+def site_line(
+    size: int, share: float, count: int, label: str, style: TextStyle, cells: int
+) -> Line:
     """Bytes, share, count and who: the columns of every list of sites."""
     figures = f"{text.size(size):>9} {text.share(share):>4} {text.count(count):>7}  "
-    return fit_line((Span(figures), Span(label, tone)), cells)
+    return fit_line((Span(figures), Span(label, style)), cells)
 
 
 SITE_HEADING = f"{'bytes':>9} {'%':>4} {'count':>7}  "
@@ -134,25 +138,25 @@ TITLES: tuple[tuple[View, str, str], ...] = (
 )
 
 
-def bar_line(desk: SnapshotDesk, cells: int) -> Line:
+def bar_line(session: SnapshotSession, cells: int) -> Line:
     """The views that can be shown, then as much as there is room for."""
-    shown = views_line(desk) if desk.ready else line(Span(" Snapshot", Tone.STRONG))
-    store = desk.main.store
+    shown = views_line(session) if session.ready else line(Span(" Snapshot", TextStyle.STRONG))
+    store = session.main.store
     words = ""
-    if store.status == "failed" and desk.ready:
+    if store.status == "failed" and session.ready:
         words = f"! {store.reason}"
     elif store.paths:
         words = base_name(store.paths[0])
-        if desk.focus is not None and store.loaded is not None and len(store.loaded.devices) > 1:
-            words = f"device {desk.focus.device} of {len(store.loaded.devices)}  {words}"
-    tone = Tone.BAD if words.startswith("!") else Tone.QUIET
-    return (*shown, Span("  "), Span(fit(words, cells - width(shown) - 2), tone))
+        if session.focus is not None and store.loaded is not None and len(store.loaded.devices) > 1:
+            words = f"device {session.focus.device} of {len(store.loaded.devices)}  {words}"
+    style = TextStyle.BAD if words.startswith("!") else TextStyle.QUIET
+    return (*shown, Span("  "), Span(fit(words, cells - width(shown) - 2), style))
 
 
-def views_line(desk: SnapshotDesk) -> Line:
+def views_line(session: SnapshotSession) -> Line:
     """The open one is marked."""
     return tuple(
-        Span(f" {key} {title} ", Tone.CURSOR if view == desk.view else Tone.QUIET)
+        Span(f" {key} {title} ", TextStyle.CURSOR if view == session.view else TextStyle.QUIET)
         for view, key, title in TITLES
     )
 

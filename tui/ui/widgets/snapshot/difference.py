@@ -5,13 +5,13 @@ from __future__ import annotations
 from textual import on
 from textual.app import ComposeResult
 
-from tui.session.snapshot.session import SnapshotDesk
+from tui.session.snapshot.session import SnapshotSession
 from tui.snapshots.model.results import Difference, DiffRow
 from tui.snapshots.reader.messages import AskDifference, DifferenceIs, Refused
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, Tone, line, paragraph
+from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 from tui.ui.views.snapshot import difference as view
 from tui.ui.views.snapshot.start import loading_lines
 from tui.ui.views.snapshot.words import refused_lines, state_or_reason
@@ -37,8 +37,8 @@ class DifferencePane(SnapshotPane):
         "and new; group by function to see past that."
     )
 
-    def __init__(self, store: Store, desk: SnapshotDesk) -> None:
-        super().__init__(store, desk, id="difference")
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="difference")
         self.head = LinesView(self._head, id="head")
         self.head.can_focus = False
         self.rows = NumberedList(self._rows, id="changes")
@@ -63,16 +63,18 @@ class DifferencePane(SnapshotPane):
         self.head.rebuild()
         self.rows.rebuild()
         self.body.rebuild()
-        at = "at their peaks" if self.desk.compared_at_peak else "at their ends"
-        self.retitle(f"Difference   {at}   by {self.desk.grouping}" if known else "Difference")
+        at = "at their peaks" if self.session.compared_at_peak else "at their ends"
+        self.retitle(f"Difference   {at}   by {self.session.grouping}" if known else "Difference")
 
     def _answer(self) -> DifferenceIs | Refused | None:
-        focus = self.desk.focus
+        focus = self.session.focus
         if focus is None:
             return None
-        request = AskDifference(0, focus.device, self.desk.compared_at_peak, self.desk.grouping)
-        self.desk.both.want(request)
-        answer = state_or_reason(self.desk.both.store, request)
+        request = AskDifference(
+            0, focus.device, self.session.compared_at_peak, self.session.grouping
+        )
+        self.session.both.want(request)
+        answer = state_or_reason(self.session.both.store, request)
         return answer if isinstance(answer, (DifferenceIs, Refused)) else None
 
     def _difference(self) -> Difference | None:
@@ -80,7 +82,7 @@ class DifferencePane(SnapshotPane):
         return answer.difference if isinstance(answer, DifferenceIs) else None
 
     def _head(self, cells: int) -> list[Line]:
-        store = self.desk.both.store
+        store = self.session.both.store
         if store.status == "empty":
             return paragraph(ASK_FOR_SECOND, cells)
         if store.status == "loading":
@@ -90,7 +92,7 @@ class DifferencePane(SnapshotPane):
             return view.head_lines(answer.difference, cells)
         if isinstance(answer, Refused):
             return refused_lines(answer, cells)
-        return paragraph(store.reason or glyphs.GLYPHS.ellipsis, cells, Tone.NOTE)
+        return paragraph(store.reason or glyphs.GLYPHS.ellipsis, cells, TextStyle.NOTE)
 
     def _rows(self, cells: int) -> list[Line]:
         answer = self._answer()
@@ -98,7 +100,9 @@ class DifferencePane(SnapshotPane):
             return []
         rows = [view.diff_line(row, cells) for row in answer.difference.rows]
         if answer.more:
-            rows.append(line(Span(f"and {text.count(answer.more)} smaller changes", Tone.QUIET)))
+            rows.append(
+                line(Span(f"and {text.count(answer.more)} smaller changes", TextStyle.QUIET))
+            )
         return rows
 
     @property

@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from tui.session.snapshot.session import SnapshotDesk
+from tui.session.snapshot.session import SnapshotSession
 from tui.snapshots.reader.messages import (
     AskMap,
     AskPinning,
@@ -76,8 +76,8 @@ class MapPane(SnapshotPane):
         "lower part to scroll it."
     )
 
-    def __init__(self, store: Store, desk: SnapshotDesk) -> None:
-        super().__init__(store, desk, id="map")
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="map")
         self.rows = MapRows(self)
         self.body = LinesView(self._detail, id="piece")
         self._pictures: dict[int, RowPicture] = {}
@@ -97,8 +97,8 @@ class MapPane(SnapshotPane):
         self.rows.focus()
 
     def store_changed(self) -> None:
-        focus = self.desk.focus
-        moment = (self.desk.main.store.paths, focus)
+        focus = self.session.focus
+        moment = (self.session.main.store.paths, focus)
         if moment != self._moment:
             self._moment = moment
             self._pictures, self._stretch = {}, None
@@ -109,7 +109,7 @@ class MapPane(SnapshotPane):
     # ---- rows ----
 
     def _request(self) -> AskMap | None:
-        focus = self.desk.focus
+        focus = self.session.focus
         height = max(1, self.rows.size.height)
         cells = self.rows.cells - view.LABEL_CELLS
         if focus is None or cells < 1:
@@ -124,7 +124,7 @@ class MapPane(SnapshotPane):
         if request is None:
             return []
         answer = self.ask(request)
-        exact = self.desk.main.store.exactly(request)
+        exact = self.session.main.store.exactly(request)
         if isinstance(answer, Refused):
             return refused_lines(answer, cells)
         if not isinstance(answer, MapIs):
@@ -161,7 +161,7 @@ class MapPane(SnapshotPane):
         return start + (end - start) * min(self._cell, self._cells - 1) // self._cells
 
     def _detail(self, cells: int) -> list[Line]:
-        focus, ends, found = self.desk.focus, self._ends(), self.selected
+        focus, ends, found = self.session.focus, self._ends(), self.selected
         if focus is None or ends is None or found is None:
             return []
         start, end = ends
@@ -220,7 +220,7 @@ class MapPane(SnapshotPane):
         self.body.rebuild()
 
     def _retitle(self) -> None:
-        focus, summary, found = self.desk.focus, self.desk.summary, self.selected
+        focus, summary, found = self.session.focus, self.session.summary, self.selected
         if focus is None or summary is None:
             self.retitle("Map")
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
-from tui.session.snapshot.session import SnapshotDesk, View
+from tui.session.snapshot.session import SnapshotSession, View
 from tui.snapshots.reader.messages import Answer, Refused, Request
 from tui.state.store import Store
 from tui.ui.views.lines import Line
@@ -29,9 +29,9 @@ class SnapshotBar(LineBar):
             super().__init__()
             self.view = view
 
-    def __init__(self, desk: SnapshotDesk) -> None:
+    def __init__(self, session: SnapshotSession) -> None:
         super().__init__(self._bar)
-        self._desk = desk
+        self._desk = session
 
     def _bar(self, cells: int) -> Line:
         return bar_line(self._desk, cells)
@@ -44,20 +44,20 @@ class SnapshotBar(LineBar):
 
 
 class SnapshotPane(Pane):
-    """One view of the file on the desk: asks for what it shows and draws what it has."""
+    """One view of the file on the session: asks for what it shows and draws what it has."""
 
-    def __init__(self, store: Store, desk: SnapshotDesk, *, id: str) -> None:  # noqa: A002 (Textual's name)
+    def __init__(self, store: Store, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
         super().__init__(store, id=id)
-        self.desk = desk
+        self.session = session
 
     def ask(self, request: Request) -> Answer | Refused | None:
         """Ask, and give the answer, or while it is not there the newest of its kind."""
-        self.desk.want(request)
-        return state_or_reason(self.desk.main.store, request)
+        self.session.want(request)
+        return state_or_reason(self.session.main.store, request)
 
     def waiting(self, request: Request) -> str:
         """A mark for the title while the answer is not there."""
-        return waiting_mark(self.desk.main.store, request)
+        return waiting_mark(self.session.main.store, request)
 
     def focus_first(self) -> None:
         """Have keys arrive in the pane's main part."""

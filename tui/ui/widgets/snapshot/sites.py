@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from tui.session.snapshot.session import SnapshotDesk
+from tui.session.snapshot.session import SnapshotSession
 from tui.snapshots.model.results import SiteListing
 from tui.snapshots.reader.messages import AskSites, AskStack, Refused, SitesAre, StackIs
 from tui.state.store import Store
@@ -62,15 +62,15 @@ class SitesPane(SnapshotPane):
         "C++ are counted. tab goes there to scroll it."
     )
 
-    def __init__(self, store: Store, desk: SnapshotDesk) -> None:
-        super().__init__(store, desk, id="sites")
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="sites")
         self.search = FieldInput(
             "text, /regex/ or 0xaddress", lambda keep: self.end_search(keep=keep), id="search"
         )
         self.tree_list = SitesTree(self)
         self.stack = LinesView(self._stack_lines, id="stack")
         self._open: dict[view.Path, bool] = {}
-        self._lines_shown: list[view.Node] = []
+        self._lines_shown: list[view.SiteLine] = []
         self._question: object = None
 
     def compose(self) -> ComposeResult:
@@ -85,8 +85,8 @@ class SitesPane(SnapshotPane):
 
     def store_changed(self) -> None:
         """Redraw what changed; another question is answered from its top."""
-        focus = self.desk.focus
-        question = (focus and focus.device, self.desk.grouping, self.desk.search)
+        focus = self.session.focus
+        question = (focus and focus.device, self.session.grouping, self.session.search)
         if question != self._question:
             self._question = question
             self._open = {}
@@ -100,12 +100,19 @@ class SitesPane(SnapshotPane):
     # ---- what is asked ----
 
     def _request(self, path: view.Path) -> AskSites | None:
-        focus = self.desk.focus
+        focus = self.session.focus
         if focus is None:
             return None
-        search, regex = view.search_of(self.desk.search)
+        search, regex = view.search_of(self.session.search)
         return AskSites(
-            0, focus.device, focus.event, path, self.desk.grouping, self.desk.order, search, regex
+            0,
+            focus.device,
+            focus.event,
+            path,
+            self.session.grouping,
+            self.session.order,
+            search,
+            regex,
         )
 
     def _listing(self, path: view.Path) -> SiteListing | None:
@@ -113,7 +120,7 @@ class SitesPane(SnapshotPane):
         answer = None if request is None else self.ask(request)
         if not isinstance(answer, SitesAre):
             return None
-        newest = self.desk.main.store.newest(request) if request else None
+        newest = self.session.main.store.newest(request) if request else None
         if newest is None or not isinstance(newest.request, AskSites) or request is None:
             return None
         # Rows of another grouping under the heading of this one would mislead.
@@ -136,10 +143,10 @@ class SitesPane(SnapshotPane):
         ]
 
     def _heading(self, cells: int) -> Line:
-        return view.tree_heading(self.desk.grouping, self.desk.order, cells)
+        return view.tree_heading(self.session.grouping, self.session.order, cells)
 
     @property
-    def node(self) -> view.Node | None:
+    def node(self) -> view.SiteLine | None:
         """The node under the cursor."""
         index = self.tree_list.index
         return self._lines_shown[index] if index < len(self._lines_shown) else None
@@ -156,13 +163,13 @@ class SitesPane(SnapshotPane):
         return stack_lines(answer.frames, cells)
 
     def _retitle(self) -> None:
-        focus, summary, request = self.desk.focus, self.desk.summary, self._request(())
+        focus, summary, request = self.session.focus, self.session.summary, self._request(())
         if focus is None or summary is None or request is None:
             self.retitle("Sites")
             return
         words = f"Sites   {moment_words(focus, summary)}"
-        if self.desk.search:
-            words += f"   search: {self.desk.search}"
+        if self.session.search:
+            words += f"   search: {self.session.search}"
         self.retitle(words + self.waiting(request))
 
     # ---- keys ----
@@ -191,7 +198,7 @@ class SitesPane(SnapshotPane):
 
     def begin_search(self) -> None:
         """Show the search and type into it."""
-        self.search.value = self.desk.search
+        self.search.value = self.session.search
         self.search.display = True
         self.search.focus()
 
@@ -200,4 +207,4 @@ class SitesPane(SnapshotPane):
         typed = self.search.value if keep else ""
         self.search.display = False
         self.tree_list.focus()
-        self.desk.search_for(typed)
+        self.session.search_for(typed)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 
-from tui.session.snapshot.session import SnapshotDesk
+from tui.session.snapshot.session import SnapshotSession
 from tui.snapshots.reader.messages import AskVerdict, Refused, VerdictIs
 from tui.state.store import Store
 from tui.text import glyphs
-from tui.ui.views.lines import Line, Span, Tone, line
+from tui.ui.views.lines import Line, Span, TextStyle, line
 from tui.ui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
 from tui.ui.views.snapshot.start import start_lines
 from tui.ui.views.snapshot.words import refused_lines
@@ -30,8 +30,8 @@ class VerdictPane(SnapshotPane):
         "text of the exception, which tells them. y copies a report as Markdown."
     )
 
-    def __init__(self, store: Store, desk: SnapshotDesk) -> None:
-        super().__init__(store, desk, id="verdict")
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="verdict")
         self.body = LinesView(self._lines_of)
         self._shown: object = None
 
@@ -44,15 +44,15 @@ class VerdictPane(SnapshotPane):
     @property
     def oom(self) -> int | None:
         """The OOM that is shown: the one looked at, else the last."""
-        focus, summary = self.desk.focus, self.desk.summary
+        focus, summary = self.session.focus, self.session.summary
         if focus is None or summary is None or not summary.ooms:
             return None
         return focus.event if focus.event in summary.ooms else summary.ooms[-1]
 
     def store_changed(self) -> None:
         """Redraw; another OOM is shown from its beginning."""
-        focus = self.desk.focus
-        shown = (self.desk.main.store.paths, focus and focus.device, self.oom)
+        focus = self.session.focus
+        shown = (self.session.main.store.paths, focus and focus.device, self.oom)
         if shown != self._shown:
             self._shown = shown
             self.body.scroll_to(y=0, animate=False)
@@ -60,22 +60,22 @@ class VerdictPane(SnapshotPane):
         self.body.rebuild()
 
     def _lines_of(self, cells: int) -> list[Line]:
-        summary, loaded = self.desk.summary, self.desk.main.store.loaded
+        summary, loaded = self.session.summary, self.session.main.store.loaded
         if loaded is None:
             return []
         if summary is None:
-            rows = [line(Span("no device in this file", Tone.STRONG))]
+            rows = [line(Span("no device in this file", TextStyle.STRONG))]
         else:
             rows = self._verdict(cells)
             if rows:
-                rows += [(), line(Span("The device as a whole", Tone.STRONG))]
+                rows += [(), line(Span("The device as a whole", TextStyle.STRONG))]
             rows += summary_lines(summary, cells)
         for info in loaded.files[:1]:
             rows += file_lines(info, cells)
         return rows
 
     def _verdict(self, cells: int) -> list[Line]:
-        event, focus, summary = self.oom, self.desk.focus, self.desk.summary
+        event, focus, summary = self.oom, self.session.focus, self.session.summary
         if event is None or focus is None or summary is None:
             return []
         answer = self.ask(AskVerdict(0, focus.device, event))
@@ -94,9 +94,9 @@ class StartPane(SnapshotPane):
         "bytes read and the time left; x cancels. A file that cannot be read ends in one line."
     )
 
-    def __init__(self, store: Store, desk: SnapshotDesk) -> None:
-        super().__init__(store, desk, id="snapshot")
-        self.body = LinesView(lambda cells: start_lines(desk.main.store, cells))
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="snapshot")
+        self.body = LinesView(lambda cells: start_lines(session.main.store, cells))
 
     def compose(self) -> ComposeResult:
         yield self.body

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.session.snapshot.session import SnapshotDesk
+from tui.session.snapshot.session import SnapshotSession
 from tui.snapshots.model.results import Timeline
 from tui.snapshots.reader.messages import AskState, AskTimeline, Refused, StateIs, TimelineIs
 from tui.state.store import Store
@@ -72,10 +72,10 @@ class TimelineChart(Widget, can_focus=True):
         self._pane.move(by)
 
     def action_start(self) -> None:
-        self._pane.desk.look_at(0)
+        self._pane.session.look_at(0)
 
     def action_end(self) -> None:
-        self._pane.desk.look_at(None)
+        self._pane.session.look_at(None)
 
     def action_scroll_state(self, by: int) -> None:
         self._pane.state.scroll_relative(y=by, animate=False)
@@ -99,8 +99,8 @@ class TimelinePane(SnapshotPane):
         "and down scroll it. The other views show the same moment."
     )
 
-    def __init__(self, store: Store, desk: SnapshotDesk) -> None:
-        super().__init__(store, desk, id="timeline")
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="timeline")
         self.drawn = TimelineChart(self)
         self.state = LinesView(self._state_lines, id="state")
         self._window: tuple[int, int] | None = None
@@ -116,8 +116,8 @@ class TimelinePane(SnapshotPane):
         self.drawn.focus()
 
     def store_changed(self) -> None:
-        focus = self.desk.focus
-        device = (self.desk.main.store.paths, focus and focus.device)
+        focus = self.session.focus
+        device = (self.session.main.store.paths, focus and focus.device)
         if device != self._device:
             self._device, self._window = device, None
         self._follow()
@@ -131,7 +131,7 @@ class TimelinePane(SnapshotPane):
     # ---- what is asked ----
 
     def _request(self) -> AskTimeline | None:
-        focus = self.desk.focus
+        focus = self.session.focus
         cells = self.drawn.size.width
         if focus is None or cells < 1:
             return None
@@ -155,11 +155,11 @@ class TimelinePane(SnapshotPane):
             return []
         if not shown.buckets:
             return [line(Span("no history was recorded: there is the state at the end only"))]
-        event = self.desk.focus.event if self.desk.focus else None
+        event = self.session.focus.event if self.session.focus else None
         return view.chart_lines(shown, rows, event)
 
     def _state_lines(self, cells: int) -> list[Line]:
-        focus, summary = self.desk.focus, self.desk.summary
+        focus, summary = self.session.focus, self.session.summary
         if focus is None or summary is None:
             return []
         answer = self.ask(AskState(0, focus.device, focus.event))
@@ -172,7 +172,7 @@ class TimelinePane(SnapshotPane):
         return view.state_lines(answer.state, summary.events, begin, cells)
 
     def _retitle(self) -> None:
-        focus, summary, shown = self.desk.focus, self.desk.summary, self.timeline()
+        focus, summary, shown = self.session.focus, self.session.summary, self.timeline()
         if focus is None or summary is None or shown is None:
             self.retitle("Timeline")
             return
@@ -184,15 +184,15 @@ class TimelinePane(SnapshotPane):
 
     def move(self, by: int) -> None:
         """Move the cursor by single events, from the end where it is on none."""
-        summary, focus = self.desk.summary, self.desk.focus
+        summary, focus = self.session.summary, self.session.focus
         if summary is None or focus is None or not summary.events:
             return
         event = summary.events if focus.event is None else focus.event
-        self.desk.look_at(event + by)
+        self.session.look_at(event + by)
 
     def step(self, columns: int) -> None:
         """Move by columns, to the first event of one."""
-        shown, focus = self.timeline(), self.desk.focus
+        shown, focus = self.timeline(), self.session.focus
         if shown is None or focus is None or not shown.buckets:
             return
         at = view.column_of(shown, focus.event)
@@ -200,17 +200,17 @@ class TimelinePane(SnapshotPane):
         if at is None or not 0 <= at + columns < len(shown.buckets) or focus.event is None:
             self.move(columns * length if at is not None else 0)
             return
-        self.desk.look_at(shown.buckets[at + columns].first)
+        self.session.look_at(shown.buckets[at + columns].first)
 
     def put(self, column: int) -> None:
         """Put the cursor on a column."""
         shown = self.timeline()
         if shown is not None and 0 <= column < len(shown.buckets):
-            self.desk.look_at(shown.buckets[column].first)
+            self.session.look_at(shown.buckets[column].first)
 
     def zoom(self, factor: float) -> None:
         """Show a shorter or longer stretch around the cursor."""
-        shown, summary, focus = self.timeline(), self.desk.summary, self.desk.focus
+        shown, summary, focus = self.timeline(), self.session.summary, self.session.focus
         if shown is None or summary is None or focus is None or not shown.buckets:
             return
         first, last = view.zoomed(shown, focus.event, factor)
@@ -221,7 +221,7 @@ class TimelinePane(SnapshotPane):
 
     def _follow(self) -> None:
         """Have the cursor in view."""
-        summary, focus = self.desk.summary, self.desk.focus
+        summary, focus = self.session.summary, self.session.focus
         if self._window is None or summary is None or focus is None:
             return
         first, last = self._window
