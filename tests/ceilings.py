@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tui.session.ceilings import Kept
 from workloads import wire
-from workloads.ceilings import COPY, Ceiling
+from workloads.results import COPY, Ceiling
 
 KINDS = ("float64", "float32", "float16", "bfloat16", COPY)
 OUT_OF_REACH = 1e18

@@ -10,16 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from workloads import protocol, wire
-from workloads.ceilings import Ceiling
+from workloads import BOOTSTRAP, protocol, wire
 from workloads.inventory import Environment, Setting
 from workloads.protocol import Event
-from workloads.results import Comparison, RunResult
+from workloads.results import Ceiling, Comparison, RunResult
 
 E = TypeVar("E")
 
 PATIENCE_S = 60.0
-BOOTSTRAP = Path(protocol.__file__).with_name("bootstrap.py")
 MISBEHAVING = Path(__file__).with_name("misbehaving.py")
 
 
@@ -34,7 +32,7 @@ class Driver:
 
     def __init__(
         self,
-        script: Path = BOOTSTRAP,
+        script: Path = Path(BOOTSTRAP),
         python: str = sys.executable,
         ceilings: tuple[Ceiling, ...] = (),
     ) -> None:

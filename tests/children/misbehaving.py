@@ -15,6 +15,7 @@ from tests.catalog.brief import measure_briefly  # noqa: E402 (once the path is 
 from workloads import catalog  # noqa: E402 (it comes first, as where users bring their own)
 from workloads.__main__ import main  # noqa: E402
 from workloads.results import Check  # noqa: E402
+from workloads.study import Study  # noqa: E402
 from workloads.workload import Case, workload  # noqa: E402
 
 assert catalog
@@ -141,6 +142,21 @@ def not_a_number(_on: object) -> Case:
         return Check(False, float("nan"), 1e-4, "[/x]")
 
     return Case(timed, clock="wall", check=check)
+
+
+@workload(group="misbehaving", title="a figure that cannot travel", about="a.", look_for="l.")
+def tells_a_tensor(_on: object) -> Case:
+    """A figure is what torch gave, and not a number."""
+
+    def timed() -> object:
+        return None
+
+    def study(found: Study) -> None:
+        import torch
+
+        found.figure("loss", torch.zeros(1))  # type: ignore[arg-type]
+
+    return Case(timed, clock="wall", study=study)
 
 
 @workload(group="misbehaving", title="a check that fails", about="a.", look_for="l.")

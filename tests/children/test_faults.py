@@ -26,7 +26,6 @@ import pytest
 import pytest_asyncio
 
 from tests import ceilings
-from tests.children.driver import BOOTSTRAP
 from tests.children.sessions import (
     ended,
     latest,
@@ -41,7 +40,7 @@ from tests.children.sessions import (
 from tui import reports
 from tui.session.session import Session
 from tui.store.runs import RunState
-from workloads import protocol, wire
+from workloads import BOOTSTRAP, protocol, wire
 
 E = TypeVar("E")
 
@@ -253,7 +252,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(BOOTSTRAP), "serve"],
+            [sys.executable, BOOTSTRAP, "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

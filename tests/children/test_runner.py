@@ -245,6 +245,17 @@ def test_a_result_that_is_not_a_number_fails_and_ends_the_run(runner: Driver) ->
     assert result.reason
 
 
+def test_a_result_that_cannot_travel_fails_with_the_part_that_cannot(runner: Driver) -> None:
+    result = runner.run("tells_a_tensor")
+    assert result.status == "failed"
+    assert result.reason is not None
+    assert result.reason.startswith("the result holds what is no number: finished.result.figures.")
+    assert "got Tensor" in result.reason
+    before = runner.worker_pid()
+    assert runner.run("not_a_number").time is not None
+    assert runner.worker_pid() == before
+
+
 def test_an_exception_after_the_time_was_taken_keeps_the_time(runner: Driver) -> None:
     result = runner.run("check_raises")
     assert result.status == "failed"

@@ -31,7 +31,7 @@ from tests.children.sessions import (
 from tui.session import ceilings as kept
 from tui.session.session import Session
 from workloads import protocol
-from workloads.ceilings import Ceiling
+from workloads.results import Ceiling
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.catalog.runs import one_thread, ran_under
 from tui.session import ceilings as kept
 from workloads import catalog, ceiling_bench, cpu_share, execute, flags, held_against, readings
-from workloads.ceilings import COPY, Ceiling, Ceilings, newest
+from workloads.ceilings import Ceilings, newest
 from workloads.clocks import Block, HostClock
 from workloads.place import Place
-from workloads.results import Figure, Limit, Rates, RunResult
+from workloads.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
 from workloads.study import Study
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case, forget, workload
@@ -283,7 +283,7 @@ def test_the_naive_rate_is_called_impossible_only_above_the_limits_own_error() -
     assert warned(None) == ()
 
 
-def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result() -> None:
+def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result(state: Path) -> None:
     under = ceiling_bench.under(CPU)
     ceilings = Ceilings()
     ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, under, disturbed=True)])
@@ -292,6 +292,8 @@ def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result() -> None
     assert result.limit.disturbed
     (warning,) = (text for text in result.warnings if text.startswith("its ceiling may be too low"))
     assert "other processes" in warning
+    kept.keep(ceilings.known[0])
+    assert not state.exists()
 
 
 def test_a_measurement_beside_busy_processes_is_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
