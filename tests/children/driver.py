@@ -13,7 +13,7 @@ from typing import TypeVar
 from workloads import BOOTSTRAP, protocol, wire
 from workloads.inventory import Environment, Setting
 from workloads.protocol import Event
-from workloads.results import Comparison, RunResult
+from workloads.results import Ceiling, Comparison, RunResult
 
 E = TypeVar("E")
 
@@ -22,9 +22,20 @@ MISBEHAVING = Path(__file__).with_name("misbehaving.py")
 
 
 class Driver:
-    """A runner and what it has said; ends with the ``with`` block."""
+    """A runner and what it has said; ends with the ``with`` block.
 
-    def __init__(self, script: Path = Path(BOOTSTRAP), python: str = sys.executable) -> None:
+    Args:
+        script: that is started, instead of the program's own.
+        python: that runs it.
+        ceilings: that it is told of, as soon as it is ready.
+    """
+
+    def __init__(
+        self,
+        script: Path = Path(BOOTSTRAP),
+        python: str = sys.executable,
+        ceilings: tuple[Ceiling, ...] = (),
+    ) -> None:
         self.process = subprocess.Popen(
             [python, str(script), "serve"],
             stdin=subprocess.PIPE,
@@ -32,8 +43,10 @@ class Driver:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        self._ceilings = ceilings
         self._events: queue.Queue[Event | None] = queue.Queue()
         self.seen: list[Event] = []
+        self.environment: Environment | None = None
         self._worker: int | None = None
         self.stderr: list[str] = []
         self._threads = [
@@ -89,7 +102,9 @@ class Driver:
 
     def ready(self) -> Environment:
         """Wait until torch is imported."""
-        return self.until(protocol.Ready).environment
+        self.environment = self.until(protocol.Ready).environment
+        self.send(protocol.KnownCeilings(self._ceilings))
+        return self.environment
 
     def start_run(self, workload: str, run_id: str = "run", /, **parameters: Setting) -> None:
         """Ask for a quick run on the CPU."""
@@ -101,12 +116,17 @@ class Driver:
         return self.until(protocol.Finished, lambda event: event.result.id == run_id).result
 
     def compare(
-        self, workload: str, flag: str, settings: Sequence[bool], pairs: int | None = None
+        self,
+        workload: str,
+        flag: str,
+        settings: Sequence[bool],
+        pairs: int | None = None,
+        **parameters: Setting,
     ) -> Comparison:
         """Compare two settings on the CPU."""
         first, second = settings
         request = protocol.Compare(
-            "compare", workload, "cpu", {}, flag, (first, second), {}, pairs, "quick"
+            "compare", workload, "cpu", dict(parameters), flag, (first, second), {}, pairs, "quick"
         )
         self.send(request)
         return self.until(protocol.Compared, lambda event: event.done).comparison

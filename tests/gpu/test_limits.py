@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.catalog.runs import column, numbers
 from tests.gpu.test_transfer import on_gpu
-from tests.unit.catalog_runs import column, numbers
 from workloads import ceiling_bench, environment, limits, pcie_link
 from workloads.ceilings import Ceilings
 from workloads.clocks import clock_for

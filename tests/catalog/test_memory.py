@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import numbers, ran
+from tests.catalog.runs import numbers, ran
 from tests.unit.test_study import Scripted
 from workloads import malloc
 from workloads.catalog.memory import largest_free

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, ran, ran_under
+from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads import flop
 from workloads.catalog.convolution_choice import determinism, settings_kept
 from workloads.catalog.convolution_layers import RESNET50, Layer

@@ -7,7 +7,7 @@ import multiprocessing
 import pytest
 import torch
 
-from tests.unit.catalog_runs import column, numbers, ok, ran, ran_under
+from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.training_loading import CAN_FORK, Costly, Loaders
 from workloads.inventory import Setting
 from workloads.protocol import Phase

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.unit.catalog_runs import column, ok
-from workloads import ceiling_bench, execute
+from tests.catalog.runs import column, ok, ran_under
+from workloads import ceiling_bench
 from workloads.ceilings import Ceilings
-from workloads.protocol import Run
 from workloads.results import Ceiling
 from workloads.timing import Control
 
@@ -34,8 +33,7 @@ def test_an_implied_rate_is_laid_beside_the_limit_where_one_is_known() -> None:
     ceilings = Ceilings()
     under = ceiling_bench.under(torch.device("cpu"))
     ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, under)])
-    request = Run("r", "naive_timing", "cpu", {"n": 64}, {}, "quick")
-    result = execute.run(request, Control(), lambda _: None, cold=True, ceilings=ceilings)
+    result = ran_under(Control(), "naive_timing", {"n": 64}, ceilings=ceilings)
     rates = column(result, "clocks", "implied rate")
     shares = column(result, "clocks", "of the limit")
     assert isinstance(rates[3], float)
