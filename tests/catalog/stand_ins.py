@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from workloads.place import Place
 from workloads.results import Limit
-from workloads.study import Call, ClockName, Held, Study
+from workloads.study import Call, ClockName, HeldMemory, Study
 from workloads.workload import Case, registered
 
 
@@ -52,7 +52,7 @@ class Told:
     def peak(self, _call: Call) -> int | None:
         return None
 
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         raise NotImplementedError
 
     def limit(self, _kind: str, _rate: float) -> Limit | None:

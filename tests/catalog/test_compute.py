@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from tests.catalog.stand_ins import GpuByName, studied
-from workloads import ceiling_bench, curves, environment, flop, held_against, limits
+from workloads import ceiling_bench, curves, environment, flop, limit_lookup, limits
 from workloads.catalog import (
     compute_attention,
     compute_memory_bound,
@@ -110,14 +110,14 @@ def test_a_product_that_reads_much_for_few_operations_is_held_against_the_memory
     case = Case(lambda: None, flop=1, byte=vector.byte, precision="float32", byte_limit="memory")
     for shape, name in ((vector, "memory bandwidth"), (square, "float32")):
         rates = Rates(float(shape.flop), float(shape.byte), None)
-        asked = held_against.questions(case, rates, torch.device("cpu"))
+        asked = limit_lookup.queries(case, rates, torch.device("cpu"))
         assert not isinstance(asked, str)
-        nearest = held_against.nearest(asked, torch.device("cpu"), ceilings)
+        nearest = limit_lookup.nearest(asked, torch.device("cpu"), ceilings)
         assert nearest is not None
         assert nearest.name == name
     # Without the first, the others do not tell how far the units are from their limit.
     assert not isinstance(asked, str)
-    assert held_against.nearest(asked, torch.device("cpu"), Ceilings()) is None
+    assert limit_lookup.nearest(asked, torch.device("cpu"), Ceilings()) is None
 
 
 def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
