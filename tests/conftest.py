@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,31 @@ from tui.text import glyphs
 # An example may be the first of a process to start torch's threads, beside whatever else runs.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+WORKERS = 2
+"""More would share two cores, and each imports torch and starts children of its own."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Workers for the tests that run by default; one process for all that is asked for by name.
+
+    A benchmark, a soak and a test of a GPU want the machine for themselves, and a file or a single
+    test is there sooner without workers.
+    """
+    chosen = config.option.markexpr not in config.getini("addopts")
+    named = any(".py" in name for name in config.args)
+    return 0 if chosen or named else WORKERS
+
+
+def pytest_collection_finish() -> None:
+    """Spare each collection of garbage what was imported for the tests and lives as long as they.
+
+    A run of a workload collects several times, as does the end of an app.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +62,6 @@ def _own_files(monkeypatch: pytest.MonkeyPatch, _home: Path, tmp_path: Path) -> 
         monkeypatch.delenv(f"GPU_WORKBENCH_{name}", raising=False)
     monkeypatch.delenv("TEXTUAL_THEME", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
+    # pytest imports readline, which sets them; a worker of pytest-xdist inherits that.
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("LINES", raising=False)

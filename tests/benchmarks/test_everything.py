@@ -1,6 +1,6 @@
 """Whether the whole catalogue runs on the CPU, and how long a quick look at all of it takes.
 
-``pytest tests/benchmarks/test_everything.py -m benchmark`` prints the figures.
+``pytest tests/benchmarks/test_everything.py -m slow`` prints the figures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workloads.declare.workload import infos
 
 assert catalog
 
-pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_every_workload_runs_on_the_cpu_or_says_what_it_needs(

@@ -11,6 +11,9 @@ import tui
 import workloads
 from tests.benchmarks.startup import SIZES, starts
 
+# The README's second command runs it too.
+pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(300)]
+
 PAIRS = 7
 MOST = 1.6
 """So much for a machine that is busy with other tests; ``python -m tests.benchmarks.startup`` on a

@@ -14,7 +14,7 @@ from workloads import BOOTSTRAP
 from workloads.protocol import messages, wire
 from workloads.protocol.inventory import Environment, Setting
 from workloads.protocol.messages import Event
-from workloads.protocol.results import Comparison, RunResult
+from workloads.protocol.results import Ceiling, Comparison, RunResult
 
 E = TypeVar("E")
 
@@ -23,9 +23,20 @@ MISBEHAVING = Path(__file__).with_name("misbehaving.py")
 
 
 class Driver:
-    """A runner and what it has said; ends with the ``with`` block."""
+    """A runner and what it has said; ends with the ``with`` block.
 
-    def __init__(self, script: Path = Path(BOOTSTRAP), python: str = sys.executable) -> None:
+    Args:
+        script: that is started, instead of the program's own.
+        python: that runs it.
+        ceilings: that it is told of, as soon as it is ready.
+    """
+
+    def __init__(
+        self,
+        script: Path = Path(BOOTSTRAP),
+        python: str = sys.executable,
+        ceilings: tuple[Ceiling, ...] = (),
+    ) -> None:
         self.process = subprocess.Popen(
             [python, str(script), "serve"],
             stdin=subprocess.PIPE,
@@ -33,8 +44,10 @@ class Driver:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        self._ceilings = ceilings
         self._events: queue.Queue[Event | None] = queue.Queue()
         self.seen: list[Event] = []
+        self.environment: Environment | None = None
         self._worker: int | None = None
         self.stderr: list[str] = []
         self._threads = [
@@ -90,7 +103,9 @@ class Driver:
 
     def ready(self) -> Environment:
         """Wait until torch is imported."""
-        return self.until(messages.Ready).environment
+        self.environment = self.until(messages.Ready).environment
+        self.send(messages.KnownCeilings(self._ceilings))
+        return self.environment
 
     def start_run(self, workload: str, run_id: str = "run", /, **parameters: Setting) -> None:
         """Ask for a quick run on the CPU."""
@@ -102,12 +117,17 @@ class Driver:
         return self.until(messages.Finished, lambda event: event.result.id == run_id).result
 
     def compare(
-        self, workload: str, flag: str, settings: Sequence[bool], pairs: int | None = None
+        self,
+        workload: str,
+        flag: str,
+        settings: Sequence[bool],
+        pairs: int | None = None,
+        **parameters: Setting,
     ) -> Comparison:
         """Compare two settings on the CPU."""
         first, second = settings
         request = messages.Compare(
-            "compare", workload, "cpu", {}, flag, (first, second), {}, pairs, "quick"
+            "compare", workload, "cpu", dict(parameters), flag, (first, second), {}, pairs, "quick"
         )
         self.send(request)
         return self.until(messages.Compared, lambda event: event.done).comparison

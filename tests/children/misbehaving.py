@@ -1,4 +1,4 @@
-"""The real runner with workloads that misbehave; started like ``workloads/bootstrap.py``."""
+"""The real runner with small budgets and workloads that misbehave; started like its bootstrap."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).parents[2])
 
-from workloads.__main__ import main  # noqa: E402 (once the path is right)
+from tests.catalog.brief import measure_briefly  # noqa: E402 (once the path is right)
+from workloads import catalog  # noqa: E402 (it comes first, as where users bring their own)
+from workloads.__main__ import main  # noqa: E402
 from workloads.declare.study import Study  # noqa: E402
 from workloads.declare.workload import Case, workload  # noqa: E402
 from workloads.protocol.results import Check  # noqa: E402
+
+assert catalog
 
 
 def _declare(name: str, timed: object) -> None:
@@ -183,4 +187,5 @@ def check_takes_long(_on: object) -> Case:
 
 
 if __name__ == "__main__":
+    measure_briefly()
     sys.exit(main())

@@ -10,10 +10,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.children.driver import MISBEHAVING
+from tests.screens.helpers import environment
 from tui.session.session import Session
 from tui.state.events import LogLine
 from tui.state.runs import RunState
+from workloads import catalog
+from workloads.declare.workload import infos
+from workloads.protocol import messages, wire
 
+assert catalog
 PATIENCE_S = 60.0
 
 
@@ -43,9 +48,18 @@ async def ready(session: Session) -> None:
 
 async def run(session: Session, workload: str = "conv2d") -> RunState:
     session.run([workload], ["cpu"], "quick")
-    run_id = list(session.store.runs)[-1]
-    await until(session, lambda: session.store.runs[run_id].ended)
-    return session.store.runs[run_id]
+    return await ended(session, latest(session))
+
+
+async def ended(session: Session, run: RunState) -> RunState:
+    """The same run once it has ended."""
+    name = run.request.id
+    await until(session, lambda: session.store.runs[name].ended)
+    return session.store.runs[name]
+
+
+def latest(session: Session) -> RunState:
+    return list(session.store.runs.values())[-1]
 
 
 def script(folder: Path, text: str) -> str:
@@ -66,6 +80,28 @@ def lines(session: Session, level: str) -> list[LogLine]:
     return [line for line in session.store.log if line.level == level]
 
 
-def misbehaving(folder: Path) -> str:
-    """A runner's Python whose catalogue has the workloads that misbehave too."""
-    return script(folder, f'exec {shlex.quote(sys.executable)} {MISBEHAVING} "$2"')
+def misbehaving(folder: Path, first: str = "") -> str:
+    """A runner's Python whose catalogue has the workloads that misbehave too.
+
+    Args:
+        folder: it is put there.
+        first: commands of a shell that come before it.
+    """
+    return script(folder, f'{first}\nexec {shlex.quote(sys.executable)} {MISBEHAVING} "$2"')
+
+
+def saying(folder: Path, *further: messages.Event, first: str = "") -> str:
+    """A runner's Python that has no torch: it says that it is ready, and does nothing.
+
+    It ends with its front end, as a runner does.
+
+    Args:
+        folder: it is put there.
+        further: what it says then.
+        first: commands of a shell that come before all this.
+    """
+    hello = messages.Hello(messages.VERSION, 1, "3", "python", infos())
+    ready = messages.Ready(environment(), 0.1)
+    said = folder / "said"
+    said.write_bytes(b"".join(map(wire.encode, (hello, ready, *further))))
+    return script(folder, f"{first}\ncat {shlex.quote(str(said))}\nexec 3>&1 cat >/dev/null")

@@ -46,15 +46,22 @@ def test_the_environment_has_torch_and_nothing_of_ours(torch_alone: Path) -> Non
     assert text.strip() == "[]"
 
 
+@pytest.fixture(scope="module")
+def version(torch_alone: Path) -> str:
+    """Of the torch that is there."""
+    found = "import torch; print(torch.__version__)"
+    return subprocess.check_output([torch_alone, "-c", found], text=True).strip()
+
+
 @pytest.mark.parametrize("where", ["program", "folder"])
-def test_workloads_run_there_and_its_versions_are_shown(torch_alone: Path, where: str) -> None:
+def test_workloads_run_there_and_its_versions_are_shown(
+    torch_alone: Path, where: str, version: str
+) -> None:
     chosen = torch_alone if where == "program" else torch_alone.parents[1]
     command = [sys.executable, "-m", "tui", "--python", str(chosen)]
     command += ["run", "matmul", "conv2d", "--device", "cpu", "--quick", "--json"]
+    command += ["--set", "n=64", "--set", "size=16", "--set", "channels=8"]
     out = json.loads(subprocess.check_output(command, text=True))
     assert [result["status"] for result in out["results"]] == ["ok", "ok"]
     assert out["environment"]["executable"] == str(torch_alone)
-    version = subprocess.check_output(
-        [torch_alone, "-c", "import torch; print(torch.__version__)"], text=True
-    )
-    assert out["environment"]["torch"] == version.strip()
+    assert out["environment"]["torch"] == version

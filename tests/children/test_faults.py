@@ -16,14 +16,19 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import psutil
 import pytest
+import pytest_asyncio
 
+from tests import ceilings
 from tests.children.sessions import (
+    ended,
+    latest,
     lines,
     misbehaving,
     ready,
@@ -43,20 +48,42 @@ E = TypeVar("E")
 
 DEADLY = (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT)
 
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "state"
-    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(folder))
-    return folder
+shared_loop = pytest.mark.asyncio(loop_scope="module")
 
 
-def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+@dataclass
+class Kept:
+    """A session that tests share, and the processes that there were before it."""
+
+    session: Session
+    others: list[psutil.Process]
+
+    def processes(self) -> list[psutil.Process]:
+        """All that it has started and that has not ended."""
+        family = psutil.Process().children(recursive=True)
+        return [process for process in family if process not in self.others]
 
 
-def latest(session: Session) -> RunState:
-    return list(session.store.runs.values())[-1]
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kept]:
+    folder = tmp_path_factory.mktemp("faults")
+    others = psutil.Process().children(recursive=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPU_WORKBENCH_STATE", str(folder / "state"))
+        async with session_with(misbehaving(folder)) as session:
+            await ready(session)
+            found = Kept(session, others)
+            yield found
+    await wait_for(lambda: not found.processes())
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def kept(started: Kept) -> Kept:
+    """The shared session at rest, its log empty."""
+    await ready(started.session)
+    assert started.session.store.pending() == ()
+    started.session.store.log.clear()
+    return started
 
 
 async def wait_for(holds: Callable[[], bool]) -> None:
@@ -83,35 +110,32 @@ async def start(session: Session, workload: str, phase: str = "measuring") -> Ru
     return latest(session)
 
 
-async def assert_the_next_run_is_clean(session: Session) -> None:
-    await ready(session)
-    after = await run(session, "rests")
+async def assert_the_next_run_is_clean(kept: Kept) -> None:
+    await ready(kept.session)
+    after = await run(kept.session, "rests")
     assert after.result is not None
     assert (after.result.status, after.result.reason) == ("ok", None)
     # A runner and its worker, and nothing that an earlier one has left.
-    await wait_for(lambda: len(children()) == 2)
+    await wait_for(lambda: len(kept.processes()) == 2)
 
 
-async def kill_and_look(
-    session: Session, workload: str, victim: str, number: signal.Signals
-) -> RunState:
+async def kill_and_look(kept: Kept, workload: str, victim: str, number: signal.Signals) -> RunState:
     """Kill a process in the middle of a run; the run as it ended, when all is clean again."""
+    session = kept.session
     hello, worker = session.store.hello, session.store.worker_pid
     assert hello is not None
     assert worker is not None
     left = psutil.Process(worker).children(recursive=True)
     os.kill(hello.pid if victim == "runner" else worker, number)
-    ended = latest(session)
-    await until(session, lambda: session.store.runs[ended.request.id].ended)
-    ended = session.store.runs[ended.request.id]
-    assert ended.request.workload == workload
-    assert number.name in reason_of(ended)
-    assert "the next run gets a new one" in reason_of(ended)
+    run = await ended(session, latest(session))
+    assert run.request.workload == workload
+    assert number.name in reason_of(run)
+    assert "the next run gets a new one" in reason_of(run)
     assert any(number.name in line.text for line in lines(session, "error"))
     await wait_for(lambda: not any(process.is_running() for process in left))
-    await assert_the_next_run_is_clean(session)
+    await assert_the_next_run_is_clean(kept)
     assert session.store.worker_pid != worker
-    return ended
+    return run
 
 
 def assert_the_estimate_is_kept(run: RunState) -> None:
@@ -122,36 +146,33 @@ def assert_the_estimate_is_kept(run: RunState) -> None:
     assert "time" in run.result.unavailable
 
 
+@shared_loop
 async def test_t30_a_worker_killed_in_mid_run_is_said_and_its_estimate_is_kept(
-    tmp_path: Path, state: Path
+    kept: Kept, state: Path
 ) -> None:
-    async with session_with(misbehaving(tmp_path)) as session:
-        await ready(session)
-        earlier = await run(session, "rests")
-        for number in DEADLY:
-            await start(session, "rests")
-            ended = await kill_and_look(session, "rests", "worker", number)
-            assert_the_estimate_is_kept(ended)
-        # What had been measured before is as it was.
-        assert session.store.runs["run-1"].result is earlier.result
-        saved = list((state / "reports").iterdir())
-        assert len(saved) == len(DEADLY)
-        assert all(report.stat().st_mode & 0o777 == 0o600 for report in saved)
-        # The processes of its data loader go with it.
-        await start_with_children(session)
-        await kill_and_look(session, "leaves_loaders", "worker", signal.SIGKILL)
-    await wait_for(lambda: not children())
+    session = kept.session
+    earlier = await run(session, "rests")
+    for number in DEADLY:
+        await start(session, "rests")
+        assert_the_estimate_is_kept(await kill_and_look(kept, "rests", "worker", number))
+        session.store.log.clear()
+    # What had been measured before is as it was.
+    assert session.store.runs[earlier.request.id].result is earlier.result
+    saved = list((state / "reports").iterdir())
+    assert len(saved) == len(DEADLY)
+    assert all(report.stat().st_mode & 0o777 == 0o600 for report in saved)
+    # The processes of its data loader go with it.
+    await start_with_children(session)
+    await kill_and_look(kept, "leaves_loaders", "worker", signal.SIGKILL)
 
 
+@shared_loop
 async def test_t30_a_runner_killed_in_mid_run_leaves_no_loader_and_no_other_child(
-    tmp_path: Path,
+    kept: Kept,
 ) -> None:
-    async with session_with(misbehaving(tmp_path)) as session:
-        await ready(session)
-        await start_with_children(session)
-        ended = await kill_and_look(session, "leaves_loaders", "runner", signal.SIGKILL)
-        assert "by the kernel's out-of-memory killer" in reason_of(ended)
-    await wait_for(lambda: not children())
+    await start_with_children(kept.session)
+    ended = await kill_and_look(kept, "leaves_loaders", "runner", signal.SIGKILL)
+    assert "by the kernel's out-of-memory killer" in reason_of(ended)
 
 
 async def start_with_children(session: Session) -> None:
@@ -162,33 +183,33 @@ async def start_with_children(session: Session) -> None:
     await wait_for(lambda: len(psutil.Process(worker).children()) >= 3)
 
 
+@shared_loop
 async def test_t30_an_error_of_the_device_ends_the_run_alone_and_a_hang_can_be_cancelled(
-    tmp_path: Path,
+    kept: Kept,
 ) -> None:
-    async with session_with(misbehaving(tmp_path)) as session:
-        await ready(session)
-        first = await run(session, "rests")
-        for workload, says, replaced in (
-            ("runs_out_of_memory", "CUDA out of memory", False),
-            ("reads_where_nothing_is", "illegal memory access", True),
-            ("loses_the_device", "device-side assert", True),
-        ):
-            worker = session.store.worker_pid
-            failed = await run(session, workload)
-            assert says in reason_of(failed)
-            assert any(says in line.text for line in lines(session, "error"))
-            await assert_the_next_run_is_clean(session)
-            assert (session.store.worker_pid != worker) is replaced
-        assert session.store.runs["run-1"] == first
-        # A call into C that keeps the interpreter to itself hears nothing.
-        await start(session, "holds_the_gil", "first call")
-        hanging = session.store.worker_pid
-        assert hanging is not None
-        session.cancel()
-        await until(session, lambda: latest(session).ended)
-        assert "its process had to be ended" in reason_of(latest(session))
-        await wait_for(lambda: not psutil.pid_exists(hanging))
-        await assert_the_next_run_is_clean(session)
+    session = kept.session
+    first = await run(session, "rests")
+    for workload, says, replaced in (
+        ("runs_out_of_memory", "CUDA out of memory", False),
+        ("reads_where_nothing_is", "illegal memory access", True),
+        ("loses_the_device", "device-side assert", True),
+    ):
+        worker = session.store.worker_pid
+        failed = await run(session, workload)
+        assert says in reason_of(failed)
+        assert any(says in line.text for line in lines(session, "error"))
+        await assert_the_next_run_is_clean(kept)
+        assert (session.store.worker_pid != worker) is replaced
+    assert session.store.runs[first.request.id] == first
+    # A call into C that keeps the interpreter to itself hears nothing.
+    await start(session, "holds_the_gil", "first call")
+    hanging = session.store.worker_pid
+    assert hanging is not None
+    session.cancel()
+    await until(session, lambda: latest(session).ended)
+    assert "its process had to be ended" in reason_of(latest(session))
+    await wait_for(lambda: not psutil.pid_exists(hanging))
+    await assert_the_next_run_is_clean(kept)
 
 
 # ---- a full disk ----
@@ -208,21 +229,21 @@ def test_a_report_that_does_not_fit_on_the_disk_leaves_nothing_half_written(stat
     assert kept.read_text(encoding="utf-8").startswith("short\n")
 
 
+@shared_loop
 async def test_a_full_disk_costs_the_report_and_not_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_path: Path, _content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    async with session_with(misbehaving(tmp_path)) as session:
-        await ready(session)
-        monkeypatch.setattr(reports, "write_private", full)
-        await start(session, "rests")
-        ended = await kill_and_look(session, "rests", "worker", signal.SIGKILL)
-        assert_the_estimate_is_kept(ended)
-        said = [line.text for line in lines(session, "error")]
-        assert any("the report was not saved: [Errno 28] No space left" in text for text in said)
-        assert session.store.runner.report is None
+    session = kept.session
+    monkeypatch.setattr(reports, "write_private", full)
+    await start(session, "rests")
+    ended = await kill_and_look(kept, "rests", "worker", signal.SIGKILL)
+    assert_the_estimate_is_kept(ended)
+    said = [line.text for line in lines(session, "error")]
+    assert any("the report was not saved: [Errno 28] No space left" in text for text in said)
+    assert session.store.runner.report is None
 
 
 # ---- a front end that does not read ----
@@ -258,17 +279,18 @@ class Reader:
         assert self.process.stdout is not None
         before, same = -1, 0
         while same < 10:
-            time.sleep(0.1)
+            time.sleep(0.05)
             found = fcntl.ioctl(self.process.stdout.fileno(), termios.FIONREAD, bytes(4))
             now = int.from_bytes(found, sys.byteorder)
             same = same + 1 if now == before and now > 0 else 0
             before = now
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def reader() -> Iterator[Reader]:
     found = Reader()
     found.next(protocol.Ready)
+    found.send(protocol.KnownCeilings(ceilings.made_up()))
     yield found
     found.process.kill()
     found.process.wait()
@@ -289,7 +311,7 @@ def test_a_runner_whose_reader_is_stalled_goes_on_and_loses_no_result(reader: Re
     reader.send(protocol.Run("endless", "mlp_training", "cpu", {"epochs": 1000}, {}, "careful"))
     reader.fill_the_pipe()
     reader.send(protocol.Cancel(""))
-    reader.send(protocol.Run("last", "transfer", "cpu", {}, {}, "quick"))
+    reader.send(protocol.Run("last", "transfer", "cpu", {"mib": 1}, {}, "quick"))
     results = {}
     while "last" not in results:
         result = reader.next(protocol.Finished).result

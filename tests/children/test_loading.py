@@ -24,20 +24,16 @@ def loading(runner: Driver) -> list[psutil.Process]:
     return children
 
 
-def test_a_cancel_ends_the_workers_of_a_loop_that_waits_for_them() -> None:
-    with Driver() as runner:
-        runner.ready()
-        children = loading(runner)
-        runner.send(messages.Cancel("run"))
-        result = runner.until(messages.Finished).result
-        assert result.status == "cancelled"
-        assert psutil.wait_procs(children, timeout=5)[1] == []
+def test_a_cancel_ends_the_workers_of_a_loop_that_waits_for_them(runner: Driver) -> None:
+    children = loading(runner)
+    runner.send(messages.Cancel("run"))
+    result = runner.until(messages.Finished).result
+    assert result.status == "cancelled"
+    assert psutil.wait_procs(children, timeout=5)[1] == []
 
 
-def test_workers_end_with_a_process_that_was_killed() -> None:
-    with Driver() as runner:
-        runner.ready()
-        children = loading(runner)
-        psutil.Process(runner.worker_pid()).send_signal(signal.SIGKILL)
-        assert psutil.wait_procs(children, timeout=5)[1] == []
-        assert runner.until(messages.Finished).result.status == "failed"
+def test_workers_end_with_a_process_that_was_killed(runner: Driver) -> None:
+    children = loading(runner)
+    psutil.Process(runner.worker_pid()).send_signal(signal.SIGKILL)
+    assert psutil.wait_procs(children, timeout=5)[1] == []
+    assert runner.until(messages.Finished).result.status == "failed"

@@ -17,6 +17,7 @@ from workloads.protocol.inventory import Setting
 from workloads.protocol.results import RunResult
 from workloads.ranks import folder
 
+# Each run of ranks imports torch three times: torchrun and two ranks.
 pytestmark = pytest.mark.timeout(240)
 
 MISBEHAVING = Path(__file__).with_name("rank_misbehaving.py")
@@ -95,6 +96,7 @@ def test_a_rank_that_raises_is_named_with_its_error_and_its_last_words(runner: D
     assert "_second_raises" in result.trace
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_is_named_with_the_signal(runner: Driver) -> None:
     result = runner.run("second_is_killed")
     assert result.status == "failed"
@@ -102,6 +104,7 @@ def test_a_rank_that_is_killed_is_named_with_the_signal(runner: Driver) -> None:
     assert result.reason.startswith("rank 1 died: SIGKILL")
 
 
+@pytest.mark.slow
 def test_what_one_rank_lacks_skips_the_run(runner: Driver) -> None:
     result = runner.run("second_lacks_something")
     assert (result.status, result.reason) == ("skipped", "needs more than there is")
@@ -114,6 +117,7 @@ def test_hosts_without_a_place_to_meet_are_refused_at_once(runner: Driver) -> No
     assert "hosts=2 needs rendezvous=HOST:PORT" in result.reason
 
 
+@pytest.mark.slow
 def test_hosts_that_do_not_meet_end_with_one_line(runner: Driver) -> None:
     place = f"127.0.0.1:{_free_port()}"
     result = runner.run("unequal", hosts=2, ranks=1, rendezvous=place, wait_s=5)
@@ -135,6 +139,7 @@ def test_a_cancel_keeps_what_was_measured_and_leaves_no_rank(runner: Driver) -> 
     assert _gone(pids)
 
 
+@pytest.mark.slow
 def test_ranks_that_hang_are_ended_by_a_cancel(runner: Driver) -> None:
     runner.send(messages.Run("h", "never_returns", "cpu", {}, {}, "quick"))
     pids = _until_measuring(runner, "first call")
@@ -143,6 +148,7 @@ def test_ranks_that_hang_are_ended_by_a_cancel(runner: Driver) -> None:
     assert _gone(pids)
 
 
+@pytest.mark.slow
 def test_no_rank_outlives_a_worker_that_is_killed(runner: Driver) -> None:
     runner.send(messages.Run("k", "never_returns", "cpu", {}, {}, "quick"))
     pids = _until_measuring(runner, "first call")
@@ -157,6 +163,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_two_hosts_on_loopback_find_the_same_figures(runner: Driver) -> None:
     place = f"127.0.0.1:{_free_port()}"
     settings: dict[str, Setting] = {"hosts": 2, "ranks": 1, "rendezvous": place, "mib": 1}
@@ -178,6 +185,7 @@ def _finished(host: Driver) -> RunResult:
     return host.until(messages.Finished, lambda event: event.result.id == "two").result
 
 
+@pytest.mark.slow
 def test_data_parallel_training_averages_its_gradients(runner: Driver) -> None:
     result = runner.run("ddp_training", batch=16, width=32)
     assert (result.status, result.reason) == ("ok", None)

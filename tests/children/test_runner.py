@@ -5,47 +5,41 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 
 import psutil
 import pytest
 
-from tests.children.driver import MISBEHAVING, PATIENCE_S, Driver
+from tests.children.driver import PATIENCE_S, Driver
 from workloads import catalog
 from workloads.declare.workload import infos
 from workloads.protocol import messages
+from workloads.protocol.inventory import Setting
 from workloads.protocol.results import RunResult
 
 assert catalog
-CHEAP = ["transfer", "matmul", "conv2d", "mlp_training", "mlp_evaluation", "naive_timing"]
-"""The others run in their own tests, with small parameters; all of them in tests/benchmarks."""
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[Driver]:
-    with Driver() as driver:
-        driver.ready()
-        yield driver
-
-
-@pytest.fixture(scope="module")
-def misbehaving() -> Iterator[Driver]:
-    with Driver(MISBEHAVING) as driver:
-        driver.ready()
-        yield driver
+CHEAP: dict[str, dict[str, Setting]] = {
+    "transfer": {"mib": 1},
+    "matmul": {"n": 256},
+    "conv2d": {"size": 32, "channels": 8},
+    "mlp_training": {"batch": 256, "hidden": 64, "epochs": 1},
+    "mlp_evaluation": {"batch": 256, "hidden": 64},
+    "naive_timing": {"n": 256},
+}
+"""The others run in tests/catalog, with small parameters; all of them in tests/benchmarks."""
 
 
 def test_it_says_hello_with_the_catalogue_before_torch_is_imported() -> None:
     with Driver() as driver:
         hello = driver.until(messages.Hello)
         assert driver.seen == [hello]
+        driver.process.kill()
         assert [info.name for info in hello.workloads] == [info.name for info in infos()]
         assert hello.version == messages.VERSION
 
 
 def test_the_environment_names_torch_its_threads_and_the_malloc_settings(runner: Driver) -> None:
-    ready = next(event for event in runner.seen if isinstance(event, messages.Ready))
-    environment = ready.environment
+    environment = runner.environment
+    assert environment is not None
     assert environment.torch
     assert environment.threads >= 1
     assert [device.id for device in environment.devices][-1] == "cpu"
@@ -55,7 +49,7 @@ def test_the_environment_names_torch_its_threads_and_the_malloc_settings(runner:
 
 @pytest.mark.parametrize("workload", CHEAP)
 def test_a_workload_runs_on_the_cpu(runner: Driver, workload: str) -> None:
-    result = runner.run(workload)
+    result = runner.run(workload, **CHEAP[workload])
     assert (result.status, result.reason) == ("ok", None)
     assert result.time is not None
     assert 0 < result.time.min_s <= result.time.median_s
@@ -80,7 +74,7 @@ def test_the_rate_follows_from_the_hand_formula(
 
 
 def test_the_training_lowers_its_loss(runner: Driver) -> None:
-    figures = runner.run("mlp_training").figures
+    figures = runner.run("mlp_training", batch=256).figures
     first, last = figures["loss_epoch_1"].value, figures["loss_at_end"].value
     assert isinstance(first, float)
     assert isinstance(last, float)
@@ -114,7 +108,7 @@ def test_what_does_not_fit_into_memory_is_skipped_with_the_need(runner: Driver) 
 
 def test_progress_comes_by_phase_with_blocks_and_an_estimate(runner: Driver) -> None:
     runner.seen.clear()
-    runner.run("conv2d")
+    runner.run("conv2d", **CHEAP["conv2d"])
     progress = [event for event in runner.seen if isinstance(event, messages.Progress)]
     phases = list(dict.fromkeys(event.phase for event in progress))
     assert phases == ["preparing", "first call", "warm-up", "measuring", "checking"]
@@ -124,7 +118,7 @@ def test_progress_comes_by_phase_with_blocks_and_an_estimate(runner: Driver) -> 
 
 def test_a_comparison_tells_each_pair_and_ends_with_a_verdict(runner: Driver) -> None:
     runner.seen.clear()
-    comparison = runner.compare("conv2d", "mkldnn.enabled", (True, False), pairs=6)
+    comparison = runner.compare("conv2d", "mkldnn.enabled", (True, False), 6, **CHEAP["conv2d"])
     told = [event.comparison.pairs for event in runner.seen if isinstance(event, messages.Compared)]
     assert told == [1, 2, 3, 4, 5, 6, 6]
     assert comparison.verdict in ("faster", "slower", "same", "unclear")
@@ -150,7 +144,7 @@ def _cancel(driver: Driver) -> RunResult:
 
 
 def test_a_cancel_between_blocks_keeps_what_was_measured(runner: Driver) -> None:
-    runner.send(messages.Run("run", "mlp_training", "cpu", {"epochs": 1}, {}, "careful"))
+    runner.send(messages.Run("run", "matmul", "cpu", {"n": 64}, {}, "careful"))
     runner.until(messages.Progress, lambda event: event.blocks >= 2)
     result = _cancel(runner)
     assert result.status == "cancelled"
@@ -168,13 +162,13 @@ def _computing(pid: int) -> None:
 
 
 def test_a_cancel_in_a_call_that_does_not_return_costs_the_worker(runner: Driver) -> None:
-    runner.start_run("matmul", n=8192)
+    runner.start_run("matmul", n=6144, dtype="float64")
     runner.until(messages.Progress, lambda event: event.phase == "first call")
     _computing(runner.worker_pid())
     assert _cancel(runner).status == "cancelled"
     ended = runner.until(messages.WorkerEnded)
     assert ended.expected
-    assert runner.run("conv2d").status == "ok"
+    assert runner.run("rests").status == "ok"
 
 
 def test_a_cancel_of_all_ends_what_waits_too(runner: Driver) -> None:
@@ -198,7 +192,7 @@ def test_a_worker_killed_in_mid_run_is_reported_and_replaced(
     assert result.reason is not None
     assert number.name in result.reason
     assert not runner.until(messages.WorkerEnded).expected
-    assert runner.run("conv2d").status == "ok"
+    assert runner.run("rests").status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -211,71 +205,69 @@ def test_a_worker_killed_in_mid_run_is_reported_and_replaced(
     ],
 )
 def test_a_workload_that_fails_is_a_line_with_its_reason(
-    misbehaving: Driver, workload: str, says: str
+    runner: Driver, workload: str, says: str
 ) -> None:
-    result = misbehaving.run(workload)
+    result = runner.run(workload)
     assert result.status == "failed"
     assert result.reason is not None
     assert says in result.reason
-    assert misbehaving.run("conv2d").status == "ok"
+    assert runner.run("rests").status == "ok"
 
 
-def test_an_exception_brings_its_traceback(misbehaving: Driver) -> None:
-    trace = misbehaving.run("raises").trace
+def test_an_exception_brings_its_traceback(runner: Driver) -> None:
+    trace = runner.run("raises").trace
     assert trace is not None
     assert "_raise" in trace
 
 
 @pytest.mark.parametrize("workload", ["prints", "garbage", "floods_stderr"])
-def test_what_a_workload_writes_does_not_touch_the_protocol(
-    misbehaving: Driver, workload: str
-) -> None:
-    assert misbehaving.run(workload).status == "ok"
+def test_what_a_workload_writes_does_not_touch_the_protocol(runner: Driver, workload: str) -> None:
+    assert runner.run(workload).status == "ok"
 
 
-def test_after_a_device_error_the_next_queued_run_gets_a_new_process(misbehaving: Driver) -> None:
-    misbehaving.start_run("loses_the_device", "first")
-    misbehaving.start_run("conv2d", "second")
-    results = [misbehaving.until(messages.Finished).result for _ in range(2)]
+def test_after_a_device_error_the_next_queued_run_gets_a_new_process(runner: Driver) -> None:
+    runner.start_run("loses_the_device", "first")
+    runner.start_run("rests", "second")
+    results = [runner.until(messages.Finished).result for _ in range(2)]
     assert [result.status for result in results] == ["failed", "ok"]
     assert "device-side assert" in (results[0].reason or "")
 
 
-def test_a_comparison_survives_any_exception_of_its_workload(misbehaving: Driver) -> None:
-    comparison = misbehaving.compare("raises", "mkldnn.enabled", (True, False))
+def test_a_comparison_survives_any_exception_of_its_workload(runner: Driver) -> None:
+    comparison = runner.compare("raises", "mkldnn.enabled", (True, False))
     assert comparison.status == "failed"
     assert "aten::conv[NHWC] [/x] went wrong" in (comparison.reason or "")
-    assert misbehaving.run("conv2d").status == "ok"
+    assert runner.run("rests").status == "ok"
 
 
-def test_a_result_that_is_not_a_number_fails_and_ends_the_run(misbehaving: Driver) -> None:
-    result = misbehaving.run("not_a_number")
+def test_a_result_that_is_not_a_number_fails_and_ends_the_run(runner: Driver) -> None:
+    result = runner.run("not_a_number")
     assert result.status == "failed"
     assert result.reason
 
 
-def test_a_result_that_cannot_travel_fails_with_the_part_that_cannot(misbehaving: Driver) -> None:
-    result = misbehaving.run("tells_a_tensor")
+def test_a_result_that_cannot_travel_fails_with_the_part_that_cannot(runner: Driver) -> None:
+    result = runner.run("tells_a_tensor")
     assert result.status == "failed"
     assert result.reason is not None
     assert result.reason.startswith("the result holds what is no number: finished.result.figures.")
     assert "got Tensor" in result.reason
-    before = misbehaving.worker_pid()
-    assert misbehaving.run("not_a_number").time is not None
-    assert misbehaving.worker_pid() == before
+    before = runner.worker_pid()
+    assert runner.run("not_a_number").time is not None
+    assert runner.worker_pid() == before
 
 
-def test_an_exception_after_the_time_was_taken_keeps_the_time(misbehaving: Driver) -> None:
-    result = misbehaving.run("check_raises")
+def test_an_exception_after_the_time_was_taken_keeps_the_time(runner: Driver) -> None:
+    result = runner.run("check_raises")
     assert result.status == "failed"
     assert (result.reason or "").startswith("after timing: out of memory")
     assert result.time is not None
 
 
-def test_a_cancel_while_the_result_is_checked_keeps_the_time(misbehaving: Driver) -> None:
-    misbehaving.start_run("check_takes_long")
-    misbehaving.until(messages.Progress, lambda event: event.phase == "checking")
-    result = _cancel(misbehaving)
+def test_a_cancel_while_the_result_is_checked_keeps_the_time(runner: Driver) -> None:
+    runner.start_run("check_takes_long")
+    runner.until(messages.Progress, lambda event: event.phase == "checking")
+    result = _cancel(runner)
     assert result.status == "cancelled"
     assert result.time is not None
 
@@ -283,16 +275,17 @@ def test_a_cancel_while_the_result_is_checked_keeps_the_time(misbehaving: Driver
 def test_the_peak_of_a_run_does_not_hold_what_ran_before(runner: Driver) -> None:
     small = runner.run("matmul", n=256).memory.process_peak
     assert small is not None
-    assert (runner.run("matmul", n=4096).memory.process_peak or 0) > small + 100 * 2**20
+    assert (runner.run("transfer", mib=64).memory.process_peak or 0) > small + 100 * 2**20
     again = runner.run("matmul", n=256).memory.process_peak
     assert again is not None
     assert again < small + 60 * 2**20
 
 
 def test_the_first_call_says_whether_it_was_the_first_of_its_process(runner: Driver) -> None:
+    runner.run("rests")
     os.kill(runner.worker_pid(), signal.SIGKILL)
     runner.until(messages.WorkerEnded)
-    times = [runner.run("conv2d").time for _ in range(2)]
+    times = [runner.run("rests").time for _ in range(2)]
     assert [time.first_call_cold for time in times if time is not None] == [True, False]
 
 
@@ -308,18 +301,18 @@ def test_shapes_said_to_be_unseen_are_met_by_a_process_that_has_run_nothing(
     assert workers[0] != workers[1]
 
 
-def test_a_call_that_holds_the_gil_is_cancelled_all_the_same(misbehaving: Driver) -> None:
-    misbehaving.start_run("holds_the_gil")
-    misbehaving.until(messages.Progress, lambda event: event.phase == "first call")
-    assert _cancel(misbehaving).status == "cancelled"
+def test_a_call_that_holds_the_gil_is_cancelled_all_the_same(runner: Driver) -> None:
+    runner.start_run("holds_the_gil")
+    runner.until(messages.Progress, lambda event: event.phase == "first call")
+    assert _cancel(runner).status == "cancelled"
 
 
-def test_what_a_cancelled_workload_started_is_ended_with_it(misbehaving: Driver) -> None:
-    misbehaving.start_run("leaves_a_child")
-    misbehaving.until(messages.Progress, lambda event: event.phase == "first call")
-    worker = psutil.Process(misbehaving.worker_pid())
+def test_what_a_cancelled_workload_started_is_ended_with_it(runner: Driver) -> None:
+    runner.start_run("leaves_a_child")
+    runner.until(messages.Progress, lambda event: event.phase == "first call")
+    worker = psutil.Process(runner.worker_pid())
     children = _wait_for(worker.children)
-    _cancel(misbehaving)
+    _cancel(runner)
     _, alive = psutil.wait_procs(children, timeout=5)
     assert alive == []
 

@@ -3,95 +3,149 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
+import pytest_asyncio
 
-from tests.children.driver import MISBEHAVING
-from tests.children.sessions import lines, ready, reason_of, run, script, session_with, until
+from tests import ceilings
+from tests.children.sessions import (
+    ended,
+    latest,
+    lines,
+    misbehaving,
+    ready,
+    reason_of,
+    run,
+    saying,
+    script,
+    session_with,
+    until,
+)
+from tui.session import ceilings as kept
+from tui.session.session import Session
+from workloads.protocol import messages
+from workloads.protocol.results import Ceiling
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+GARBAGE = 'echo "[/x] no JSON"; echo "{}"'
+ENDLESS = {"batch": 64, "hidden": 64, "epochs": 1000}
+SMALL = {"channels": 8, "size": 16}
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "state"
-    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(folder))
-    return folder
+@dataclass
+class Started:
+    """A session that tests share, and what its log warned of when it was started."""
+
+    session: Session
+    warnings: list[str]
 
 
-async def test_a_run_arrives_in_the_store() -> None:
-    async with session_with() as session:
-        await ready(session)
-        state = await run(session)
-        assert state.result is not None
-        assert state.result.status == "ok"
-        assert session.store.worker_pid is not None
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Started]:
+    folder = tmp_path_factory.mktemp("session")
+    ceilings.keep(folder / "state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPU_WORKBENCH_STATE", str(folder / "state"))
+        async with session_with(misbehaving(folder, GARBAGE), interval=0.1) as session:
+            await ready(session)
+            session.set_parameters("mlp_training", dict(ENDLESS))
+            session.set_parameters("conv2d", dict(SMALL))
+            session.set_parameters("conv_layouts", dict(SMALL))
+            yield Started(session, [line.text for line in lines(session, "warning")])
 
 
-async def test_a_run_asked_for_before_torch_is_imported_is_done_once_it_is() -> None:
+@pytest_asyncio.fixture(loop_scope="module")
+async def session(started: Started) -> Session:
+    """The shared session at rest, its log empty."""
+    await ready(started.session)
+    assert started.session.store.pending() == ()
+    started.session.store.log.clear()
+    return started.session
+
+
+async def start(session: Session) -> messages.Run:
+    """A run that is under way and takes long."""
+    session.run(["mlp_training"], ["cpu"])
+    request = latest(session).request
+    await until(session, lambda: session.store.runs[request.id].progress is not None)
+    return request
+
+
+async def assert_a_run_works(session: Session, workload: str = "rests") -> None:
+    state = await run(session, workload)
+    assert state.result is not None
+    assert state.result.status == "ok"
+
+
+async def test_a_run_arrives_in_the_store(session: Session) -> None:
+    await assert_a_run_works(session, "conv2d")
+    assert session.store.worker_pid is not None
+
+
+async def test_garbage_on_the_channel_is_a_warning_and_costs_nothing(
+    started: Started, session: Session
+) -> None:
+    assert any("[/x] no JSON" in warning for warning in started.warnings)
+    assert len(started.warnings) == 2
+    await assert_a_run_works(session)
+
+
+async def test_what_is_asked_for_before_torch_is_imported_is_done_once_it_is_or_cancelled() -> None:
     async with session_with() as session:
         await until(session, lambda: bool(session.store.catalogue))
-        state = await run(session)
+        session.set_parameters("transfer", {"mib": 1})
+        session.run(["transfer"], ["cpu"], "quick")
+        await until(session, lambda: session.store.hello is not None)
+        session.run(["matmul"], ["cpu"])
+        first, second = session.store.runs.values()
+        session.cancel(second.request.id)
+        assert session.store.runner.status != "ready"
+        assert session.store.pending() == (first.request.id,)
+        state = await ended(session, first)
         assert state.result is not None
         assert state.result.status == "ok"
+        cancelled = session.store.runs[second.request.id].result
+        assert cancelled is not None
+        assert cancelled.status == "cancelled"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
 async def test_a_runner_that_dies_in_mid_run_is_reported_and_the_next_run_works(
-    number: signal.Signals, state: Path
+    number: signal.Signals, session: Session, state: Path
 ) -> None:
-    async with session_with() as session:
-        await ready(session)
-        session.set_parameters("mlp_training", {"batch": 64, "hidden": 64, "epochs": 1000})
-        session.run(["mlp_training"], ["cpu"])
-        await until(session, lambda: session.store.runs["run-1"].progress is not None)
-        assert session.store.hello is not None
-        os.kill(session.store.hello.pid, number)
-        await until(session, lambda: session.store.runs["run-1"].ended)
-        assert f"the runner ended: {number.name}" in reason_of(session.store.runs["run-1"])
-        report = next((state / "reports").iterdir()).read_text()
-        assert f"the runner ended: {number.name}" in report
-        await ready(session)
-        after = await run(session)
-        assert after.result is not None
-        assert after.result.status == "ok"
+    request = await start(session)
+    assert session.store.hello is not None
+    os.kill(session.store.hello.pid, number)
+    await until(session, lambda: session.store.runs[request.id].ended)
+    assert f"the runner ended: {number.name}" in reason_of(session.store.runs[request.id])
+    report = next((state / "reports").iterdir()).read_text()
+    assert f"the runner ended: {number.name}" in report
+    await ready(session)
+    await assert_a_run_works(session)
 
 
 async def test_a_worker_that_crashes_leaves_a_report_with_its_stack(
-    tmp_path: Path, state: Path
+    session: Session, state: Path
 ) -> None:
-    python = script(tmp_path, f'exec {shlex.quote(sys.executable)} {MISBEHAVING} "$2"')
-    async with session_with(python) as session:
-        await ready(session)
-        crashed = await run(session, "segfaults")
-        assert "SIGSEGV" in reason_of(crashed)
-        await until(session, lambda: (state / "reports").exists())
-        report = next((state / "reports").iterdir()).read_text()
-        assert "Fatal Python error: Segmentation fault" in report
-        after = await run(session)
-        assert after.result is not None
-        assert after.result.status == "ok"
-
-
-async def test_garbage_on_the_channel_is_a_warning_and_costs_nothing(tmp_path: Path) -> None:
-    text = f'echo "[/x] no JSON"; echo "{{}}"; exec {shlex.quote(sys.executable)} "$@"'
-    async with session_with(script(tmp_path, text)) as session:
-        await ready(session)
-        warnings = [line.text for line in lines(session, "warning")]
-        assert any("[/x] no JSON" in warning for warning in warnings)
-        assert len(warnings) == 2
-        state = await run(session)
-        assert state.result is not None
-        assert state.result.status == "ok"
+    crashed = await run(session, "segfaults")
+    assert "SIGSEGV" in reason_of(crashed)
+    await until(session, lambda: (state / "reports").exists())
+    report = next((state / "reports").iterdir()).read_text()
+    assert "Fatal Python error: Segmentation fault" in report
+    await assert_a_run_works(session)
 
 
 async def test_a_line_without_end_is_dropped_and_what_follows_is_read(tmp_path: Path) -> None:
-    text = f'head -c 5000000 /dev/zero; echo; exec {shlex.quote(sys.executable)} "$@"'
-    async with session_with(script(tmp_path, text)) as session:
+    python = saying(tmp_path, first="head -c 5000000 /dev/zero; echo")
+    async with session_with(python) as session:
         await ready(session)
         assert any("more than" in line.text for line in lines(session, "warning"))
 
@@ -135,52 +189,55 @@ async def test_a_runner_of_another_version_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_report_that_cannot_be_saved_is_said_and_loses_nothing(
-    tmp_path: Path, state: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state.write_text("a file where the folder should be")
+    taken = tmp_path / "taken"
+    taken.write_text("a file where the folder should be")
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(taken))
     async with session_with(script(tmp_path, "exit 1")) as session:
         await until(session, lambda: session.store.runner.status == "restarting")
         assert session.store.runner.report is None
         assert any("the report was not saved" in line.text for line in lines(session, "error"))
 
 
-async def test_a_runner_that_hears_nothing_is_replaced_after_a_cancel() -> None:
-    async with session_with() as session:
-        await ready(session)
-        session.set_parameters("mlp_training", {"batch": 64, "hidden": 64, "epochs": 1000})
-        session.run(["mlp_training"], ["cpu"])
-        await until(session, lambda: session.store.runs["run-1"].progress is not None)
-        assert session.store.hello is not None
-        stopped = psutil.Process(session.store.hello.pid)
-        stopped.suspend()
-        session.cancel()
-        await until(session, lambda: session.store.runs["run-1"].ended)
-        result = session.store.runs["run-1"].result
-        assert result is not None
-        assert result.status == "cancelled"
-        await until(session, lambda: not stopped.is_running())
-        await ready(session)
+async def test_a_ceiling_is_kept_unless_others_were_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "empty"))
+    low = Ceiling("float32", 1e9, "told", 1.0, {"threads": "2"}, disturbed=True)
+    high = Ceiling("float64", 1e9, "told", 1.0, {"threads": "2"})
+    said = (messages.CeilingMeasured(low), messages.CeilingMeasured(high))
+    async with session_with(saying(tmp_path, *said)) as session:
+        await until(
+            session, lambda: any("ceiling of float64" in line.text for line in session.store.log)
+        )
+        assert any("ceiling of float32" in line.text for line in session.store.log)
+    assert kept.load() == (high,)
 
 
-async def test_a_run_cancelled_while_torch_is_imported_never_begins() -> None:
-    async with session_with() as session:
-        await until(session, lambda: session.store.hello is not None)
-        session.run(["matmul"], ["cpu"])
-        session.cancel()
-        assert session.store.pending() == ()
-        state = await run(session)
-        assert state.result is not None
-        assert state.result.status == "ok"
-        assert session.store.runs["run-1"].result is not None
-        assert session.store.runs["run-1"].result.status == "cancelled"
+async def test_a_runner_that_hears_nothing_is_replaced_after_a_cancel(session: Session) -> None:
+    request = await start(session)
+    assert session.store.hello is not None
+    stopped = psutil.Process(session.store.hello.pid)
+    stopped.suspend()
+    session.cancel()
+    await until(session, lambda: session.store.runs[request.id].ended)
+    result = session.store.runs[request.id].result
+    assert result is not None
+    assert result.status == "cancelled"
+    await until(session, lambda: not stopped.is_running())
+    await ready(session)
 
 
-async def test_a_monitor_that_dies_starts_anew() -> None:
-    async with session_with(interval=0.1) as session:
+async def test_a_monitor_that_dies_starts_anew(tmp_path: Path) -> None:
+    others = psutil.Process().children()
+    async with session_with(saying(tmp_path), interval=0.1) as session:
         await until(session, lambda: session.store.sample is not None)
         first = session.store.sample
         monitor = next(
-            child for child in psutil.Process().children() if "tui.monitor" in child.cmdline()
+            child
+            for child in psutil.Process().children()
+            if child not in others and "tui.monitor" in child.cmdline()
         )
         monitor.kill()
         await until(session, lambda: session.store.monitor.status == "restarting")
@@ -188,40 +245,39 @@ async def test_a_monitor_that_dies_starts_anew() -> None:
         await until(session, lambda: session.store.sample is not first)
 
 
-async def test_the_monitor_watches_the_memory_of_the_worker() -> None:
-    async with session_with(interval=0.1) as session:
-        await ready(session)
-        await run(session)
+async def test_the_monitor_watches_the_memory_of_the_worker(session: Session) -> None:
+    await run(session, "rests")
 
-        def seen() -> bool:
-            sample = session.store.sample
-            return sample is not None and any(item.unique for item in sample.watched)
+    def seen() -> bool:
+        sample = session.store.sample
+        return sample is not None and any(item.unique for item in sample.watched)
 
-        await until(session, seen)
+    await until(session, seen)
 
 
 async def test_stopping_leaves_no_process() -> None:
+    others = psutil.Process().children(recursive=True)
     async with session_with(interval=0.1) as session:
         await ready(session)
-        session.set_parameters("mlp_training", {"batch": 64, "hidden": 64, "epochs": 1000})
-        session.run(["mlp_training"], ["cpu"])
-        await until(session, lambda: session.store.runs["run-1"].progress is not None)
-        processes = psutil.Process().children(recursive=True)
+        session.set_parameters("mlp_training", dict(ENDLESS))
+        await start(session)
+        family = psutil.Process().children(recursive=True)
+        processes = [process for process in family if process not in others]
         assert len(processes) >= 3
     assert psutil.wait_procs(processes, timeout=5)[1] == []
 
 
-async def test_switching_a_flag_compares_the_new_setting_with_the_old() -> None:
-    async with session_with() as session:
-        await ready(session)
-        session.set_flag("mkldnn.enabled", False)
-        await until(session, lambda: not session.store.pending())
-        states = list(session.store.comparisons.values())
-        compared = [info.name for info in session.store.catalogue if info.compared]
-        assert [state.request.workload for state in states] == compared
-        assert "conv2d" in compared
-        for state in states:
-            assert state.request.settings == (True, False)
-            assert state.comparison is not None
-            assert state.comparison.status == "ok"
-        assert session.flags_for("cpu")["mkldnn.enabled"] is False
+async def test_switching_a_flag_compares_the_new_setting_with_the_old(session: Session) -> None:
+    before = set(session.store.comparisons)
+    session.set_flag("mkldnn.enabled", False)
+    await until(session, lambda: not session.store.pending())
+    found = session.store.comparisons.items()
+    states = [state for name, state in found if name not in before]
+    compared = [info.name for info in session.store.catalogue if info.compared]
+    assert [state.request.workload for state in states] == compared
+    assert "conv2d" in compared
+    for state in states:
+        assert state.request.settings == (True, False)
+        assert state.comparison is not None
+        assert state.comparison.status == "ok"
+    assert session.flags_for("cpu")["mkldnn.enabled"] is False

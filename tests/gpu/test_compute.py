@@ -7,8 +7,8 @@ import importlib.util
 import pytest
 import torch
 
+from tests.catalog.runs import column, numbers, ran
 from tests.gpu.test_transfer import GPU, on_gpu
-from tests.unit.catalog_runs import column, numbers, ran
 from workloads.declare.place import Place
 from workloads.protocol.inventory import Setting
 

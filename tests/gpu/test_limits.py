@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.catalog.runs import column, numbers
 from tests.gpu.test_transfer import on_gpu
-from tests.unit.catalog_runs import column, numbers
 from workloads.declare.place import Place
 from workloads.limits import ceiling_bench, limits, pcie_link
 from workloads.limits.ceilings import Ceilings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.catalog.runs import column, numbers
 from tests.gpu.test_transfer import on_gpu
-from tests.unit.catalog_runs import column, numbers
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.catalog_runs import column, numbers, ran, table
+from tests.catalog.runs import column, numbers, ran, table
 from workloads.protocol.inventory import Setting
 from workloads.protocol.results import RunResult
 

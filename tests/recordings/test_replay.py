@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.children.sessions import ready, run, script, session_with, until
+from tests import ceilings
+from tests.children.sessions import misbehaving, ready, run, script, session_with, until
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.recordings.making import AT, Clock, header_line, recorded
@@ -71,7 +71,8 @@ async def test_a_session_with_devices_runs_and_a_comparison_ends_the_same_when_r
     for name, value in scripted_nvml.env(busy_box(2)).items():
         monkeypatch.setenv(name, value)
     path = tmp_path / "x.jsonl.gz"
-    session = Session(sys.executable, 0.2, recorder=Recorder(path))
+    ceilings.keep(tmp_path / "state")
+    session = Session(misbehaving(tmp_path), 0.2, recorder=Recorder(path))
     await session.start()
     await ready(session)
     await until(session, lambda: len(session.store.devices) == 3)

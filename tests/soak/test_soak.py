@@ -7,6 +7,7 @@ import pytest
 from tests.soak.soak import soak
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_minute_of_random_faults_leaves_the_program_alive_quick_and_clean() -> None:
     report = soak(60, seed=20)

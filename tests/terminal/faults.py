@@ -65,7 +65,7 @@ def stall(terminal: Terminal) -> None:
     while same < 10:
         assert time.monotonic() < deadline, "the terminal never filled up"
         terminal.keys("2", "1")
-        time.sleep(0.1)
+        time.sleep(0.05)
         now = waiting(terminal)
         same = same + 1 if now == before and now > 0 else 0
         before = now

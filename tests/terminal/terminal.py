@@ -44,6 +44,9 @@ class Terminal:
         self.output = b""
         self.resize(columns, rows)
         environment = {**os.environ, "TERM": "xterm-256color", **(variables or {})}
+        # The size is the terminal's own; who has imported readline says another one here.
+        for name in ("COLUMNS", "LINES"):
+            environment.pop(name, None)
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
             argv,

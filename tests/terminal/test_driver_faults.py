@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -28,9 +29,35 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def terminal(tmp_path: Path, scripted_nvml: ScriptedNvml) -> Iterator[Terminal]:
+    """A program of the test's own."""
     with Terminal(without_torch(tmp_path), 120, 40, scripted_nvml.env(BOX)) as found:
         found.until(lambda text: text.count(FIGURES) == 3)
         yield found
+
+
+@dataclass
+class Kept:
+    """A program that tests share, which outlives what they do to the driver."""
+
+    terminal: Terminal
+    nvml: ScriptedNvml
+
+
+@pytest.fixture(scope="module")
+def started(scripted_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    folder = tmp_path_factory.mktemp("driver")
+    nvml = ScriptedNvml(scripted_library, folder)
+    variables = {**nvml.env(BOX), "GPU_WORKBENCH_STATE": str(folder / "state")}
+    with Terminal(without_torch(folder), 120, 40, variables) as terminal:
+        yield Kept(terminal, nvml)
+
+
+@pytest.fixture
+def kept(started: Kept) -> Kept:
+    """The shared program while all is well."""
+    started.nvml.change(BOX)
+    started.terminal.until(lambda text: text.count(FIGURES) == 3 and "lost" not in text)
+    return started
 
 
 def row_of(text: str, label: str) -> str:
@@ -63,10 +90,9 @@ def test_t10_keys_are_answered_the_silence_is_told_and_quitting_works(
     assert_gone(family)
 
 
-def test_t8_a_lost_gpu_keeps_its_row_with_its_last_figures_and_the_others_live(
-    terminal: Terminal, scripted_nvml: ScriptedNvml
-) -> None:
-    scripted_nvml.change(BOX.returns("*", device=1, code=Code.GPU_IS_LOST))
+def test_t8_a_lost_gpu_keeps_its_row_with_its_last_figures_and_the_others_live(kept: Kept) -> None:
+    terminal = kept.terminal
+    kept.nvml.change(BOX.returns("*", device=1, code=Code.GPU_IS_LOST))
     text = terminal.until(lambda text: "lost" in row_of(text, "nvml:1"))
     last = re.search(r"\d+°C +\d+/700 W", row_of(text, "nvml:1"))
     assert last is not None
@@ -82,12 +108,11 @@ def test_t8_a_lost_gpu_keeps_its_row_with_its_last_figures_and_the_others_live(
     assert "lost" not in row_of(text, "nvml:0") + row_of(text, "nvml:2")
 
 
-def test_t9_a_reloaded_driver_is_used_again_without_a_restart(
-    terminal: Terminal, scripted_nvml: ScriptedNvml
-) -> None:
+def test_t9_a_reloaded_driver_is_used_again_without_a_restart(kept: Kept) -> None:
+    terminal = kept.terminal
     family = {process.pid for process in terminal.family()}
     down = BOX.returns("*", code=Code.UNINITIALIZED)
-    scripted_nvml.change(down.returns("nvmlInitWithFlags", code=Code.DRIVER_NOT_LOADED))
+    kept.nvml.change(down.returns("nvmlInitWithFlags", code=Code.DRIVER_NOT_LOADED))
     terminal.until(
         lambda text: (
             "not loaded" in text
@@ -95,7 +120,7 @@ def test_t9_a_reloaded_driver_is_used_again_without_a_restart(
         )
     )
     # It may count its devices in another order when it comes back.
-    scripted_nvml.change(BOX.with_devices(*reversed(BOX.devices)))
+    kept.nvml.change(BOX.with_devices(*reversed(BOX.devices)))
     terminal.until(lambda text: text.count(FIGURES) >= 3 and "lost" not in text)
     assert {process.pid for process in terminal.family()} == family
 
@@ -138,10 +163,8 @@ def test_it_starts_and_says_what_is_wrong_with_the_driver(
         assert terminal.exit_code() == 0
 
 
-def test_t28_looking_loads_nothing_of_cuda_into_the_program_or_its_monitor(
-    terminal: Terminal,
-) -> None:
-    program, *children = terminal.family()
+def test_t28_looking_loads_nothing_of_cuda_into_the_program_or_its_monitor(kept: Kept) -> None:
+    program, *children = kept.terminal.family()
     monitor = [child for child in children if "tui.monitor" in child.cmdline()]
     assert len(monitor) == 1
     for process in (program, *monitor):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests import ceilings
+from tests.children.sessions import misbehaving, saying
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
@@ -17,6 +20,8 @@ from tui.monitor.nvml_call import Code
 
 END_S = 2.0
 LEAVES_ALTERNATE_SCREEN = b"\x1b[?1049l"
+SIZE = (80, 24)
+TWO_GPUS = busy_box(2)
 
 
 @pytest.fixture(autouse=True)
@@ -25,9 +30,39 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    """A program with a real runner, whose budgets are brief, for the tests that do not end it."""
+    folder = tmp_path_factory.mktemp("program")
+    ceilings.keep(folder / "state")
+    argv = (*PROGRAM, "--python", misbehaving(folder))
+    variables = {"GPU_WORKBENCH_STATE": str(folder / "state")}
+    with Terminal(argv, *SIZE, variables) as terminal:
+        yield terminal
+
+
 @pytest.fixture
-def workbench() -> Iterator[Terminal]:
+def workbench(started: Terminal) -> Iterator[Terminal]:
+    """The shared program at rest, with the table in view."""
+    started.until_shows("transfer mib", "ready")
+    yield started
+    if "running" in started.text():
+        started.keys("X")
+    started.until(lambda text: "running" not in text)
+
+
+@pytest.fixture
+def doomed() -> Iterator[Terminal]:
+    """A program of the test's own, with the runner that comes with it."""
     with Terminal() as terminal:
+        terminal.until_shows("transfer mib", "ready")
+        yield terminal
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Iterator[Terminal]:
+    """A program of the test's own that runs nothing: its runner only says that it is ready."""
+    with Terminal((*PROGRAM, "--python", saying(tmp_path))) as terminal:
         terminal.until_shows("transfer mib", "ready")
         yield terminal
 
@@ -37,6 +72,13 @@ def _start_a_long_run(terminal: Terminal) -> None:
     terminal.until_shows("running")
     # The program, the monitor, the runner and its worker.
     terminal.until(lambda _text: len(terminal.family()) >= 4)
+
+
+def _run_the_selected(terminal: Terminal) -> None:
+    terminal.keys("r")
+    terminal.until(
+        lambda text: any("transfer mib" in row and " ok" in row for row in text.split("\n"))
+    )
 
 
 def _runner(terminal: Terminal) -> psutil.Process:
@@ -49,17 +91,11 @@ def _runner(terminal: Terminal) -> psutil.Process:
     return runner
 
 
+# ---- while it goes on ----
+
+
 def test_r_runs_the_selected_workload_and_its_figure_appears(workbench: Terminal) -> None:
-    workbench.keys("r")
-    workbench.until(
-        lambda text: any("transfer mib" in row and " ok" in row for row in text.split("\n"))
-    )
-
-
-def test_q_ends_it_with_0_and_restores_the_terminal(workbench: Terminal) -> None:
-    workbench.keys("q")
-    assert workbench.exit_code() == 0
-    assert LEAVES_ALTERNATE_SCREEN in workbench.output
+    _run_the_selected(workbench)
 
 
 def test_the_screen_process_has_no_torch_and_no_nvml_mapped(workbench: Terminal) -> None:
@@ -69,65 +105,8 @@ def test_the_screen_process_has_no_torch_and_no_nvml_mapped(workbench: Terminal)
     assert "/torch/" in Path(f"/proc/{_runner(workbench).pid}/maps").read_text()
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["SIGTERM", "SIGHUP"]
-)
-def test_a_signal_ends_it_and_its_children_within_two_seconds(
-    workbench: Terminal, number: signal.Signals, code: int
-) -> None:
-    _start_a_long_run(workbench)
-    family = workbench.family()
-    asked = time.monotonic()
-    workbench.signal(number)
-    assert workbench.exit_code() == code
-    _, alive = psutil.wait_procs(family, timeout=max(0.0, END_S - (time.monotonic() - asked)))
-    assert alive == []
-    assert LEAVES_ALTERNATE_SCREEN in workbench.output
-
-
-def test_a_vanished_terminal_ends_it_and_its_children_within_two_seconds(
-    workbench: Terminal,
-) -> None:
-    _start_a_long_run(workbench)
-    family = workbench.family()
-    asked = time.monotonic()
-    workbench.hang_up()
-    _, alive = psutil.wait_procs(family, timeout=max(0.0, END_S - (time.monotonic() - asked)))
-    assert alive == []
-
-
-def test_ctrl_c_ends_it_with_130(workbench: Terminal) -> None:
-    workbench.keys("\x03")
-    assert workbench.exit_code() == 130
-    assert LEAVES_ALTERNATE_SCREEN in workbench.output
-
-
-def test_killed_outright_it_leaves_no_child(workbench: Terminal) -> None:
-    _start_a_long_run(workbench)
-    family = workbench.family()
-    workbench.process.kill()
-    workbench.process.wait()
-    assert psutil.wait_procs(family, timeout=5)[1] == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
-def test_a_runner_that_dies_is_said_on_the_screen_and_the_next_run_works(
-    workbench: Terminal, number: signal.Signals
-) -> None:
-    _start_a_long_run(workbench)
-    _runner(workbench).send_signal(number)
-    workbench.until_shows("failed")
-    workbench.keys("l")
-    workbench.until_shows(number.name)
-    workbench.keys("\x1b")  # escape
-    workbench.until_shows("transfer mib", "ready")
-    workbench.keys("r")
-    workbench.until(
-        lambda text: any("transfer mib" in row and " ok" in row for row in text.split("\n"))
-    )
-
-
 def test_x_cancels_and_the_screen_says_so(workbench: Terminal) -> None:
+    assert "cancelled" not in workbench.text()
     _start_a_long_run(workbench)
     workbench.keys("x")
     workbench.until_shows("cancelled")
@@ -138,12 +117,7 @@ def test_switching_a_flag_shows_a_verdict(workbench: Terminal) -> None:
     workbench.keys("b", " ")
     text = workbench.until(lambda text: "pairs" in text and "so far" not in text)
     assert any(word in text for word in ("faster", "slower", "same", "unclear"))
-
-
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (60, 20), (200, 50)])
-def test_every_pane_can_be_had_at_each_size(columns: int, rows: int) -> None:
-    with Terminal(columns=columns, rows=rows) as terminal:
-        terminal.until_shows("Devices", "Memory", "Workloads", "Backends")
+    workbench.keys("w")
 
 
 def test_it_follows_a_change_of_size(workbench: Terminal) -> None:
@@ -151,6 +125,80 @@ def test_it_follows_a_change_of_size(workbench: Terminal) -> None:
     workbench.until(lambda text: any(len(row) > 100 for row in text.split("\n")))
     workbench.resize(60, 20)
     workbench.until_shows("Devices", "Workloads")
+    workbench.resize(*SIZE)
+    workbench.until_shows("transfer mib", "ready", "q quit")
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
+def test_a_runner_that_dies_is_said_on_the_screen_and_the_next_run_works(
+    workbench: Terminal, number: signal.Signals
+) -> None:
+    _start_a_long_run(workbench)
+    assert "failed" not in workbench.text()
+    _runner(workbench).send_signal(number)
+    workbench.until_shows("failed")
+    workbench.keys("l")
+    workbench.until_shows(number.name)
+    workbench.keys("\x1b")  # escape
+    workbench.until_shows("transfer mib", "ready")
+    _run_the_selected(workbench)
+
+
+# ---- its end ----
+
+
+def test_q_ends_it_with_0_and_restores_the_terminal(idle: Terminal) -> None:
+    idle.keys("q")
+    assert idle.exit_code() == 0
+    assert LEAVES_ALTERNATE_SCREEN in idle.output
+
+
+def test_ctrl_c_ends_it_with_130(idle: Terminal) -> None:
+    idle.keys("\x03")
+    assert idle.exit_code() == 130
+    assert LEAVES_ALTERNATE_SCREEN in idle.output
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["SIGTERM", "SIGHUP"]
+)
+def test_a_signal_ends_it_and_its_children_within_two_seconds(
+    doomed: Terminal, number: signal.Signals, code: int
+) -> None:
+    _start_a_long_run(doomed)
+    family = doomed.family()
+    asked = time.monotonic()
+    doomed.signal(number)
+    assert doomed.exit_code() == code
+    _, alive = psutil.wait_procs(family, timeout=max(0.0, END_S - (time.monotonic() - asked)))
+    assert alive == []
+    assert LEAVES_ALTERNATE_SCREEN in doomed.output
+
+
+def test_a_vanished_terminal_ends_it_and_its_children_within_two_seconds(doomed: Terminal) -> None:
+    _start_a_long_run(doomed)
+    family = doomed.family()
+    asked = time.monotonic()
+    doomed.hang_up()
+    _, alive = psutil.wait_procs(family, timeout=max(0.0, END_S - (time.monotonic() - asked)))
+    assert alive == []
+
+
+def test_killed_outright_it_leaves_no_child(doomed: Terminal) -> None:
+    _start_a_long_run(doomed)
+    family = doomed.family()
+    doomed.process.kill()
+    doomed.process.wait()
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+
+
+# ---- how it starts ----
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (60, 20), (200, 50)])
+def test_every_pane_can_be_had_at_each_size(columns: int, rows: int, tmp_path: Path) -> None:
+    with Terminal((*PROGRAM, "--python", saying(tmp_path)), columns, rows) as terminal:
+        terminal.until_shows("Devices", "Memory", "Workloads", "Backends")
 
 
 def test_a_python_without_torch_is_said_on_the_screen(tmp_path: Path) -> None:
@@ -161,23 +209,37 @@ def test_a_python_without_torch_is_said_on_the_screen(tmp_path: Path) -> None:
         terminal.until_shows("the runner ended: exit status 1", "Report:")
 
 
-def test_nvml_devices_are_listed_beside_the_cpu_and_their_memory_is_drawn(
-    scripted_nvml: ScriptedNvml,
-) -> None:
-    variables = scripted_nvml.env(busy_box(2))
-    with Terminal(columns=120, rows=40, variables=variables) as terminal:
-        text = terminal.until_shows("NVIDIA H200", "nvml:0", "nvml:1", "ready", "driver 580")
-        assert text.count("/700 W") == 2
-        terminal.keys("d")
-        terminal.until_shows("Memory   nvml:0")
+# ---- beside a driver ----
 
 
-def test_a_device_that_is_lost_keeps_its_row_and_the_others_live(
-    scripted_nvml: ScriptedNvml,
-) -> None:
-    scenario = busy_box(2)
-    with Terminal(columns=120, rows=40, variables=scripted_nvml.env(scenario)) as terminal:
-        terminal.until_shows("nvml:0", "nvml:1", "/700 W")
-        scripted_nvml.change(scenario.returns("*", device=1, code=Code.GPU_IS_LOST))
-        text = terminal.until_shows("lost")
-        assert "nvml:0" in text
+@dataclass
+class Beside:
+    """A program that tests share, and the driver's library that it has found."""
+
+    terminal: Terminal
+    nvml: ScriptedNvml
+
+
+@pytest.fixture(scope="module")
+def beside(scripted_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    folder = tmp_path_factory.mktemp("two-gpus")
+    nvml = ScriptedNvml(scripted_library, folder)
+    variables = {**nvml.env(TWO_GPUS), "GPU_WORKBENCH_STATE": str(folder / "state")}
+    with Terminal((*PROGRAM, "--python", saying(folder)), 120, 40, variables) as terminal:
+        yield Beside(terminal, nvml)
+
+
+def test_nvml_devices_are_listed_beside_the_cpu_and_their_memory_is_drawn(beside: Beside) -> None:
+    terminal = beside.terminal
+    text = terminal.until_shows("NVIDIA H200", "nvml:0", "nvml:1", "ready", "driver 580")
+    assert text.count("/700 W") == 2
+    terminal.keys("d")
+    terminal.until_shows("Memory   nvml:0")
+
+
+def test_a_device_that_is_lost_keeps_its_row_and_the_others_live(beside: Beside) -> None:
+    terminal = beside.terminal
+    terminal.until_shows("nvml:0", "nvml:1", "/700 W")
+    beside.nvml.change(TWO_GPUS.returns("*", device=1, code=Code.GPU_IS_LOST))
+    text = terminal.until_shows("lost")
+    assert "nvml:0" in text

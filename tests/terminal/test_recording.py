@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.children.sessions import saying
 from tests.recordings.making import header_line, recorded
 from tests.terminal.terminal import PROGRAM, Terminal
 from tui.cli.commands.replay import DEMO
@@ -28,7 +29,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_what_was_recorded_until_a_kill_is_played(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl.gz"
     variables = {"GPU_WORKBENCH_STATE": str(tmp_path / "state")}
-    argv = (*PROGRAM, "--record", str(path), "--redact")
+    argv = (*PROGRAM, "--python", saying(tmp_path), "--record", str(path), "--redact")
     with Terminal(argv, variables=variables) as terminal:
         terminal.until_shows("ready", "transfer")
         terminal.signal(signal.SIGKILL)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from tests.children.sessions import saying
 from tests.terminal.terminal import PROGRAM, Terminal
+
+
+@pytest.fixture
+def argv(tmp_path: Path) -> tuple[str, ...]:
+    """The program with a runner that has no torch: nothing here is run."""
+    return (*PROGRAM, "--python", saying(tmp_path))
 
 
 def _quit(terminal: Terminal) -> str:
@@ -14,10 +23,12 @@ def _quit(terminal: Terminal) -> str:
     return terminal.text()
 
 
-def test_a_broken_file_is_named_in_the_log_and_after_the_end(tmp_path: Path) -> None:
+def test_a_broken_file_is_named_in_the_log_and_after_the_end(
+    argv: tuple[str, ...], tmp_path: Path
+) -> None:
     place = tmp_path / "config.toml"
     place.write_text("refresh = = 2\n")
-    with Terminal(variables={"GPU_WORKBENCH_CONFIG": str(place)}) as terminal:
+    with Terminal(argv, variables={"GPU_WORKBENCH_CONFIG": str(place)}) as terminal:
         terminal.until_shows("matmul", "q quit")
         terminal.keys("l")
         terminal.until_shows("at line 1", "mend it or remove it")
@@ -26,9 +37,11 @@ def test_a_broken_file_is_named_in_the_log_and_after_the_end(tmp_path: Path) -> 
     assert place.read_text() == "refresh = = 2\n"
 
 
-def test_a_choice_made_in_the_workbench_is_written_at_its_end(tmp_path: Path) -> None:
+def test_a_choice_made_in_the_workbench_is_written_at_its_end(
+    argv: tuple[str, ...], tmp_path: Path
+) -> None:
     place = tmp_path / "config.toml"
-    with Terminal(variables={"GPU_WORKBENCH_CONFIG": str(place)}) as terminal:
+    with Terminal(argv, variables={"GPU_WORKBENCH_CONFIG": str(place)}) as terminal:
         terminal.until_shows("matmul", "q quit")
         terminal.keys("-")
         terminal.until_shows("a sample every 2 s")

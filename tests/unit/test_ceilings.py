@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import cast
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.catalog.runs import one_thread, ran_under
 from tui.session import ceilings as kept
 from workloads import catalog
 from workloads.declare.place import Place
@@ -22,7 +23,6 @@ from workloads.limits.ceilings import Ceilings, newest
 from workloads.measure import cpu_share, flags
 from workloads.measure.clocks import HostClock, TimedBlock
 from workloads.measure.timing import Cancelled, Control
-from workloads.protocol.messages import Run
 from workloads.protocol.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
 from workloads.runner import execute, readings
 
@@ -37,6 +37,16 @@ def _ceiling(kind: str = "float32", value: float = 1e9, at: float = 1.0, **under
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceiling_bench, "LONGEST_CALL_S", 0.02)
+    monkeypatch.setattr(
+        limit_lookup, "measure_ceiling", partial(limit_lookup.measure_ceiling, seconds=0.05)
+    )
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Runs have one here, and a ceiling holds for a number of threads."""
+    with one_thread():
+        yield
 
 
 @pytest.fixture
@@ -46,8 +56,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _run(ceilings: Ceilings | None, **parameters: int) -> RunResult:
-    request = Run("r", "matmul", "cpu", dict(parameters), {}, "quick")
-    return execute.run(request, Control(), lambda _: None, cold=True, ceilings=ceilings)
+    return ran_under(Control(), "matmul", parameters, ceilings=ceilings)
 
 
 def test_a_ceiling_holds_under_the_conditions_it_was_measured_under_alone() -> None:
@@ -109,44 +118,59 @@ def test_a_ceiling_of_this_cpu_is_measured_with_flags_as_torch_has_them(kind: st
     assert found.under == ceiling_bench.under(CPU)
 
 
+class ToldClock:
+    """A clock whose blocks take the seconds told for each size, the last of them for ever.
+
+    Args:
+        seconds: of a call with matrices of so many rows, one after the other.
+    """
+
+    def __init__(self, **seconds: Sequence[float]) -> None:
+        self._seconds = {name: iter([*told, *[told[-1]] * 1000]) for name, told in seconds.items()}
+        self.asked: list[str] = []
+        """The sizes in turn."""
+
+    def synchronize(self) -> None:
+        return None
+
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
+        product = call()
+        assert isinstance(product, torch.Tensor)
+        size = f"n{len(product)}"
+        self.asked.append(size)
+        seconds = next(self._seconds[size]) * calls
+        return TimedBlock(seconds, None, seconds)
+
+
+LOOKS = 3
+"""Blocks of each size before it is timed."""
+
+
 def test_the_best_block_counts_and_the_slow_ones_do_not() -> None:
-    class Scripted:
-        times = iter([2.0, 1.0, 4.0])
-
-        def synchronize(self) -> None:
-            return None
-
-        def block(self, _call: object, calls: int) -> TimedBlock:
-            taken = next(self.times) * calls
-            return TimedBlock(taken, None, taken)
-
-    candidate = ceiling_bench._Candidate("copy", 100, lambda: None, 1.0)
-    best, blocks = ceiling_bench._race([candidate], Scripted(), Control(), seconds=7.0)
-    assert (best.candidate, best.rate, blocks) == (candidate, 100.0, 3)
+    # A second is too long for twice the size to be tried.
+    clock = ToldClock(n256=[1.0] * LOOKS + [2.0, 1.0, 4.0, 7.0])
+    found = ceiling_bench.measure("float32", Place("cpu"), clock, Control(), seconds=14.0)
+    assert found.value == 2 * 256**3
+    assert "256 x 256 matrix product, best of 4 blocks" in found.how
 
 
-def test_the_time_is_for_those_close_to_the_first_and_then_for_the_best_of_them() -> None:
-    class Counting:
-        def __init__(self) -> None:
-            self.asked: list[str] = []
-
-        def synchronize(self) -> None:
-            return None
-
-        def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
-            name, seconds = cast("tuple[str, float]", call())
-            self.asked.append(name)
-            return TimedBlock(seconds * calls, None, seconds * calls)
-
-    clock = Counting()
-    first = ceiling_bench._Candidate("first", 1, lambda: ("first", 1.2), 1.0)
-    better = ceiling_bench._Candidate("better", 1, lambda: ("better", 1.1), 1.4)
-    slow = ceiling_bench._Candidate("slow", 1, lambda: ("slow", 0.1), 1.6)
-    best, blocks = ceiling_bench._best([first, better, slow], clock, Control(), seconds=8.0)
-    assert (best.candidate, best.rate) == (better, 1 / 1.1)
-    assert set(clock.asked[:4]) == {"first", "better"}
-    assert set(clock.asked[4:]) == {"better"}
-    assert blocks == len(clock.asked)
+def test_the_time_is_for_those_close_to_the_first_and_then_for_the_best_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ceiling_bench, "LONGEST_CALL_S", 100.0)
+    # For the same work at a first look, the larger ones take 1.4 and 1.6 times as long as the
+    # first; later the second one is the best of those close to the first.
+    clock = ToldClock(
+        n256=[1.0] * LOOKS + [1.2],
+        n512=[8 * 1.4] * LOOKS + [8 * 1.1],
+        n1024=[64 * 1.6] * LOOKS + [64 * 0.1],
+    )
+    found = ceiling_bench.measure("float32", Place("cpu"), clock, Control(), seconds=30.0)
+    assert found.value == pytest.approx(2 * 256**3 / 1.1)
+    timed = clock.asked[3 * LOOKS :]
+    assert set(timed[:4]) == {"n256", "n512"}
+    assert set(timed[4:]) == {"n512"}
+    assert f"512 x 512 matrix product, best of {len(timed)} blocks" in found.how
 
 
 def test_a_cancel_is_heard_while_a_ceiling_is_measured() -> None:
@@ -241,8 +265,7 @@ def test_a_rate_that_a_study_found_above_the_runs_limit_is_flagged() -> None:
     ceilings = Ceilings()
     ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, ceiling_bench.under(CPU))])
     try:
-        request = Run("r", "too_fast", "cpu", {}, {}, "quick")
-        result = execute.run(request, Control(), lambda _: None, cold=True, ceilings=ceilings)
+        result = ran_under(Control(), "too_fast", {}, ceilings=ceilings)
     finally:
         forget("too_fast")
     assert result.status == "ok", result.reason
@@ -265,9 +288,7 @@ def test_the_naive_rate_is_called_impossible_only_above_the_limits_own_error() -
     assert warned(None) == ()
 
 
-def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result_and_not_kept(
-    state: Path,
-) -> None:
+def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result(state: Path) -> None:
     under = ceiling_bench.under(CPU)
     ceilings = Ceilings()
     ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, under, disturbed=True)])

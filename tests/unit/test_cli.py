@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import ceilings
+from tests.children.sessions import saying
 from tui.cli import commands
 from tui.cli.commands.compare import flag_setting
 from tui.cli.errors import UsageError
@@ -25,6 +27,18 @@ from tui.cli.workbench import WorkbenchOptions
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tui", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.fixture
+def _ready_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runner without torch: it says what there is, and nothing is to be run."""
+    monkeypatch.setenv("GPU_WORKBENCH_PYTHON", saying(tmp_path))
+
+
+@pytest.fixture
+def _ceilings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ceilings.keep(tmp_path / "state")
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
 
 
 @pytest.mark.parametrize(
@@ -87,6 +101,7 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ([], "needs a terminal"),
     ],
 )
+@pytest.mark.usefixtures("_ready_at_once")
 def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], says: str) -> None:
     done = run(*argv)
     assert done.returncode == 2
@@ -95,6 +110,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], says: str) -> 
     assert says in line
 
 
+@pytest.mark.usefixtures("_ready_at_once")
 def test_a_device_that_torch_has_not_is_one_line_and_exit_code_1() -> None:
     done = run("run", "matmul", "--device", "cuda:7")
     assert done.returncode == 1
@@ -112,6 +128,7 @@ def test_list_prints_the_shape_of_the_catalogue() -> None:
     assert matmul["parameters"]["dtype"]["choices"][0] == "float32"
 
 
+@pytest.mark.usefixtures("_ceilings")
 def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> None:
     done = run("run", "matmul", "--device", "cpu", "--quick", "--set", "n=128", "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -137,7 +154,7 @@ def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> Non
 
 def test_compare_prints_the_shape_of_a_comparison() -> None:
     arguments = ("--flag", "mkldnn.enabled=on,off", "--pairs", "3", "--device", "cpu", "--json")
-    done = run("compare", "conv2d", *arguments)
+    done = run("compare", "conv2d", *arguments, "--set", "size=32", "--set", "channels=8")
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert (found["schema"], found["pairs"]) == (1, 3)

@@ -23,6 +23,7 @@ CHROMIUM = next(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 def test_a_browser_shows_the_workbench_and_its_keys_reach_it() -> None:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

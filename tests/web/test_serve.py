@@ -13,8 +13,9 @@ import aiohttp
 import psutil
 import pytest
 
+from tests.children.sessions import saying
 from tests.recordings.making import recorded
-from tests.web.server import Server, page, serving
+from tests.web.server import PATIENCE_S, Server, page, serving
 from tui.web.site import MOST_VISITS
 
 
@@ -25,9 +26,24 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-@pytest.fixture
-def server(recording: str) -> Iterator[Server]:
+@pytest.fixture(scope="module")
+def started(recording: str) -> Iterator[Server]:
     """Serves a replay, which needs no torch and is quick to come."""
+    with serving("replay", recording, "--speed", "max") as found:
+        yield found
+
+
+@pytest.fixture
+def server(started: Server) -> Server:
+    """The server that tests share, once nobody visits it any more."""
+    psutil.wait_procs(started.visits(), timeout=PATIENCE_S)
+    assert started.visits() == []
+    return started
+
+
+@pytest.fixture
+def doomed(recording: str) -> Iterator[Server]:
+    """A server of the test's own."""
     with serving("replay", recording, "--speed", "max") as found:
         yield found
 
@@ -46,8 +62,10 @@ def path_of(server: Server, end: str = "") -> str:
 # ---- a visit -----------------------------------------------------------------------------------
 
 
-async def test_the_workbench_paints_answers_keys_and_quits_and_nothing_is_left() -> None:
-    with serving("--readonly") as server:
+async def test_the_workbench_paints_answers_keys_and_quits_and_nothing_is_left(
+    tmp_path: Path,
+) -> None:
+    with serving("--readonly", "--python", saying(tmp_path)) as server:
         async with page(server) as found:
             await found.shows("ready", "read only", "transfer")
             family = server.family()
@@ -85,24 +103,24 @@ async def test_a_page_that_is_closed_takes_its_workbench_along(server: Server) -
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_a_signal_ends_the_server_and_every_visit(
-    server: Server, number: signal.Signals
+    doomed: Server, number: signal.Signals
 ) -> None:
-    async with page(server) as one, page(server) as two:
+    async with page(doomed) as one, page(doomed) as two:
         await one.shows("REPLAY")
         await two.shows("REPLAY")
-        visits = server.visits()
+        visits = doomed.visits()
         assert len(visits) == 2
-        assert await asyncio.to_thread(server.end, number) == 128 + number
+        assert await asyncio.to_thread(doomed.end, number) == 128 + number
         await one.ended()
         await two.ended()
     assert psutil.wait_procs(visits, timeout=5)[1] == []
 
 
-async def test_a_server_that_is_killed_leaves_nothing(server: Server) -> None:
-    async with page(server) as found:
+async def test_a_server_that_is_killed_leaves_nothing(doomed: Server) -> None:
+    async with page(doomed) as found:
         await found.shows("REPLAY")
-        family = server.family()
-        await asyncio.to_thread(server.end, signal.SIGKILL)
+        family = doomed.family()
+        await asyncio.to_thread(doomed.end, signal.SIGKILL)
     assert psutil.wait_procs(family, timeout=10)[1] == []
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import numbers, ran
+from tests.catalog.runs import numbers, ran
 from tests.unit.test_study import Scripted
 from workloads.catalog.memory.allocations import largest_free
 from workloads.catalog.memory.largest_batch import FINE, LARGEST, WIDTH, Trials, search

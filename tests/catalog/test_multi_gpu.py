@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.unit.catalog_runs import ran
+from tests.catalog.runs import ran
 from workloads.catalog.multi_gpu import burn
 
 

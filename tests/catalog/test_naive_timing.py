@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.unit.catalog_runs import column, ok
+from tests.catalog.runs import column, ok, ran_under
 from workloads.limits import ceiling_bench
 from workloads.limits.ceilings import Ceilings
 from workloads.measure.timing import Control
-from workloads.protocol.messages import Run
 from workloads.protocol.results import Ceiling
-from workloads.runner import execute
 
 
 def test_a_product_is_timed_by_each_clock_there_is_with_the_rate_that_implies() -> None:
@@ -35,8 +33,7 @@ def test_an_implied_rate_is_laid_beside_the_limit_where_one_is_known() -> None:
     ceilings = Ceilings()
     under = ceiling_bench.under(torch.device("cpu"))
     ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, under)])
-    request = Run("r", "naive_timing", "cpu", {"n": 64}, {}, "quick")
-    result = execute.run(request, Control(), lambda _: None, cold=True, ceilings=ceilings)
+    result = ran_under(Control(), "naive_timing", {"n": 64}, ceilings=ceilings)
     rates = column(result, "clocks", "implied rate")
     shares = column(result, "clocks", "of the limit")
     assert isinstance(rates[3], float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.catalog_runs import ran
+from tests.catalog.runs import ran
 from workloads.catalog.training.shared_tensors import tensor_bytes
 from workloads.declare.place import Place
 from workloads.protocol.inventory import Setting

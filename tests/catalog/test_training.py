@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, one_thread, ran
+from tests.catalog.runs import column, numbers, ok, ran
 from workloads.catalog.shared.profiler_rows import kernels, operators
 from workloads.catalog.shared.stopwatch import split
 from workloads.catalog.training import shared_models as models
@@ -25,14 +24,10 @@ from workloads.protocol.inventory import Setting
 CPU = Place("cpu")
 SMALL: dict[str, Setting] = {"width": 4, "batch": 8, "size": 16}
 
-pytestmark = pytest.mark.usefixtures("_one_thread")
 
-
-@pytest.fixture
-def _one_thread() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _heap() -> None:
     malloc.keep_freed_memory()
-    with one_thread():
-        yield
 
 
 # ---- what is counted ----
@@ -69,6 +64,7 @@ def test_the_flop_of_a_block_are_its_products_and_its_attention_below_the_diagon
     assert models.transformer_flop(*sizes, backward=True) == 3 * (products + attention)
 
 
+@pytest.mark.slow  # it compiles
 def test_a_transformer_block_counts_its_products_and_its_attention() -> None:
     batch, length, width = 2, 16, 32
     products, attention = _block_formula(batch, length, width)

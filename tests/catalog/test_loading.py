@@ -7,7 +7,7 @@ import multiprocessing
 import pytest
 import torch
 
-from tests.unit.catalog_runs import column, numbers, ok, ran, ran_under
+from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.training.data_loading import CAN_FORK, Costly, Loaders
 from workloads.measure.timing import Cancelled, Control
 from workloads.protocol.inventory import Setting

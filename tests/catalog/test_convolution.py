@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, ran, ran_under
+from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.convolution.choice import determinism, settings_kept
 from workloads.catalog.convolution.layers import RESNET50, Layer
 from workloads.catalog.convolution.layouts import tf32_set, types

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, ran
+from tests.catalog.runs import column, numbers, ok, ran
 from workloads.catalog.pitfalls.comparing import tolerance
 
 

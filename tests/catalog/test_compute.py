@@ -13,15 +13,16 @@ import torch._inductor.config as inductor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, ran
+from tests.catalog.runs import column, numbers, ok, ran
+from tests.catalog.stand_ins import GpuByName, studied
 from workloads.catalog.compute import attention, memory_bound, shapes
 from workloads.catalog.compute.attention import CAUSAL, FULL
-from workloads.catalog.compute.shapes import SHAPES, Shape, _sweep, bound_by
+from workloads.catalog.compute.shapes import SHAPES, Shape, bound_by
 from workloads.catalog.shared import profiler_rows
 from workloads.catalog.shared.profiler_rows import ProfilerRow
 from workloads.declare import flop
 from workloads.declare.place import Place
-from workloads.declare.study import Call, ClockName, HeldMemory, Study
+from workloads.declare.study import Study
 from workloads.declare.workload import Case
 from workloads.limits import ceiling_bench, limit_lookup, limits
 from workloads.limits.ceilings import Ceilings
@@ -130,52 +131,11 @@ def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
     assert bound in time.places or "not even n=16" in result.unavailable.values()
 
 
-class _SecondPlace(Place):
-    """The CPU by the name of a GPU: the paths that lay the two side by side."""
-
-    @property
-    def type(self) -> str:
-        return "cuda"
-
-
-class _Told:
-    """Tools that give the times told, one after the other."""
-
-    def __init__(self, times: list[float]) -> None:
-        self._times = iter(times)
-
-    def time(self, call: Call, clock: ClockName) -> float:
-        call()
-        assert clock == "wall"
-        return next(self._times)
-
-    def look(self) -> None:
-        return None
-
-    def rounds(self, *_: object) -> list[list[float]]:
-        raise NotImplementedError
-
-    def peak(self, _call: Call) -> int | None:
-        raise NotImplementedError
-
-    def held(self) -> HeldMemory:
-        raise NotImplementedError
-
-    def limit(self, _kind: str, _rate: float) -> object:
-        raise NotImplementedError
-
-    def ceiling(self, _kind: str) -> object:
-        raise NotImplementedError
-
-
 def test_a_sweep_beside_the_cpu_says_where_the_gpu_gets_ahead() -> None:
     # The launch; for each size the GPU, the GPU with copies, the CPU; the last CPU time ends its
     # curve.
-    told = _Told([1.2e-5, 2e-5, 9e-5, 1e-5, 2e-5, 9e-5, 4e-5, 2e-5, 9e-5, 8e-2, 3e-5, 2e-4])
-    study = Study(1.0, "device", told, lambda _study: None)  # type: ignore[arg-type]
-    place = _SecondPlace("cpu")
-    place.randn = place.host_randn  # type: ignore[assignment,method-assign]
-    _sweep(study, place, [2, 4, 8, 16], "float32")
+    told = [1.2e-5, 2e-5, 9e-5, 1e-5, 2e-5, 9e-5, 4e-5, 2e-5, 9e-5, 8e-2, 3e-5, 2e-4]
+    study = studied("matmul_sweep", GpuByName(), told, smallest=2, largest=16)
     marks = next(chart for chart in study.charts if chart.name == "time").marks
     assert marks == (
         "the GPU overtakes the CPU between n=2 and n=4",
@@ -227,28 +187,24 @@ def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
     room: int, length: int, tables: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention, "LONG", 64)
-    # The CPU under the name of a GPU, with the CPU's clock and kernels.
-    monkeypatch.setattr(Place, "type", property(lambda _place: "cuda"))
-    monkeypatch.setattr(Place, "free_memory", lambda _place: room)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
-    monkeypatch.setattr("workloads.runner.prepare._start_libraries", lambda *_: None)
-    result = ok("attention", batch=1, heads=2, length=length, width=16)
-    assert [found.name for found in result.tables] == tables
-    assert any("would not fit" in line for line in result.log) is (room < 2**30)
+    found = studied("attention", GpuByName(room), batch=1, heads=2, length=length, width=16)
+    assert [table.name for table in found.tables] == tables
+    assert any("would not fit" in line for line in found.log) is (room < 2**30)
 
 
 def test_a_chains_kernels_are_counted_where_the_profiler_sees_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(torch, "compile", lambda chain: chain)
+
     def launched(call: Callable[[], object], _on: Place) -> list[ProfilerRow]:
         call()
         return [ProfilerRow("mul", 1, 1e-6, 1e-6, 0), ProfilerRow("elementwise", 3, 1e-6, 1e-6, 0)]
 
     def counted(rows: Callable[[Callable[[], object], Place], list[ProfilerRow]]) -> Study:
         monkeypatch.setattr(profiler_rows, "kernels_of", rows)
-        study = Study(1.0, "device", _Told([]), lambda _study: None)  # type: ignore[arg-type]
-        memory_bound._count_kernels(study, _SecondPlace("cpu"), {"eager": lambda: None})
-        return study
+        return studied("elementwise", GpuByName(), mib=1)
 
     assert counted(launched).figures["kernels_eager"].value == 4.0
     blind = counted(lambda _call, _on: [])
@@ -309,6 +265,7 @@ def test_the_chain_is_compiled_in_this_process_and_from_nothing(
     assert not Path(folder).exists()
 
 
+@pytest.mark.slow
 def test_a_chain_is_really_compiled_where_there_is_a_compiler() -> None:
     lacking = unmet(("a C++ compiler",), "cpu")
     if lacking is not None:

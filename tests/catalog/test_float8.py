@@ -7,10 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads.catalog.compute.float8 import _have_float8
+from tests.catalog.runs import column, numbers, ok, ran
+from tests.catalog.stand_ins import GpuByName, case_of
 from workloads.declare import flop
-from workloads.declare.place import Place
 from workloads.declare.workload import Skip
 from workloads.limits import limits
 
@@ -52,10 +51,10 @@ def test_a_gpu_without_the_type_says_what_it_needs(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
     if runs:
-        _have_float8(Place("cuda:0"))
+        assert case_of("matmul_float8", GpuByName(), {"n": 64}).flop == 2 * 64**3
         return
     with pytest.raises(Skip, match=r"needs compute capability 8\.9: this is 8\.0"):
-        _have_float8(Place("cuda:0"))
+        case_of("matmul_float8", GpuByName(), {"n": 64})
 
 
 def test_a_torch_without_the_function_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,11 @@ from unittest.mock import patch
 
 import torch
 
+from tests.catalog.brief import BLOCK_S, BRIEF, ROUNDS
 from workloads import catalog
+from workloads.limits.ceilings import Ceilings
 from workloads.measure import timing
-from workloads.measure.timing import Control, Plan
+from workloads.measure.timing import Control
 from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget, Run
 from workloads.protocol.results import Cell, RunResult, Table
@@ -18,11 +20,6 @@ from workloads.runner import bench
 from workloads.runner.execute import run
 
 assert catalog
-
-BRIEF = Plan(
-    target=0.5, warm_up_s=0, warm_up_calls=1, min_blocks=3, min_s=0, max_s=0.2, calls_apart=0
-)
-"""What is found is tested here, not how well the times are known."""
 
 
 @contextmanager
@@ -47,18 +44,19 @@ def ran_under(
     parameters: Mapping[str, Setting],
     device: str = "cpu",
     budget: Budget = "quick",
+    ceilings: Ceilings | None = None,
 ) -> RunResult:
-    """The same under a control of one's own."""
+    """The same under a control of one's own, and held against ceilings."""
     request = Run("test", name, device, dict(parameters), {}, budget)
     with (
         one_thread(),
         patch.dict(timing.PLANS, quick=BRIEF, normal=BRIEF),
         patch.object(timing, "SHORT", BRIEF),
-        patch.object(timing, "BLOCK_S", 0.001),
-        patch.object(bench, "BLOCK_S", 0.001),
-        patch.object(bench, "ROUNDS", 3),
+        patch.object(timing, "BLOCK_S", BLOCK_S),
+        patch.object(bench, "BLOCK_S", BLOCK_S),
+        patch.object(bench, "ROUNDS", ROUNDS),
     ):
-        return run(request, control, lambda _result: None, cold=False)
+        return run(request, control, lambda _result: None, cold=False, ceilings=ceilings)
 
 
 def ok(name: str, **parameters: Setting) -> RunResult:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads.catalog.transfer.copy_sizes import _bend
+from tests.catalog.runs import column, numbers, ok, ran
+from tests.catalog.stand_ins import studied
 from workloads.catalog.transfer.overlap import hidden_share
 from workloads.declare.place import Place
 
@@ -43,10 +43,24 @@ def test_copies_by_size_give_a_curve_from_4_kib_to_the_largest() -> None:
     assert column(result, "ways", "variant")
 
 
-def test_a_curve_that_falls_off_is_not_said_to_stay_at_its_top() -> None:
-    sizes = [4096, 16384, 65536]
-    assert _bend(sizes, [1.0, 9.0, 10.0]) == "within 20 % of its best from 16 KiB on"
-    assert _bend(sizes, [1.0, 10.0, 4.0]) == "best at 16 KiB, 40% of that at 64 KiB"
+@pytest.mark.parametrize(
+    ("rates", "says"),
+    [
+        ((1.0, 9.0, 10.0, 10.0, 10.0), "copy: within 20 % of its best from 16 KiB on"),
+        ((1.0, 10.0, 4.0, 4.0, 4.0), "copy: best at 16 KiB, 40% of that at 1024 KiB"),
+    ],
+)
+def test_a_curve_that_falls_off_is_not_said_to_stay_at_its_top(
+    rates: tuple[float, ...], says: str
+) -> None:
+    sizes: tuple[float, ...] = (4096, 16384, 65536, 262144, 1048576)
+    latency_s = 1e-6
+    times = [2 * size / rate for size, rate in zip(sizes, rates, strict=True)]
+    found = studied("copy_sizes", Place("cpu"), [*times, latency_s], largest_mib=1)
+    (chart,) = found.charts
+    assert chart.places == sizes
+    assert chart.series[0].values == pytest.approx(rates)
+    assert chart.marks == (says,)
 
 
 def test_a_loop_that_copies_is_held_against_one_that_does_not() -> None:

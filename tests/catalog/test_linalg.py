@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.catalog_runs import column, numbers, ok, ran
+from tests.catalog.runs import column, numbers, ok, ran
 from workloads.catalog.compute.linalg import NO_COUNT, cholesky_flop, solve_flop
 
 
