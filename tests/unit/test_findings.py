@@ -19,12 +19,9 @@ from tui.ui.views.chart import (
     point_table,
     scale_for,
 )
-from tui.ui.views.findings import (
-    finding_lines,
-    missing_lines,
-    table_lines,
-)
+from tui.ui.views.findings import finding_lines, missing_lines
 from tui.ui.views.lines import plain, verbatim, width
+from tui.ui.views.tables import table_lines
 from workloads.protocol.results import Chart, Column, Figure, Series, Table
 
 MIB = 2.0**20

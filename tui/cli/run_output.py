@@ -18,12 +18,9 @@ from tui.ui.views.chart import mark_lines
 from tui.ui.views.detail import (
     check_lines,
 )
-from tui.ui.views.findings import (
-    finding_lines,
-    reason_lines,
-    table_lines,
-)
+from tui.ui.views.findings import finding_lines
 from tui.ui.views.lines import Line, plain
+from tui.ui.views.tables import reason_lines, table_lines
 from tui.ui.views.workload_state import half_width, warnings_of
 from workloads.protocol import wire
 from workloads.protocol.results import Limit, RunResult

@@ -8,10 +8,6 @@ from collections.abc import Mapping, Sequence
 from tui.text import glyphs
 from tui.text.quantity import place as place_text
 from tui.text.quantity import quantity
-from tui.ui.views.findings import (
-    reason_lines,
-    table_lines,
-)
 from tui.ui.views.lines import (
     Line,
     Span,
@@ -26,6 +22,7 @@ from tui.ui.views.lines import (
     paragraph,
     right,
 )
+from tui.ui.views.tables import reason_lines, table_lines
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Cell, Chart, Column, Series, Table
 

@@ -14,10 +14,8 @@ from tui.state.sweep_result import Swept, progress_text
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.chart import chart_lines
-from tui.ui.views.findings import (
-    table_lines,
-)
 from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
+from tui.ui.views.tables import table_lines
 from workloads.protocol.inventory import FlagInfo, Setting
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import Timing
