@@ -55,7 +55,7 @@ class Rank:
         self.finished: RunResult | None = None
 
     def take(self) -> None:
-        """Take in what it has said."""
+        """Take in what the rank has said."""
         for message in self.channel.receive(0.0):
             self.let_end()
             if isinstance(message, Joined):
@@ -78,7 +78,7 @@ class Rank:
             self._writing = None
 
     def close(self) -> None:
-        """Close our ends of its pipe."""
+        """Close this process's ends of the rank's pipe."""
         self.let_end()
         os.close(self.channel.reading)
 

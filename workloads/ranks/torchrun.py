@@ -32,7 +32,7 @@ class RankLayout:
     """How many processes, and where they meet."""
 
     ranks: int
-    """On this host."""
+    """Processes that run on this host."""
     hosts: int
     rendezvous: str
     wait_s: int
@@ -88,7 +88,7 @@ def _meeting(request: Run) -> str:
 
 
 def own_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Those that the workload's function takes."""
+    """The parameters that the workload's own function takes."""
     ours = {parameter.name for parameter in RANK_PARAMETERS}
     return {name: value for name, value in parameters.items() if name not in ours}
 
