@@ -36,6 +36,16 @@ def separate_protocol() -> tuple[int, int]:
     return requests, events
 
 
+def write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of it, in as many parts as the pipe takes.
+
+    Raises:
+        BrokenPipeError: nobody reads any more.
+    """
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
 def die_with_parent(parent: int, number: signal.Signals) -> None:
     """Have the kernel send a signal when the parent's thread that started us ends; Linux only.
 
@@ -76,8 +86,7 @@ class Channel:
         Raises:
             BrokenPipeError: nobody reads any more.
         """
-        while line:
-            line = line[os.write(self.writing, line) :]
+        write_whole(self.writing, line)
 
     def receive(self, timeout: float | None = 0.0) -> list[object]:
         """The messages that are there, after at most ``timeout`` seconds for the first.

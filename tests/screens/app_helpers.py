@@ -8,12 +8,25 @@ from dataclasses import dataclass
 
 from textual.pilot import Pilot
 
+from tests.screens.driving import press, settle
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
 from tui.app.workbench import WorkbenchApp
 from tui.store.events import AnyEvent
 
-ROUNDS = 200
+POLL_S = 0.005
+ROUNDS = 4000
+"""How often a condition is asked for before a test gives it up: far above any real wait."""
+
+
+class PromptApp(WorkbenchApp):
+    """The workbench, drawn at once where another tab is opened.
+
+    The framework holds the drawing back for 50 ms then, to hide the transition from an eye.
+    """
+
+    def delay_update(self, delay: float = 0.05) -> None:
+        """Hold nothing back."""
 
 
 @dataclass
@@ -47,20 +60,23 @@ class Running:
         return next((row for row in self.rows[1:] if words in row), "")
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
+        await press(self.pilot, *keys)
 
     async def tell(self, *events: AnyEvent) -> None:
         """Events from the children, drawn."""
         self.session.tell(*events)
         self.app.draw_now()
-        await self.pilot.pause()
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until every message is handled and drawn."""
+        await settle(self.pilot)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(ROUNDS):
             if condition():
                 return
-            await self.pilot.pause(0.01)
+            await self.pilot.pause(POLL_S)
         raise AssertionError(f"it did not come about on this screen:\n{self.text}")
 
 
@@ -73,9 +89,9 @@ async def running(
     now: Callable[[], float] = clock,
 ) -> AsyncIterator[Running]:
     session = FakeSession(make_store(kind, *events))
-    app = WorkbenchApp(session, readonly=readonly, clock=now)
+    app = PromptApp(session, readonly=readonly, clock=now)
     async with app.run_test(size=size, notifications=True) as pilot:
-        await pilot.pause()
         found = Running(app, session, pilot)
         await found.until(lambda: app.focused is not None)
+        await found.settle()
         yield found

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from textual.app import App, ComposeResult
-from textual.pilot import Pilot
 
 from tui.devices.messages import (
     Clocks,
@@ -381,6 +380,7 @@ class PaneApp(App[None]):
 
     def __init__(self, make: Callable[[], Pane], sheets: Sequence[str | Path] = ()) -> None:
         super().__init__(css_path=list(sheets))
+        self.animation_level = "none"  # as the program has it
         self._make = make
 
     def compose(self) -> ComposeResult:
@@ -397,8 +397,3 @@ class PaneApp(App[None]):
             changed |= store.apply(event)
         if changed & self.pane.SHOWS:
             self.pane.store_changed()
-
-
-async def settle(pilot: Pilot[None]) -> None:
-    """Wait until everything that was posted has been handled and drawn."""
-    await pilot.pause()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.screens.driving import press, settle
 from tests.screens.helpers import (
     HOSTILE,
     NOW,
@@ -16,7 +17,6 @@ from tests.screens.helpers import (
     make_store,
     sample,
     screen_text,
-    settle,
     stylesheets,
     uuid,
 )
@@ -132,7 +132,7 @@ async def test_keys_move_and_select() -> None:
     app = app_of(store, actions)
     async with app.run_test(size=(80, 24)) as pilot:
         app.query_one("DeviceList").focus()
-        await pilot.press("down", "j", "down", "k", "up", "up")
+        await press(pilot, "down", "j", "down", "k", "up", "up")
         app.pane.store_changed()
         await settle(pilot)
         assert actions.asked == [("select_device", key) for key in (uuid(1), CPU, uuid(1), uuid(0))]
@@ -160,7 +160,7 @@ async def test_a_box_with_more_devices_than_rows_scrolls_to_the_selected() -> No
         app.pane.styles.height = 5
         app.query_one("DeviceList").focus()
         await settle(pilot)
-        await pilot.press("end")
+        await press(pilot, "end")
         app.pane.store_changed()
         await settle(pilot)
         shown = screen_text(app)[1:5]

@@ -6,6 +6,7 @@ import gc
 
 from textual._styles_cache import StylesCache
 
+from tests.screens.driving import press, settle
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
 from tui.app.workbench import WorkbenchApp
@@ -25,8 +26,7 @@ async def test_dialogs_that_were_closed_are_not_kept() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         for _ in range(4):
             for key in ("question_mark", "escape"):
-                await pilot.press(key)
-                await pilot.pause()
+                await press(pilot, key)
             held.append(_caches())
     assert held[-1] <= held[0]
 
@@ -34,9 +34,9 @@ async def test_dialogs_that_were_closed_are_not_kept() -> None:
 async def test_it_is_drawn_as_before() -> None:
     app = WorkbenchApp(FakeSession(make_store()))
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
+        await settle(pilot)
         before = app.export_screenshot()
         framework_caches.forget()
         app.screen.refresh(layout=True)
-        await pilot.pause()
+        await settle(pilot)
         assert app.export_screenshot() == before

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.screens.app_helpers import Running, running
+from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
 from tests.screens.test_golden import busy_events
-from tui.app.workbench import WorkbenchApp
 from tui.screens.help import HelpScreen
 from tui.session.preferences import Preferences
 from tui.settings import choose, read
@@ -96,12 +95,11 @@ async def _with_preferences(place: Path, *keys: str, size: tuple[int, int] = (80
     """A run of the app that goes by a file, to its end."""
     chosen, problems = choose(read(place), {}, {})
     session = FakeSession(make_store("two gpus"))
-    app = WorkbenchApp(session, preferences=Preferences(chosen, problems), clock=clock)
+    app = PromptApp(session, preferences=Preferences(chosen, problems), clock=clock)
     async with app.run_test(size=size, notifications=True) as pilot:
         found = Running(app, session, pilot)
         await found.until(lambda: app.focused is not None)
         await found.press(*keys)
-        await pilot.pause()
         return found
     raise AssertionError
 
@@ -138,5 +136,5 @@ async def test_the_tones_follow_the_theme() -> None:
             ("ansi-dark", tones.ON_DARK),
         ):
             on.app.theme = theme
-            await on.pilot.pause()
+            await on.settle()
             assert tones._Look.styles is styles

@@ -36,7 +36,7 @@ async def test_the_picture_is_as_it_was(look: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(ScrollBar, "renderer", ScrollBar.renderer)
     async with running((80, 24), "two gpus", *busy_events()) as on:
         on.app.theme = THEMES.get(look, on.app.theme)
-        await on.pilot.pause()
+        await on.settle()
         picture = normalised(on.app.export_screenshot())
         text = on.text
     path = FOLDER / f"{look}.svg"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.screens.driving import press, settle
 from tests.screens.helpers import (
     GIB,
     HOSTILE,
@@ -16,7 +17,6 @@ from tests.screens.helpers import (
     make_store,
     sample,
     screen_text,
-    settle,
     stylesheets,
     torch_memory,
     uuid,
@@ -78,7 +78,7 @@ async def test_at_60x20_everything_is_reached_by_scrolling() -> None:
         app.query_one("LinesView").focus()
         for _ in range(15):
             seen += screen_text(app)[2:5]
-            await pilot.press("down")
+            await press(pilot, "down")
             await settle(pilot)
     text = " ".join(seen)
     for words in ("· free 118.5", "device used 20.7G", "e frees up to 2.5G", "by the driver"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.screens.driving import press, settle
 from tests.screens.helpers import (
     HOSTILE,
     STRANGER,
@@ -15,7 +16,6 @@ from tests.screens.helpers import (
     make_store,
     sample,
     screen_text,
-    settle,
     stylesheets,
     uuid,
 )
@@ -130,6 +130,6 @@ async def test_it_scrolls_to_its_last_line(size: tuple[int, int]) -> None:
         assert any("used, last 1 s" in row for row in top)
         assert any("reserved, last 1 s" in row for row in top) == (size[0] >= 110)
         app.query_one("LinesView").focus()
-        await pilot.press("end")
+        await press(pilot, "end")
         await settle(pilot)
         assert any("python train.py" in row for row in screen_text(app))

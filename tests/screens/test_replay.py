@@ -11,7 +11,8 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.recordings.making import Clock, recorded
-from tests.screens.app_helpers import ROUNDS
+from tests.screens.app_helpers import POLL_S, ROUNDS
+from tests.screens.driving import press, settle
 from tests.screens.helpers import screen_text
 from tui.app.replay import ReplayApp
 from tui.recordings.playhead import AT_ONCE
@@ -34,7 +35,7 @@ class Playing:
         for _ in range(ROUNDS):
             if all(word in self.text for word in words):
                 return
-            await self.pilot.pause(0.01)
+            await self.pilot.pause(POLL_S)
         raise AssertionError(f"{words} never came:\n{self.text}")
 
 
@@ -48,7 +49,7 @@ async def playing(
     session = ReplaySession(look_through(path), speed, now=clock)
     app = ReplayApp(session)
     async with app.run_test(size=size, notifications=True) as pilot:
-        await pilot.pause()
+        await settle(pilot)
         yield Playing(app, session, clock, pilot)
 
 
@@ -69,16 +70,16 @@ async def test_the_header_says_replay_and_where_it_is(
 async def test_keys_pause_hasten_and_slow_it_and_begin_anew(tmp_path: Path) -> None:
     async with playing(tmp_path) as found:
         await found.shows("P pause", "] faster", "[ slower")
-        await found.pilot.press("P")
+        await press(found.pilot, "P")
         await found.shows("paused")
-        await found.pilot.press("P", "right_square_bracket", "right_square_bracket")
+        await press(found.pilot, "P", "right_square_bracket", "right_square_bracket")
         await found.shows("4x")
-        await found.pilot.press("left_square_bracket")
+        await press(found.pilot, "left_square_bracket")
         await found.shows("2x")
         found.clock.wait(100)
-        await found.pilot.press("right_square_bracket")
+        await press(found.pilot, "right_square_bracket")
         await found.shows("0:03/0:03 end")
-        await found.pilot.press("P")
+        await press(found.pilot, "P")
         await found.shows("0:00/0:03 4x")
 
 
@@ -89,7 +90,7 @@ async def test_a_key_that_would_ask_the_runner_says_why_it_does_nothing(
     async with playing(tmp_path, speed=AT_ONCE) as found:
         await found.shows("end")
         runs = dict(found.session.store.runs)
-        await found.pilot.press(key)
+        await press(found.pilot, key)
         await found.shows("this is a recording")
         assert found.session.store.runs == runs
         assert "r run" not in screen_text(found.app)[-1]
@@ -100,7 +101,7 @@ async def test_ages_are_those_of_then_and_not_of_now(tmp_path: Path) -> None:
         found.clock.wait(0.6)
         found.session.faster()
         await found.shows("NVIDIA H200")
-        await found.pilot.press("d", "4")
+        await press(found.pilot, "d", "4")
         await found.shows("python train.py", "0 s")
 
 
@@ -108,18 +109,17 @@ async def test_a_device_can_be_chosen_and_tabs_be_opened(tmp_path: Path) -> None
     async with playing(tmp_path, speed=AT_ONCE) as found:
         await found.shows("end", "NVIDIA H200")
         first = found.session.store.selected
-        await found.pilot.press("d")
-        await found.pilot.pause()
+        await press(found.pilot, "d")
         assert found.session.store.selected != first
         for tab in "2341":
-            await found.pilot.press(tab)
+            await press(found.pilot, tab)
             await found.shows("REPLAY 0:03/0:03 end", "P pause")
 
 
 async def test_the_palette_offers_what_can_be_done(tmp_path: Path) -> None:
     async with playing(tmp_path) as found:
-        await found.pilot.press("colon")
-        await found.pilot.press(*"faster")
+        await press(found.pilot, "colon")
+        await press(found.pilot, *"faster")
         await found.shows("go on twice as fast")
-        await found.pilot.press("enter")
+        await press(found.pilot, "enter")
         await found.shows("2x")

@@ -45,9 +45,9 @@ def event(on: Running) -> int | None:
 async def settle(on: Running) -> None:
     """Until every question is answered and drawn."""
     for _ in range(2):
-        await on.pilot.pause()
+        await on.settle()
         await on.until(lambda: not (desk(on).main.store.waiting or desk(on).both.store.waiting))
-    await on.pilot.pause()
+    await on.settle()
 
 
 async def open_file(on: Running, path: str) -> None:
@@ -158,7 +158,7 @@ async def test_a_file_is_chosen_by_typing(tmp_path: Path) -> None:
         await press_plain(on, "3", "o")
         field = on.app.screen.query_one("#path")
         field.value = f"{tmp_path}/"  # type: ignore[attr-defined]
-        await on.pilot.pause()
+        await on.settle()
         assert "oom.pickle" in on.text
         await press_plain(on, "end", "o", "tab")
         assert field.value == path  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ async def test_the_newest_takes_the_place_of_the_oldest() -> None:
     async with running((80, 24)) as on:
         for words in ("first", "second", "third"):
             on.app.notify(words, markup=False)
-            await on.pilot.pause()
+            await on.settle()
         await on.until(lambda: toast_rows(on) == ["second", "third"])
 
 
@@ -43,7 +43,7 @@ async def test_a_longer_text_stays_longer() -> None:
     async with running((80, 24)) as on:
         on.app.notify("short", markup=False)
         on.app.notify(LONG, markup=False)
-        await on.pilot.pause()
+        await on.settle()
         short, long = (notification.timeout for notification in on.app._notifications)
         assert short == 3
         assert long > 10

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, settle, stylesheets, uuid
+from tests.screens.driving import settle
+from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, stylesheets, uuid
 from tui.screens.memory import MemoryView
 from tui.store.events import DeviceSelected
 from tui.store.pairing import CPU

@@ -380,10 +380,10 @@ async def test_a_click_selects_a_row_and_a_click_on_a_key_runs_its_command() -> 
         rows = on.rows
         mlp = next(place for place, row in enumerate(rows) if "mlp" in row)
         await on.pilot.click(offset=(5, mlp))
-        await on.pilot.pause()
+        await on.settle()
         assert on.row("▸ mlp")
         await on.pilot.click(offset=(2, 23))
-        await on.pilot.pause()
+        await on.settle()
         assert on.asked == [("run", ("mlp",), None, "normal")]
 
 

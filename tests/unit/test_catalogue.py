@@ -38,12 +38,16 @@ def test_it_is_imported_once_and_then_read(imports: list[int], state: Path) -> N
     assert (state / "catalogue.json").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b"\xff\x00", b'{"type":"kept","stamp":1}\n'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}\n", b"\xff\x00", b'{"type":"kept_catalogue","stamp":1}\n']
+)
 def test_a_damaged_file_is_written_anew(content: bytes, state: Path) -> None:
     state.mkdir()
     (state / "catalogue.json").write_bytes(content)
     assert catalogue.read() == catalogue.imported()
-    assert wire.decode((state / "catalogue.json").read_bytes(), (catalogue.Kept,)).workloads
+    assert wire.decode(
+        (state / "catalogue.json").read_bytes(), (catalogue.KeptCatalogue,)
+    ).workloads
 
 
 @pytest.mark.parametrize("folder", [".", "catalog", "ranks", "catalog/new/newer"])

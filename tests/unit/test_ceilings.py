@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.session import ceilings as kept
-from tui.session.keepers import RunnerKeeper
-from tui.store.store import Store
 from workloads import catalog, ceiling_bench, cpu_share, execute, flags, limit_lookup, readings
 from workloads.ceilings import Ceilings, newest
 from workloads.clocks import HostClock, TimedBlock
@@ -275,7 +273,7 @@ def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result_and_not_k
     assert result.limit.disturbed
     (warning,) = (text for text in result.warnings if text.startswith("its ceiling may be too low"))
     assert "other processes" in warning
-    RunnerKeeper(Store(), lambda _event: None, "python")._keep(ceilings.known[0])
+    kept.keep(ceilings.known[0])
     assert not state.exists()
 
 

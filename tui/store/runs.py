@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tui.session.conditions import Conditions
+from tui.store.conditions import Conditions
 from workloads import protocol
 from workloads.fact import fact
 from workloads.inventory import Setting
