@@ -126,7 +126,7 @@ class Tools(Protocol):
         """Bytes that one call needs on top of what is held before it, at its highest."""
 
     def held(self) -> HeldMemory:
-        """What is held now."""
+        """The memory that is held now."""
 
     def ceiling(self, kind: str) -> Ceiling:
         """Measure a ceiling anew: of a precision, or ``copy``.
@@ -209,7 +209,7 @@ class Study:
         return self._tools.peak(call)
 
     def held(self) -> HeldMemory:
-        """What is held now."""
+        """The memory that is held now."""
         return self._tools.held()
 
     def ceiling(self, kind: str) -> Ceiling:
@@ -292,7 +292,7 @@ class Study:
         self.spans.append(MeasuredSpan(start, time.time(), tuple(devices)))
 
     def table(self, name: str, title: str, *columns: Column) -> None:
-        """Begin a table."""
+        """Begin a table, whose rows :meth:`row` adds."""
         self._tables[name] = Table(name, title, columns)
         self._changed()
 

@@ -42,7 +42,7 @@ class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
 
 
 def whole(minimum: int, maximum: int, about: str) -> ParameterInfo:
-    """A whole number from ``minimum`` to ``maximum``, both included.
+    """A parameter that takes a whole number from ``minimum`` to ``maximum``, both included.
 
     The name and the default of this and of what :func:`one_of` and :func:`words` return are filled
     in by :func:`workload`, from the argument that they annotate.
@@ -60,12 +60,12 @@ def by_device(sizes: tuple[int, int]) -> str:
 
 
 def one_of(choices: tuple[Setting, ...], about: str) -> ParameterInfo:
-    """One of the values listed."""
+    """A parameter that takes one of the values listed."""
     return ParameterInfo("", choices[0], about, choices=choices)
 
 
 def words(form: str, form_about: str, about: str) -> ParameterInfo:
-    """A text that matches a regular expression in full.
+    """A parameter that takes a text which matches a regular expression in full.
 
     Args:
         form: the expression.
@@ -106,7 +106,7 @@ class Case:
 
 @frozen
 class Workload:
-    """A declared workload."""
+    """What is said of a workload, and the function that prepares it."""
 
     info: WorkloadInfo
     prepare: Callable[..., Case]
@@ -237,7 +237,7 @@ def with_code(item: Workload) -> WorkloadInfo:
 
 
 def forget(name: str) -> None:
-    """Take a declared workload back."""
+    """Take a declared workload out of the registry."""
     del _registry[name]
 
 

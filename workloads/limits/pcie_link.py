@@ -26,7 +26,7 @@ class LinkState:
 
     @property
     def byte_per_s(self) -> float:
-        """One way, encoding taken off."""
+        """Bytes per second in one direction, the encoding taken off."""
         place = 0 if self.gt_s <= _OLD_GT_S else 1 if self.gt_s < _NEWEST_GT_S else 2
         return self.gt_s * 1e9 * self.lanes * _PAYLOADS[place] / 8
 

@@ -56,7 +56,7 @@ def summarise(
     measured: Sequence[tuple[float, float]] = (),
     devices: tuple[str, ...] = (),
 ) -> Comparison:
-    """The comparison so far."""
+    """What these pairs say of the two settings."""
     unavailable: dict[str, str] = {}
     ratio = None
     if pairs:

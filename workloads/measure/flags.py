@@ -30,11 +30,11 @@ class Flag:
         return self.name.partition(".")[0]
 
     def get(self) -> bool:
-        """The value now."""
+        """Whether the switch is on now."""
         return bool(getattr(getattr(torch.backends, self.backend), self._attribute))
 
     def set(self, value: bool) -> None:
-        """Switch it."""
+        """Turn the switch on or off."""
         setattr(getattr(torch.backends, self.backend), self._attribute, value)
 
     @property

@@ -60,13 +60,13 @@ class Folder:
         self.hangup = path / "hangup"
         self.cancel = path / "cancel"
         """There once the run is to end."""
-        self.torchrun_words = path / "torchrun.err"
+        self.torchrun_output = path / "torchrun.err"
 
     def events(self, local_rank: int) -> Path:
         """The pipe for the lines of one rank."""
         return self.path / f"events.{local_rank}"
 
-    def words(self, local_rank: int) -> Path:
+    def output(self, local_rank: int) -> Path:
         """What one rank wrote to its stdout and stderr."""
         return self.path / f"rank.{local_rank}.err"
 

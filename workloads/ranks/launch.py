@@ -59,7 +59,7 @@ class Rank:
         self.finished: RunResult | None = None
 
     def take(self) -> None:
-        """Take in what it has said."""
+        """Take in what the rank has said."""
         for message in self.channel.receive(0.0):
             self.let_end()
             if isinstance(message, Joined):
@@ -82,7 +82,7 @@ class Rank:
             self._writing = None
 
     def close(self) -> None:
-        """Close our ends of its pipe."""
+        """Close this process's ends of the rank's pipe."""
         self.let_end()
         os.close(self.channel.reading)
 
@@ -106,12 +106,12 @@ class Launch:
         self.began = time.monotonic()
         self.start_s: float | None = None
         """Until all ranks of this host had met the others."""
-        with self._folder.torchrun_words.open("wb") as words:
+        with self._folder.torchrun_output.open("wb") as output:
             self.torchrun = subprocess.Popen(
                 torchrun.command(planned),
                 stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
+                stdout=output,
+                stderr=output,
                 # Python looks for modules where it is started: nothing of ours lies there.
                 cwd=self._folder.path,
                 env={**os.environ, **added, shared.VARIABLE: str(self._folder.path)},
@@ -151,9 +151,11 @@ class Launch:
         """Have the ranks end at their next meeting."""
         self._folder.cancel.touch()
 
-    def words(self, local_rank: int | None = None) -> list[str]:
+    def output(self, local_rank: int | None = None) -> list[str]:
         """What torchrun, or a rank, wrote to its stderr."""
-        path = self._folder.torchrun_words if local_rank is None else self._folder.words(local_rank)
+        path = (
+            self._folder.torchrun_output if local_rank is None else self._folder.output(local_rank)
+        )
         try:
             return path.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
@@ -299,15 +301,15 @@ def _cancelled(launch: Launch, begun: RunResult) -> RunResult:
 
 
 def _failed(launch: Launch, planned: RankLayout, begun: RunResult) -> RunResult:
-    words = launch.words()
+    output = launch.output()
     if launch.start_s is None and not any(rank.failed for rank in launch.ranks):
         if launch.late:
             return replace(begun, reason=torchrun.no_meeting(planned))
-        if not torchrun.exits("\n".join(words)):
-            reason, known = torchrun.no_start(planned, "\n".join(words))
-            return replace(begun, reason=reason, log=() if known else tuple(words[-TAIL:]))
-    rank = _culprit(launch, words)
-    tail = launch.words(rank.local_rank)[-TAIL:]
+        if not torchrun.exits("\n".join(output)):
+            reason, known = torchrun.no_start(planned, "\n".join(output))
+            return replace(begun, reason=reason, log=() if known else tuple(output[-TAIL:]))
+    rank = _culprit(launch, output)
+    tail = launch.output(rank.local_rank)[-TAIL:]
     name = f"rank {rank.joined.rank}" if rank.joined else f"local rank {rank.local_rank}"
     log = (f"last words of {name}:", *tail) if tail else ()
     found = rank.finished or launch.ranks[0].measured
@@ -317,18 +319,18 @@ def _failed(launch: Launch, planned: RankLayout, begun: RunResult) -> RunResult:
         # A need that is not met is a property of the place, not of the rank.
         text = reason if status == "skipped" else f"{name}: {reason}"
     else:
-        code = torchrun.exits("\n".join(words)).get(rank.local_rank)
+        code = torchrun.exits("\n".join(output)).get(rank.local_rank)
         status, text = "failed", f"{name} died: {torchrun.exit_in_words(code)}"
     return replace(base, status=status, reason=text, log=(*base.log, *log))
 
 
-def _culprit(launch: Launch, words: list[str]) -> Rank:
+def _culprit(launch: Launch, output: list[str]) -> Rank:
     """The rank whose end came first: the others fail because one is missing.
 
     One that died without a word did so before those that could still tell that it was missing;
     SIGTERM and what follows it come from torchrun.
     """
-    codes = torchrun.exits("\n".join(words))
+    codes = torchrun.exits("\n".join(output))
     silent = [
         rank
         for rank in launch.ranks

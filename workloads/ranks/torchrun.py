@@ -1,4 +1,4 @@
-"""How torchrun is called, and what its words mean. No torch.
+"""How torchrun is called, and what its output means. No torch.
 
 Several hosts meet through torchrun's own rendezvous (the c10d backend): the same command is started
 on each, and the first that finds itself at the endpoint serves it.
@@ -32,7 +32,7 @@ class RankLayout:
     """How many processes, and where they meet."""
 
     ranks: int
-    """On this host."""
+    """Processes that run on this host."""
     hosts: int
     rendezvous: str
     wait_s: int
@@ -88,7 +88,7 @@ def _meeting(request: Run) -> str:
 
 
 def own_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Those that the workload's function takes."""
+    """The parameters that the workload's own function takes."""
     ours = {parameter.name for parameter in RANK_PARAMETERS}
     return {name: value for name, value in parameters.items() if name not in ours}
 
@@ -131,9 +131,9 @@ def environment(planned: RankLayout, cores: int) -> dict[str, str]:
 _FAILURE = re.compile(r"rank\s*:\s*(\d+) \(local_rank: (\d+)\)\s+exitcode\s*:\s*(-?\d+)")
 
 
-def exits(words: str) -> dict[int, int]:
+def exits(output: str) -> dict[int, int]:
     """The exit code of each local rank that torchrun names as failed; negative for a signal."""
-    return {int(local): int(code) for _, local, code in _FAILURE.findall(words)}
+    return {int(local): int(code) for _, local, code in _FAILURE.findall(output)}
 
 
 def exit_in_words(code: int | None) -> str:
@@ -143,21 +143,21 @@ def exit_in_words(code: int | None) -> str:
     return signal_in_words(-code) if code < 0 else f"exit status {code}"
 
 
-def no_start(planned: RankLayout, words: str) -> tuple[str, bool]:
+def no_start(planned: RankLayout, output: str) -> tuple[str, bool]:
     """Why no rank came up, in one line, and whether that says it all.
 
     Args:
         planned: the layout.
-        words: what torchrun wrote.
+        output: what torchrun wrote.
     """
-    if "RendezvousTimeoutError" in words:
+    if "RendezvousTimeoutError" in output:
         return no_meeting(planned), True
-    if "RendezvousConnectionError" in words:
+    if "RendezvousConnectionError" in output:
         return (
             f"no rendezvous at {planned.rendezvous}: no host serves it, or another program holds "
             "the port; name a free port of one of the hosts that all can reach"
         ), True
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     return f"torchrun did not start the ranks: {lines[-1] if lines else 'it said nothing'}", False
 
 

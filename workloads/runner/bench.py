@@ -128,7 +128,7 @@ class Bench:
         return limit_lookup.find(asked, self._device, self._ceilings)
 
     def held(self) -> HeldMemory:
-        """What is held now."""
+        """The memory that is held now."""
         self._clock.synchronize()
         if self._device.type == "cuda":
             return _held_cuda(self._device)

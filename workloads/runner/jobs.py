@@ -33,7 +33,7 @@ class Job(Protocol):
 
 
 class RunJob:
-    """One run: a single request."""
+    """One run, which is a single request to a worker."""
 
     def __init__(self, request: Run) -> None:
         known = registered().get(request.workload)
@@ -45,7 +45,7 @@ class RunJob:
         self._measured: EncodedMessage | None = None
 
     def next_request(self) -> Run:
-        """The run itself."""
+        """The run is one request."""
         return self._request
 
     def take(self, came: EncodedMessage) -> EncodedMessage:
@@ -83,7 +83,7 @@ class BlocksJob:
         self._latest: EncodedMessage | None = None
 
     def next_request(self) -> Compare:
-        """The comparison itself."""
+        """The whole comparison is one request."""
         return self._request
 
     def take(self, came: EncodedMessage) -> EncodedMessage:
@@ -94,7 +94,7 @@ class BlocksJob:
         return came
 
     def end(self, status: Status, reason: str) -> Compared:
-        """The pairs so far."""
+        """End with the pairs so far."""
         self.done = True
         if self._latest is not None:
             so_far = self._latest.decode(Compared).comparison
@@ -164,7 +164,7 @@ class ProcessesJob:
         return Compared(self._so_far(), self.done)
 
     def end(self, status: Status, reason: str) -> Compared:
-        """The whole pairs so far."""
+        """End with the whole pairs so far."""
         self.done = True
         return Compared(replace(self._so_far(), status=status, reason=reason), done=True)
 

@@ -30,7 +30,7 @@ assert catalog
 
 
 class Stopped(Exception):  # noqa: N818 (the way out of the loop)
-    """SIGTERM came."""
+    """Raised when SIGTERM comes."""
 
 
 def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:

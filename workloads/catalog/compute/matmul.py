@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""The product of two square matrices."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FINE = 16
 
 @frozen
 class BatchBounds:
-    """Where a search ended."""
+    """The sizes between which a search ended."""
 
     fits: int | None
     """``None`` where not even the first did."""
@@ -101,7 +101,7 @@ class Trials:
         """Of what fits, by size."""
 
     def fits(self, size: int) -> bool:
-        """Try a size."""
+        """Whether a batch of this size fits, found by trying it."""
         import torch
 
         peak, trial = None, None

@@ -138,7 +138,7 @@ class Training:
         self._inputs, self._targets = (tensor.to(device) for tensor in data)
 
     def step(self) -> torch.Tensor:
-        """One step; the loss before it."""
+        """Take one step of the optimizer; returns the loss before it."""
         import torch
 
         loss = torch.nn.functional.mse_loss(self.model(self._inputs), self._targets)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 MICROSECOND = 1e-6
-"""The profiler's unit."""
+"""The profiler counts time in microseconds."""
 NO_DEVICE_ROWS = (
     "the profiler saw no kernel: CUPTI is missing, or this user may not use it (counters need "
     "CAP_SYS_ADMIN or the driver's option NVreg_RestrictProfilingToAdminUsers=0)"

@@ -26,7 +26,7 @@ class Stopwatch:
         self._on = on
 
     def now(self) -> Moment:
-        """This moment."""
+        """The moment at which the work that is queued so far is done."""
         if self._on.type == "cuda":
             event = torch.cuda.Event(enable_timing=True)
             event.record()
