@@ -23,11 +23,11 @@ sys.path.insert(0, str(ROOT))
 
 from tests.nvml.fixtures import ScriptedNvml, build_library  # noqa: E402 (once the path is right)
 from tests.nvml.scenario import Scenario, busy_box  # noqa: E402
+from tui.cli.commands.replay import DEMO  # noqa: E402
 from tui.devices.messages import Sample  # noqa: E402
 from tui.recordings.recorder import Recorder  # noqa: E402
 from tui.recordings.redaction import Redaction  # noqa: E402
 from tui.session.session import Session  # noqa: E402
-from tui.start.replay import DEMO  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings" / DEMO
 TITLE = "the GPUs are scripted, no hardware was there; the workloads were run and timed on a CPU"

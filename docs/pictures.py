@@ -17,10 +17,10 @@ sys.path.insert(0, str(ROOT))
 from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 
 from tui.app.workbench import WorkbenchApp  # noqa: E402
+from tui.cli.commands.replay import DEMO  # noqa: E402
 from tui.recordings import source  # noqa: E402
 from tui.recordings.playhead import AT_ONCE  # noqa: E402
 from tui.recordings.replay import ReplaySession  # noqa: E402
-from tui.start.replay import DEMO  # noqa: E402
 from tui.terminal import glyphs  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"

@@ -1,7 +1,7 @@
-"""Fill the parts of the README that come from the program: the key table and the picture.
+"""Fill what comes from the program: the table of keys in ``docs/keys.md``, the README's picture.
 
 Run in the project's environment, on a quiet machine: ``python docs/readme.py``; with ``--keys`` it
-fills the key table alone, which needs no quiet. The pictures with colours are made by
+fills the table alone, which needs no quiet. The pictures with colours are made by
 ``docs/pictures.py``.
 """
 
@@ -46,10 +46,11 @@ def picture() -> str:
         return terminal.text()
 
 
-def filled(text: str, name: str, content: str) -> str:
-    """The text with what stands between a pair of markers replaced."""
+def fill(page: Path, name: str, content: str) -> None:
+    """Replace what stands between a pair of markers in a page."""
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-    return pattern.sub(lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text)
+    text = page.read_text(encoding="utf-8")
+    page.write_text(pattern.sub(lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text))
 
 
 def main() -> None:
@@ -57,11 +58,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", action="store_true", help="only the key table")
     arguments = parser.parse_args()
-    readme = ROOT / "README.md"
-    text = filled(readme.read_text(), "keys", key_table_markdown().strip())
+    fill(ROOT / "docs" / "keys.md", "keys", key_table_markdown().strip())
     if not arguments.keys:
-        text = filled(text, "picture", f"```\n{picture()}\n```")
-    readme.write_text(text)
+        fill(ROOT / "README.md", "picture", f"```\n{picture()}\n```")
 
 
 if __name__ == "__main__":

@@ -7,17 +7,12 @@ never lost, and where a confidence interval is known no digit is printed that it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import TypeVar
 
 from tui.digits import NA as NA
 from tui.digits import grouped as grouped
 from tui.digits import plain, scaled, significant
-from tui.store.reading import Absent, Reading, Stale
 from tui.terminal import glyphs
-
-T = TypeVar("T")
 
 SIZE_WIDTH = 9
 """Cells that any non-negative size below an exbibyte needs: ``999.9 GiB``."""
@@ -244,26 +239,3 @@ def power(value: float | None, limit: float | None) -> str:
 def megahertz(value: float | None) -> str:
     """``1980 MHz``: clocks are compared digit by digit, so no prefix is chosen."""
     return NA if value is None else f"{round(value)} MHz"
-
-
-# ---- readings and room -------------------------------------------------------------------------
-
-
-def of(read: Reading[T], text: Callable[[T], str]) -> str:
-    """A reading: its value, its value with its age, or the short word for its absence."""
-    if isinstance(read, Absent):
-        return read.short
-    if isinstance(read, Stale):
-        age_text = "old" if read.age_s is None else f"{old(read.age_s)} old"
-        return f"{text(read.value)} ({age_text})"
-    return text(read.value)
-
-
-def fit(text: str, width: int) -> str:
-    """Cut to ``width`` characters, and say so with an ellipsis; for plain narrow text."""
-    if len(text) <= width:
-        return text
-    mark = glyphs.GLYPHS.ellipsis
-    if width <= len(mark):
-        return mark[: max(0, width)]
-    return text[: width - len(mark)].rstrip() + mark

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tui import reports
-from tui.terminal.theme import THEME
 from workloads.fact import fact
 from workloads.inventory import Setting
 
 FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
+THEME = "ansi-dark"
+"""The terminal's own sixteen colours: the fewest bytes, and the colours that its user chose."""
 SHORTEST_REFRESH_S, LONGEST_REFRESH_S = 0.2, 60.0
 Value = Setting | None
 

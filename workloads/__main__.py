@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 
-from workloads import own, process
+from workloads import process, user_workloads
 
 USAGE = "usage: workloads serve | list [--workloads FILE]…"
 
 
 def main() -> int:
     """Run the mode named on the command line; returns the exit code."""
-    files, left = own.files_in(sys.argv[2:])
+    files, left = user_workloads.files_in(sys.argv[2:])
     mode = sys.argv[1] if len(sys.argv) > 1 and not left else ""
     if sys.argv[1:2] == ["torchrun"] and len(sys.argv) > 2:
         return _torchrun(int(sys.argv[2]), sys.argv[3:])
@@ -42,7 +42,7 @@ def main() -> int:
         from workloads.worker import work
 
         # What is wrong with the files was told by the parent.
-        own.load(files)
+        user_workloads.load(files)
         work(reading, writing)
     else:
         from workloads.probe import probe
@@ -61,7 +61,7 @@ def _list(files: list[str]) -> int:
     from workloads import catalog, wire, workload
 
     assert catalog
-    problems = own.load(files)
+    problems = user_workloads.load(files)
     infos = wire.to_plain(workload.infos_with_code())
     print(json.dumps(infos))  # noqa: T201 (a command's own output)
     for problem in problems:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import torch
 
-from workloads import ceiling_bench, held_against, malloc, memory, statistics, timing
-from workloads.ceilings import Ceiling, Ceilings
+from workloads import ceiling_bench, held_against, intervals, malloc, memory, timing
+from workloads.ceilings import Ceilings
 from workloads.clocks import Block, Clock
-from workloads.results import Limit
+from workloads.results import Ceiling, Limit
 from workloads.study import Call, ClockName, Held, entered
 from workloads.timing import BLOCK_S, Control
 
 ROUNDS = 12
-"""Enough for the median's interval by order statistics (``statistics.MEDIAN_FROM``)."""
+"""Enough for the median's interval by order statistics (``intervals.MEDIAN_FROM``)."""
 ROUNDS_S = 6.0
 """A comparison of slow variants ends after this time, with at least :data:`FEWEST`."""
 FEWEST = 5
@@ -182,4 +182,4 @@ def _seconds(block: Block, clock: ClockName) -> float:
     return block.wall_s
 
 
-assert statistics.MEDIAN_FROM <= ROUNDS
+assert intervals.MEDIAN_FROM <= ROUNDS

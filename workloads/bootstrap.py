@@ -2,8 +2,8 @@
 
 ``python -m workloads`` would need the folder around the package on ``sys.path``, and with it
 whatever else is installed there: in another environment that is another torch. Running this file
-puts its own folder there instead, where ``statistics`` would hide the standard library's; so that
-entry goes first.
+puts its own folder there instead, where a module of ours could hide one of the standard library's;
+so that entry goes first.
 """
 
 import sys

@@ -19,11 +19,11 @@ from pathlib import Path
 import torch
 
 from workloads import cpu_share, environment, flags, memory
-from workloads.ceilings import COPY, Ceiling
 from workloads.clocks import Block, Clock, HostClock
 from workloads.fact import fact
 from workloads.limits import uncached
 from workloads.place import DTYPES, Place
+from workloads.results import COPY, Ceiling
 from workloads.timing import BLOCK_S, Control
 
 SECONDS = 2.0
@@ -103,7 +103,7 @@ def measure(
     """Measure one ceiling.
 
     Args:
-        kind: a precision, or :data:`workloads.ceilings.COPY`.
+        kind: a precision, or :data:`workloads.results.COPY`.
         place: the device.
         clock: of the device.
         control: told that it goes on; may end it.
@@ -131,7 +131,14 @@ def measure(
     how = f"{name}, best of {blocks} blocks, torch {torch.__version__}"
     how += f", {torch.get_num_threads()} threads" if on_cpu else ""
     how += f", while others kept {others:.1f} cores busy" if disturbed else ""
-    return Ceiling(kind, rate, how, time.time(), under(place.device), disturbed)
+    return Ceiling(
+        kind=kind,
+        value=rate,
+        how=how,
+        measured_at=time.time(),
+        under=under(place.device),
+        disturbed=disturbed,
+    )
 
 
 def _best(

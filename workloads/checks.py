@@ -8,6 +8,17 @@ import torch
 
 from workloads.results import Check
 
+TOLERANCES = {
+    "float64": 1e-12,
+    "float32": 1e-4,
+    "3xtf32": 1e-4,
+    "tf32": 5e-3,
+    "float16": 5e-3,
+    "bfloat16": 4e-2,
+}
+"""By precision, of a product's largest error over its largest entry: the unit round-off times a
+small multiple that covers the growth over sums of up to 65 536 terms with random signs."""
+
 
 def against_float64(
     result: torch.Tensor, reference: torch.Tensor, tolerance: float, what: str

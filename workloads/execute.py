@@ -9,6 +9,7 @@ from dataclasses import replace
 from workloads import held_against, memory, readings, timing
 from workloads.bench import Bench
 from workloads.ceilings import Ceilings
+from workloads.ended_runs import nothing_measured
 from workloads.held_against import Question
 from workloads.outcome import outcome, trace
 from workloads.prepare import Prepared, allowed, lookup, prepared
@@ -42,17 +43,9 @@ def run(
         cold: this process has not run the workload yet.
         ceilings: those known; one that is lacking is measured. Without it none is.
     """
-    result = RunResult(
-        id=request.id,
-        workload=request.workload,
-        device=request.device,
-        parameters=request.parameters,
-        flags=request.flags,
-        status="failed",
-        started_at=time.time(),
-    )
+    result = replace(nothing_measured(request), started_at=time.time())
     try:
-        result = _run(request, control, result, tell, cold, ceilings)
+        result = _run(request, control, result, tell, cold=cold, ceilings=ceilings)
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
         status, reason = outcome(error)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
@@ -101,7 +94,9 @@ def _run(
         if cancelled or request.time_only:
             return readings.with_impossible(result)
         tell(result)
-        result, study = _conclude(result, request, ready, control, tell, ceilings or Ceilings())
+        result, study = _conclude(
+            result, request, ready, control, tell=tell, ceilings=ceilings or Ceilings()
+        )
         if ceilings is not None and not isinstance(asked, str) and result.status == "ok":
             result = _with_ceiling(result, asked, ready, control, ceilings)
         held = _others_held(study, result.limit, ready, ceilings or Ceilings())

@@ -1,14 +1,15 @@
 """Frozen dataclasses that cost little to define.
 
-``dataclass(frozen=True)`` compiles six methods for each class; for the hundred classes here that is
-45 ms of a start that is to be done in 280. :func:`fact` shares all but ``__init__``, and has that
-compiled, and ``dataclass`` look at the class, when the first of it is made. What it makes is a
-dataclass to ``fields``, ``replace`` and the type checker.
+``dataclass(frozen=True)`` compiles six functions for each class. For the hundred classes of a start
+that takes six times as long as what :func:`fact` does: it compiles ``__init__`` alone, and all
+classes share the other methods. What it makes is a dataclass to ``fields``, ``replace`` and the
+type checker.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ else:
 
 
 C = TypeVar("C")
-
-_NONE = dataclasses.MISSING
 
 
 def _never_set(_self: object, name: str, _value: object) -> None:
@@ -58,95 +57,45 @@ _SHARED: dict[str, Any] = {
 }
 
 
-class _Fields:
-    """Stands for ``__dataclass_fields__`` until somebody asks for them."""
-
-    def __init__(self, cls: type) -> None:
-        self._cls = cls
-
-    def __get__(self, _instance: object, _owner: type) -> dict[str, Any]:
-        made: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(self._cls)
-        found: dict[str, Any] = vars(made)["__dataclass_fields__"]
-        return found
-
-
-def _described(cls: type) -> dict[str, Any]:
-    """By name, the default of each field: a value, a ``field``, or ``MISSING``."""
-    found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        described = vars(base).get("__dataclass_fields__")
-        if isinstance(described, _Fields):
-            found.update(
-                (name, vars(base).get(name, _NONE))
-                for name, kind in base.__annotations__.items()
-                if not str(kind).startswith("ClassVar")
-            )
-        elif described is not None:
-            found.update(described)
-    return found
-
-
-def _init_of(cls: type) -> Any:
-    """Takes the arguments that one of ``dataclass`` would take, and fills the instance at once."""
-    names: dict[str, Any] = {"__MISSING": _NONE}
-    parameters, lines = ["__self"], ["__own = __self.__dict__"]
-    for name, default in _described(cls).items():
-        given = isinstance(default, dataclasses.Field)
-        factory = default.default_factory if given else _NONE
-        first = default.default if given else default
+def _init_of(cls: Any) -> Callable[..., None]:
+    """Compile the ``__init__`` of a dataclass; it fills the instance past ``__setattr__``."""
+    names: dict[str, Any] = {"__MISSING": dataclasses.MISSING}
+    parameters, values = ["__self"], []
+    for field in dataclasses.fields(cls):
+        name = field.name
         parameter = value = name
-        if first is not _NONE:
-            parameter = f"{name} = __default_{name}"
-            names[f"__default_{name}"] = first
-        elif factory is not _NONE:
-            parameter = f"{name} = __MISSING"
+        if field.default is not dataclasses.MISSING:
+            parameter = f"{name}=__default_{name}"
+            names[f"__default_{name}"] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            parameter = f"{name}=__MISSING"
             value = f"__new_{name}() if {name} is __MISSING else {name}"
-            names[f"__new_{name}"] = factory
+            names[f"__new_{name}"] = field.default_factory
         parameters.append(parameter)
-        lines.append(f"__own[{name!r}] = {value}")
+        values.append(f"{name}={value}")
+    text = f"def __init__({', '.join(parameters)}):\n __self.__dict__.update({', '.join(values)})"
     if hasattr(cls, "__post_init__"):
-        lines.append("__self.__post_init__()")
-    text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(lines)
+        text += "\n __self.__post_init__()"
     # The names of fields are all that is put into it, as in what ``dataclass`` compiles.
     exec(text, names)
-    names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
-    return names["__init__"]
-
-
-_WAITING: set[Any] = set()
-"""Classes whose ``__init__`` nobody has called yet."""
-
-
-def _compile(cls: Any) -> None:
-    cls.__init__ = _init_of(cls)
-    _WAITING.discard(cls)
-
-
-def compile_waiting() -> None:
-    """Compile what is left, for those who must know that nothing is compiled from here on."""
-    for cls in tuple(_WAITING):
-        _compile(cls)
-
-
-def _compiled_when_called(cls: Any) -> Any:
-    def compile_and_call(self: object, *arguments: Any, **named: Any) -> None:
-        _compile(cls)
-        cls.__init__(self, *arguments, **named)
-
-    _WAITING.add(cls)
-    return compile_and_call
+    init: Callable[..., None] = names["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    return init
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def fact(cls: type[C]) -> type[C]:
-    """Make a frozen dataclass of a class: equal by value, hashable if its fields are."""
+    """Make a frozen dataclass of a class: equal by value, hashable if its fields are.
+
+    A method that the class itself defines is kept. Fields are arguments of ``__init__`` by place
+    and by name; ``field(init=False)``, ``InitVar`` and ``KW_ONLY`` are not supported.
+    """
     if cls.__doc__ is None:
         # ``dataclass`` would write its signature there, a quarter of a millisecond's work.
         cls.__doc__ = cls.__name__
-    made: Any = cls
+    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     own = vars(cls)
-    for name, method in {"__init__": _compiled_when_called(made), **_SHARED}.items():
+    for name, method in {"__init__": _init_of(made), **_SHARED}.items():
         if name not in own:
             setattr(made, name, method)
-    made.__dataclass_fields__ = _Fields(cls)
     return cls

@@ -1,4 +1,4 @@
-"""Count floating-point operations with torch's own counter, on the meta device: no work is done."""
+"""Count floating-point operations: by torch's counter, on the meta device, or by hand."""
 
 from __future__ import annotations
 
@@ -12,3 +12,19 @@ def count(call: Callable[[], object]) -> int:
     with FlopCounterMode(display=False) as counter:
         call()
     return int(counter.get_total_flops())
+
+
+def attention(batch: int, heads: int, length: int, width: int, *, causal: bool) -> int:
+    """FLOP of both products: 4 B H S² D; a causal mask needs only the S (S + 1) / 2 pairs.
+
+    torch counts all pairs, mask or not.
+
+    Args:
+        batch: sequences, B.
+        heads: of each, H.
+        length: positions, S.
+        width: of a head, D.
+        causal: each position sees those before it alone.
+    """
+    pairs = length * (length + 1) // 2 if causal else length**2
+    return 4 * batch * heads * pairs * width

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import torch
 
 from workloads import ceiling_bench, environment, limits, pcie_link
-from workloads.ceilings import Ceiling, Ceilings
+from workloads.ceilings import Ceilings
 from workloads.clocks import Clock
 from workloads.fact import fact
 from workloads.place import Place
-from workloads.results import Limit, Rates
+from workloads.results import Ceiling, Limit, Rates
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case, Skip
 
@@ -114,7 +114,7 @@ def measured(
     lacking = [kind for kind in kinds if before[kind] is None]
     try:
         for kind in lacking or kinds:
-            anew(kind, device, clock, control, ceilings, before[kind])
+            anew(kind, device, clock, control, ceilings, at_least=before[kind])
     except Cancelled:
         return "cancelled before a ceiling was measured"
     except Skip as none_such:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from workloads import comparison, flags, statistics, timing
+from workloads import comparison, flags, timing
 from workloads.comparison import ArmSample, Pair
 from workloads.outcome import outcome
 from workloads.prepare import Prepared, prepared
@@ -72,8 +73,8 @@ class _Blocks:
         self._control = control
         control.report("first call")
         seconds = max(self._warm(index) for index in (0, 1))
-        self._settle = max(1, round(timing.BLOCK_S / max(seconds, 1e-9)))
-        self._calls = max(1, self._settle // 2)
+        self._warm_up_calls = max(1, round(timing.BLOCK_S / max(seconds, 1e-9)))
+        self._calls = max(1, self._warm_up_calls // 2)
 
     def _switch(self, index: int) -> None:
         flags.apply({self._request.flag: self._request.settings[index]})
@@ -88,14 +89,14 @@ class _Blocks:
     def pair(self, index: int) -> Pair:
         """Both settings once, each after a block that is not timed.
 
-        A setting just switched on is slow for some 20 ms: caches, primitives and threads settle.
+        A setting just switched on is slow for some 20 ms, while caches fill and threads start.
         One untimed call leaves most of that in the block.
         """
         samples: dict[int, ArmSample] = {}
         for arm in comparison.order(index):
             self._switch(arm)
             clock, case = self._ready.clock, self._ready.case
-            clock.block(case.timed, self._settle)
+            clock.block(case.timed, self._warm_up_calls)
             blocks = [clock.block(case.timed, self._calls) for _ in range(BLOCKS_PER_ARM)]
             by_device = case.clock == "device"
             seconds = statistics.median(

@@ -1,4 +1,4 @@
-"""What the runner has been asked to do, as tasks for a worker, one after the other. No torch."""
+"""What the runner has been asked to do, as requests to a worker, one after the other. No torch."""
 
 from __future__ import annotations
 
@@ -7,31 +7,25 @@ from typing import Protocol
 
 from workloads import comparison
 from workloads.comparison import ArmSample, Pair
-from workloads.fact import fact
+from workloads.ended_runs import ended_run
 from workloads.protocol import Compare, Compared, Event, Finished, Measured, Progress, Run
-from workloads.results import Comparison, Figure, RunResult, Status
+from workloads.results import Comparison, Status
+from workloads.wire import EncodedMessage
 from workloads.workload import registered
-
-
-@fact
-class Task:
-    """One request to a worker."""
-
-    request: Run | Compare
-    fresh: bool = False
-    """In a process that has run nothing yet."""
 
 
 class Job(Protocol):
     """A run or a comparison."""
 
     id: str
+    fresh: bool
+    """Each request needs a process that has run nothing yet."""
     done: bool
 
-    def next_task(self) -> Task:
-        """What to do next; asked only while the job is not done."""
+    def next_request(self) -> Run | Compare:
+        """What the worker is to do next; asked only while the job is not done."""
 
-    def take(self, event: Event) -> Event | None:
+    def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
         """What to tell the front end about an event of the worker, if anything."""
 
     def end(self, status: Status, reason: str) -> Event:
@@ -39,81 +33,76 @@ class Job(Protocol):
 
 
 class RunJob:
-    """One run: a single task."""
+    """One run: a single request."""
 
     def __init__(self, request: Run) -> None:
+        known = registered().get(request.workload)
         self.id = request.id
+        self.fresh = known is not None and known.info.fresh_process
         self.done = False
         self._request = request
-        self._progress: Progress | None = None
-        self._measured: RunResult | None = None
+        self._progress: EncodedMessage | None = None
+        self._measured: EncodedMessage | None = None
 
-    def next_task(self) -> Task:
+    def next_request(self) -> Run:
         """The run itself."""
-        known = registered().get(self._request.workload)
-        return Task(self._request, fresh=known is not None and known.info.fresh_process)
+        return self._request
 
-    def take(self, event: Event) -> Event | None:
-        """Pass everything on but what is kept for an early end."""
-        if isinstance(event, Progress):
-            self._progress = event
-        if isinstance(event, Measured):
-            self._measured = event.result
+    def take(self, came: EncodedMessage) -> EncodedMessage:
+        """Pass everything on as it came; the latest of it is kept for an early end."""
+        if came.kind is Progress:
+            self._progress = came
+        elif came.kind is Measured:
+            self._measured = came
         # What the worker says of its memory comes after the result, often in the same breath.
-        self.done = self.done or isinstance(event, Finished)
-        return event
+        self.done = self.done or came.kind is Finished
+        return came
 
-    def end(self, status: Status, reason: str) -> Event:
+    def end(self, status: Status, reason: str) -> Finished:
         """What was measured, or the estimate so far of a worker that had to be ended."""
         self.done = True
-        if self._measured is not None:
-            return Finished(replace(self._measured, status=status, reason=reason))
-        figures = {}
-        if self._progress is not None and self._progress.estimate_s is not None:
-            about = f"of {self._progress.blocks} blocks, when it ended"
-            figures["median_so_far"] = Figure(self._progress.estimate_s, "s", about)
-        request = self._request
-        return Finished(
-            RunResult(
-                id=request.id,
-                workload=request.workload,
-                device=request.device,
-                parameters=request.parameters,
-                flags=request.flags,
-                status=status,
-                reason=reason,
-                figures=figures,
-                unavailable={"time": "the process ended before the measurement did"},
-            )
+        result = ended_run(
+            self._request,
+            self._progress.decode(Progress) if self._progress else None,
+            self._measured.decode(Measured).result if self._measured else None,
+            status=status,
+            reason=reason,
+            who="the process",
         )
+        return Finished(result)
 
 
 class BlocksJob:
-    """A comparison inside one worker: a single task."""
+    """A comparison inside one worker: a single request."""
 
     def __init__(self, request: Compare) -> None:
         self.id = request.id
+        self.fresh = False
         self.done = False
         self._request = request
-        self._latest = comparison.summarise(
-            request, [], fresh_process=False, parameters=request.parameters
-        )
+        self._latest: EncodedMessage | None = None
 
-    def next_task(self) -> Task:
+    def next_request(self) -> Compare:
         """The comparison itself."""
-        return Task(self._request)
+        return self._request
 
-    def take(self, event: Event) -> Event | None:
-        """Pass everything on."""
-        if isinstance(event, Compared):
-            self._latest = event.comparison
-            self.done = event.done
-        return event
+    def take(self, came: EncodedMessage) -> EncodedMessage:
+        """Pass everything on as it came; the latest pairs are kept for an early end."""
+        if came.kind is Compared:
+            self._latest = came
+            self.done = came.plain("done") is True
+        return came
 
-    def end(self, status: Status, reason: str) -> Event:
+    def end(self, status: Status, reason: str) -> Compared:
         """The pairs so far."""
         self.done = True
-        return Compared(replace(self._latest, status=status, reason=reason), done=True)
+        if self._latest is not None:
+            so_far = self._latest.decode(Compared).comparison
+        else:
+            so_far = comparison.summarise(
+                self._request, [], fresh_process=False, parameters=self._request.parameters
+            )
+        return Compared(replace(so_far, status=status, reason=reason), done=True)
 
 
 class ProcessesJob:
@@ -121,6 +110,7 @@ class ProcessesJob:
 
     def __init__(self, request: Compare) -> None:
         self.id = request.id
+        self.fresh = True
         self.done = False
         self._request = request
         self._parameters = dict(request.parameters)
@@ -134,28 +124,27 @@ class ProcessesJob:
         first, second = comparison.order(len(self._pairs))
         return second if self._open else first
 
-    def next_task(self) -> Task:
+    def next_request(self) -> Run:
         """A short run with the setting whose turn it is."""
         request = self._request
         setting = {request.flag: request.settings[self._arm()]}
-        run = Run(
-            request.id,
-            request.workload,
-            request.device,
-            request.parameters,
-            {**request.flags, **setting},
-            "quick",
+        return Run(
+            id=request.id,
+            workload=request.workload,
+            device=request.device,
+            parameters=request.parameters,
+            flags={**request.flags, **setting},
+            budget="quick",
             time_only=True,
         )
-        return Task(run, fresh=True)
 
-    def take(self, event: Event) -> Event | None:
+    def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
         """Turn the runs into pairs, and their progress into that of the comparison."""
-        if isinstance(event, Progress):
-            return replace(event, blocks=len(self._pairs))
-        if not isinstance(event, Finished):
-            return event
-        result = event.result
+        if came.kind is Progress:
+            return replace(came.decode(Progress), blocks=len(self._pairs))
+        if came.kind is not Finished:
+            return came
+        result = came.decode(Finished).result
         if result.status != "ok" or result.time is None:
             return self.end(result.status, result.reason or "no time was taken")
         self._parameters = result.parameters
@@ -174,7 +163,7 @@ class ProcessesJob:
         self.done = len(self._pairs) == comparison.pairs_wanted(self._request, True)
         return Compared(self._so_far(), self.done)
 
-    def end(self, status: Status, reason: str) -> Event:
+    def end(self, status: Status, reason: str) -> Compared:
         """The whole pairs so far."""
         self.done = True
         return Compared(replace(self._so_far(), status=status, reason=reason), done=True)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from workloads.ceilings import COPY, Ceiling
 from workloads.inventory import TorchDevice
 from workloads.pcie_link import PcieLink
 from workloads.peaks import (
@@ -20,7 +19,8 @@ from workloads.peaks import (
     derived_flop_per_s,
     published,
 )
-from workloads.results import Basis, Limit
+from workloads.results import COPY, Basis, Ceiling, Limit
+from workloads.workload import THREE_TF32
 
 _COHERENT = r"\bG[BH]\d"
 """Names of parts whose CPU is beside them on NVLink-C2C: copies do not go over their PCIe link."""
@@ -30,10 +30,6 @@ CACHES = 4
 """Bytes of a call below this many times the last cache may never reach the memory."""
 
 MEMORY, PCIE, NVLINK = "memory", "pcie", "nvlink"
-THREE_TF32 = "3xtf32"
-"""float32 products in full precision that may run on tensor cores too, made of three TF32 products
-each (CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in float32 proper, the
-limit is that of float32."""
 _NAMES = {
     MEMORY: "memory bandwidth",
     PCIE: "PCIe, one way",
@@ -79,21 +75,32 @@ def hardware_limit(
         # Datasheets quote some rates at less than the highest clock.
         reach = max(1.0, (derived or 0.0) / listed)
         source = f"published dense peak ({peak.source}; read {READ})"
-        return _limit(kind, listed, rate, source, "published", reach * (1 + ERROR) - 1)
+        return _limit(
+            kind, listed, rate, source=source, basis="published", error=reach * (1 + ERROR) - 1
+        )
     if derived is None:
         return None
-    return _limit(kind, derived, rate, _how_derived(device, kind), "derived", ERROR)
+    return _limit(
+        kind, derived, rate, source=_how_derived(device, kind), basis="derived", error=ERROR
+    )
 
 
 def _of_link(link: PcieLink, rate: float) -> Limit:
     """By the link as it is; one that is too fast for that shows that it had slowed down since."""
-    limit = _limit(PCIE, link.now.byte_per_s, rate, f"derived: {link.now.text}", "derived", ERROR)
+    limit = _limit(
+        PCIE,
+        link.now.byte_per_s,
+        rate,
+        source=f"derived: {link.now.text}",
+        basis="derived",
+        error=ERROR,
+    )
     most = link.most
     if most is None or most.byte_per_s <= link.now.byte_per_s:
         return limit
     if limit.exceeded:
         source = f"derived: {most.text}; right after the run {link.now.text}, as idle links are"
-        return _limit(PCIE, most.byte_per_s, rate, source, "derived", ERROR)
+        return _limit(PCIE, most.byte_per_s, rate, source=source, basis="derived", error=ERROR)
     slower = f"the device could do {most.text}: the slot has less, or the link had slowed down"
     return replace(limit, source=f"{limit.source}; {slower}")
 
@@ -103,7 +110,7 @@ def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(ceiling.measured_at))
     other = "" if ceiling.kind in (COPY, kind) else f"in {ceiling.kind}, which is faster here: "
     source = f"measured on this box {moment}: {other}{ceiling.how}"
-    limit = _limit(kind, ceiling.value, rate, source, "measured", ERROR)
+    limit = _limit(kind, ceiling.value, rate, source=source, basis="measured", error=ERROR)
     return replace(limit, disturbed=ceiling.disturbed)
 
 
@@ -173,4 +180,11 @@ def _how_derived(device: TorchDevice, kind: str) -> str:
 
 
 def _limit(kind: str, value: float, rate: float, source: str, basis: Basis, error: float) -> Limit:
-    return Limit(name_of(kind), value, rate / value, source, basis, error)
+    return Limit(
+        name=name_of(kind),
+        value=value,
+        fraction=rate / value,
+        source=source,
+        basis=basis,
+        error=error,
+    )

@@ -7,6 +7,7 @@ from collections import deque
 
 from workloads import wire
 from workloads.protocol import Event, Heartbeat, HostHeap, Measured, Progress, TorchMemory
+from workloads.wire import EncodedMessage
 
 BACKLOG = 1000
 """Lines that wait for a front end that does not read; beyond it, samples are dropped."""
@@ -26,12 +27,14 @@ class Output:
     def waiting(self) -> bool:
         return bool(self._lines)
 
-    def send(self, event: Event) -> None:
-        """Queue an event and write what can be written."""
-        if len(self._lines) > BACKLOG and isinstance(event, _DROPPABLE):
+    def send(self, event: Event | EncodedMessage) -> None:
+        """Queue an event and write what can be written; one that is encoded goes as it came."""
+        kind = event.kind if isinstance(event, EncodedMessage) else type(event)
+        if len(self._lines) > BACKLOG and kind in _DROPPABLE:
             # Those that wait are as good to someone who does not read; newer ones will come.
             return
-        self._lines.append(wire.encode(event))
+        line = event.line if isinstance(event, EncodedMessage) else wire.encode(event)
+        self._lines.append(line)
         self.flush()
 
     def flush(self) -> None:

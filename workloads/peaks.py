@@ -65,7 +65,16 @@ def _row(
     tflops = {name: value for name, value in known.items() if value is not None}
     # PCI Express x16, one way, after 128b/130b encoding.
     link = {3: 15.75, 4: 31.5, 5: 63.0}.get(pcie) if pcie is not None else None
-    return Peak(pattern, gib[0], gib[1], tflops, memory, link, ", ".join(sources), nvlink)
+    return Peak(
+        pattern=pattern,
+        min_gib=gib[0],
+        max_gib=gib[1],
+        tflops=tflops,
+        memory_gb_s=memory,
+        pcie_gb_s=link,
+        source=", ".join(sources),
+        nvlink_gb_s=nvlink,
+    )
 
 
 # Older drivers leave NVIDIA's name out of the data-centre parts' names.

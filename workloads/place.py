@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from workloads import environment, limits, malloc, memory
+from workloads import environment, malloc, memory
 from workloads.inventory import TorchDevice
-from workloads.workload import Skip
+from workloads.workload import THREE_TF32, Skip
 
 SEED = 20_000
 """Of the random data; the same in every run, so that two runs multiply the same numbers."""
@@ -154,7 +154,7 @@ def attention_precision(on: Place, dtype: str, allow_tf32: bool) -> str:
     if used != "float32" or on.type != "cuda":
         return used
     capable = torch.cuda.get_device_capability(on.device)[0] >= 8
-    return limits.THREE_TF32 if capable else used
+    return THREE_TF32 if capable else used
 
 
 def _require(size: int, free: int | None, what: str, where: str) -> None:

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable
 from typing import TypeVar
 
 from workloads import wire
@@ -33,6 +34,16 @@ def separate_protocol() -> tuple[int, int]:
     os.dup2(2, 1)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 (a descriptor, kept open)
     return requests, events
+
+
+def write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of it, in as many parts as the pipe takes.
+
+    Raises:
+        BrokenPipeError: nobody reads any more.
+    """
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 def die_with_parent(parent: int, number: signal.Signals) -> None:
@@ -67,9 +78,15 @@ class Channel:
         Raises:
             BrokenPipeError: nobody reads any more.
         """
-        line = wire.encode(message)
-        while line:
-            line = line[os.write(self.writing, line) :]
+        self.write(wire.encode(message))
+
+    def write(self, line: bytes) -> None:
+        """Write the line of one message whole.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+        """
+        write_whole(self.writing, line)
 
     def receive(self, timeout: float | None = 0.0) -> list[object]:
         """The messages that are there, after at most ``timeout`` seconds for the first.
@@ -77,6 +94,13 @@ class Channel:
         ``None`` waits for ever. A line that cannot be read is left out and named on stderr. Sets
         ``ended`` when the other side has closed.
         """
+        return self._read(timeout, lambda line: wire.decode(line, self._kinds))
+
+    def receive_encoded(self, timeout: float | None = 0.0) -> list[wire.EncodedMessage]:
+        """The same, for one who passes them on: no more of each line is read than its type."""
+        return self._read(timeout, lambda line: wire.EncodedMessage(line, self._kinds))
+
+    def _read(self, timeout: float | None, make: Callable[[bytes], T]) -> list[T]:
         if b"\n" not in self._buffer and not self.ended:
             ready, _, _ = select.select([self.reading], [], [], timeout)
             if ready:
@@ -84,10 +108,10 @@ class Channel:
                 self.ended = not chunk
                 self._buffer += chunk
         *lines, self._buffer = self._buffer.split(b"\n")
-        messages: list[object] = []
+        messages: list[T] = []
         for line in lines:
             try:
-                messages.append(wire.decode(line, self._kinds))
+                messages.append(make(line + b"\n"))
             except wire.WireError as error:
                 print(f"unreadable message: {error}", file=sys.stderr)  # noqa: T201 (the log)
         return messages

@@ -7,12 +7,11 @@ Sizes are bytes, times seconds, rates per second. A field that may be absent is 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal, Union
+from typing import Literal, Union, get_args
 
-from workloads.ceilings import Ceiling
 from workloads.fact import fact
 from workloads.inventory import Environment, Setting, WorkloadInfo
-from workloads.results import Comparison, RunResult, Status
+from workloads.results import Ceiling, Comparison, RunResult, Status
 
 VERSION = 1
 """Raised when a message changes in a way that an older peer would misread."""
@@ -229,7 +228,7 @@ class Rejected:
 
 
 Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, KnownCeilings]
-REQUESTS = (Run, Compare, Cancel, EmptyCache, ResetPeaks, KnownCeilings)
+REQUESTS: tuple[type[Request], ...] = get_args(Request)
 
 Event = Union[
     Hello,
@@ -248,20 +247,4 @@ Event = Union[
     Heartbeat,
     Rejected,
 ]
-EVENTS = (
-    Hello,
-    Ready,
-    Unusable,
-    WorkerStarted,
-    WorkerEnded,
-    Progress,
-    Measured,
-    Finished,
-    Compared,
-    TorchMemory,
-    HostHeap,
-    Emptied,
-    CeilingMeasured,
-    Heartbeat,
-    Rejected,
-)
+EVENTS: tuple[type[Event], ...] = get_args(Event)

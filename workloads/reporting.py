@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
+from workloads import wire
+from workloads.ended_runs import nothing_measured
 from workloads.process import Channel
-from workloads.protocol import Compare, Phase, Progress, Run
+from workloads.protocol import Compare, Finished, Measured, Phase, Progress, Run
+from workloads.results import RunResult
 from workloads.timing import Control
 
 PROGRESS_S = 0.2
@@ -42,13 +45,29 @@ class Reporter(Control):
             run, elapsed = self._request, now - self._began
             self._channel.send(
                 Progress(
-                    run.id, phase, elapsed, run.device, blocks, estimate_s, half_width, remaining_s
+                    id=run.id,
+                    phase=phase,
+                    elapsed_s=elapsed,
+                    device=run.device,
+                    blocks=blocks,
+                    estimate_s=estimate_s,
+                    half_width=half_width,
+                    remaining_s=remaining_s,
                 )
             )
-        self.look_around(now)
+        self.on_report(now)
 
-    def look_around(self, now: float, /) -> None:
-        """What comes with every report.
+    def measured(self, result: RunResult) -> None:
+        """Send what is known once the time is taken."""
+        try:
+            line = wire.encode_checked(Measured(result))
+        except wire.WireError:
+            # What cannot travel is told of once, at the end.
+            return
+        self._channel.write(line)
+
+    def on_report(self, now: float, /) -> None:
+        """Do what comes with every report.
 
         Args:
             now: by the monotonic clock.
@@ -56,3 +75,20 @@ class Reporter(Control):
         Raises:
             Cancelled: the run is to end.
         """
+
+
+def finished(result: RunResult, *, worker_usable: bool = True) -> tuple[RunResult, bytes]:
+    """The line that ends a run, and the result that it holds.
+
+    That is the one given, or where part of it cannot travel, a failure that says which part.
+
+    Args:
+        result: of the run.
+        worker_usable: no error of the device has left this process with nothing to run on.
+    """
+    try:
+        return result, wire.encode_checked(Finished(result, worker_usable))
+    except wire.WireError as error:
+        reason = f"the result holds what is no number: {error}"
+        failed = nothing_measured(result, reason)
+        return failed, wire.encode(Finished(failed, worker_usable))

@@ -79,6 +79,28 @@ class Limit:
         return self.fraction > 1 + self.error
 
 
+COPY = "copy"
+"""The kind of a ceiling of memory traffic; the other kinds are precisions."""
+
+
+@fact
+class Ceiling:
+    """The highest rate of one kind that a device has shown."""
+
+    kind: str
+    """A precision of multiplications, as ``Case.precision``, or :data:`COPY`."""
+    value: float
+    """FLOP/s, or of a copy byte/s, read and written bytes together."""
+    how: str
+    """What was run, and for how long."""
+    measured_at: float
+    """Unix time."""
+    under: dict[str, str]
+    """What it depends on, by name."""
+    disturbed: bool = False
+    """Other processes kept the CPU busy meanwhile: it can be too low, and is not to be kept."""
+
+
 @fact
 class PeakMemory:
     """Highest values during the run, bytes; the allocator's are exact."""

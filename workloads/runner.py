@@ -10,20 +10,17 @@ import time
 from collections import deque
 
 from workloads import process
-from workloads.crew import Crew
 from workloads.inventory import Environment
-from workloads.jobs import BlocksJob, Job, ProcessesJob, RunJob, Task
-from workloads.nursery import Nursery
+from workloads.jobs import BlocksJob, Job, ProcessesJob, RunJob
+from workloads.launcher import Launcher
 from workloads.output import Output
 from workloads.process import Channel
 from workloads.protocol import (
-    EVENTS,
     Cancel,
     CeilingMeasured,
     Compare,
     Compared,
     EmptyCache,
-    Event,
     Finished,
     Heartbeat,
     KnownCeilings,
@@ -33,12 +30,14 @@ from workloads.protocol import (
     WorkerEnded,
 )
 from workloads.results import Status
+from workloads.supervisor import WorkerSupervisor
+from workloads.wire import EncodedMessage
 
 HEARTBEAT_S = 1.0
 REAP_S = 0.02
-"""Between two looks at a worker that is dying while a task waits for its memory."""
+"""Between two looks at a worker that is dying while a request waits for its memory."""
 DIE_S = 10.0
-"""A task that needs a fresh process waits at most so long for the one before to be gone."""
+"""A request that needs a fresh process waits at most so long for the one before to be gone."""
 ENDED_S = 0.3
 """A worker that has closed its channel has this long to end."""
 
@@ -49,19 +48,19 @@ class Runner:
     Args:
         requests: from the front end.
         output: to it.
-        nursery: starts the workers.
+        launcher: starts the workers.
     """
 
-    def __init__(self, requests: Channel, output: Output, nursery: Nursery) -> None:
+    def __init__(self, requests: Channel, output: Output, launcher: Launcher) -> None:
         self._requests = requests
         self._output = output
-        self._crew = Crew(nursery, output.send)
+        self._supervisor = WorkerSupervisor(launcher, output.send)
         self._environment: Environment | None = None
         self._jobs: deque[Job] = deque()
         self._current: Job | None = None
-        self._task: Task | None = None
+        self._next_request: Run | Compare | None = None
         """Waits for the dying to give back what they hold."""
-        self._task_by = 0.0
+        self._start_by = 0.0
         self._cancelling = False
         self._beat = 0.0
 
@@ -75,26 +74,26 @@ class Runner:
                 break
             self._take_requests()
             self._take_events()
-            self._climb_ladder()
-            self._crew.reap()
+            self._escalate_cancel()
+            self._supervisor.reap_dying()
             self._heartbeat()
 
     def close(self) -> None:
         """End the worker and what it started."""
-        self._crew.close()
+        self._supervisor.close()
 
     # ---- waiting ----
 
     def _wait(self) -> None:
         now = time.monotonic()
-        rung = self._crew.next_rung
-        deadlines = [self._beat + HEARTBEAT_S, *([] if rung is None else [rung])]
-        if self._task is not None:
+        step = self._supervisor.next_step
+        deadlines = [self._beat + HEARTBEAT_S, *([] if step is None else [step])]
+        if self._next_request is not None:
             deadlines.append(now + REAP_S)
         with selectors.DefaultSelector() as selector:
             selector.register(self._requests.reading, selectors.EVENT_READ)
-            if self._crew.channel is not None:
-                selector.register(self._crew.channel.reading, selectors.EVENT_READ)
+            if self._supervisor.channel is not None:
+                selector.register(self._supervisor.channel.reading, selectors.EVENT_READ)
             if self._output.waiting:
                 selector.register(self._output.fd, selectors.EVENT_WRITE)
             selector.select(max(0.0, min(deadlines) - now))
@@ -119,7 +118,7 @@ class Runner:
             elif isinstance(message, (EmptyCache, ResetPeaks)):
                 self._pass_on(message)
             elif isinstance(message, KnownCeilings):
-                self._crew.learn(message.ceilings)
+                self._supervisor.learn(message.ceilings)
 
     def _queue_comparison(self, request: Compare) -> None:
         assert self._environment is not None
@@ -149,74 +148,72 @@ class Runner:
             return
         if self._cancelling:
             return
-        if self._crew.channel is None:
+        if self._supervisor.channel is None:
             # It waits for an earlier process to be gone.
             self._output.send(self._current.end("cancelled", "before it began"))
             return
         self._cancelling = True
-        self._crew.send(Cancel(job_id))
-        self._crew.press()
+        self._supervisor.request_cancel(job_id)
 
     def _pass_on(self, message: EmptyCache | ResetPeaks) -> None:
-        if self._crew.channel is None:
+        if self._supervisor.channel is None:
             reason = f"{message.device}: nothing has run yet, so no cache is held"
             self._output.send(Rejected("", reason))
         else:
-            self._crew.send(message)
+            self._supervisor.send(message)
 
     # ---- the worker ----
 
     def _start_next(self) -> None:
         if self._current is not None and self._current.done:
             self._current = None
-            self._crew.relent()
-            self._cancelling, self._task = False, None
+            self._supervisor.clear_cancel()
+            self._cancelling, self._next_request = False, None
         if self._current is None and self._jobs:
             self._current = self._jobs.popleft()
-            self._take_task()
-        if self._task is not None and (not self._crew.dying or time.monotonic() > self._task_by):
-            self._crew.give(self._task.request, self._task.request.flags)
-            self._task = None
+            self._prepare_request(self._current)
+        waited = not self._supervisor.dying or time.monotonic() > self._start_by
+        if self._next_request is not None and waited:
+            self._supervisor.submit(self._next_request, self._next_request.flags)
+            self._next_request = None
 
-    def _take_task(self) -> None:
-        assert self._current is not None
-        self._task, self._task_by = self._current.next_task(), time.monotonic() + DIE_S
+    def _prepare_request(self, job: Job) -> None:
         assert self._environment is not None
-        unfit = self._crew.unfit(self._environment.flags, self._task.request.flags)
-        if self._crew.channel is not None and (self._task.fresh or unfit):
-            asks = "the next run" if self._task.fresh else "another setting"
-            self._crew.end(f"{asks} needs a fresh process")
+        self._next_request, self._start_by = job.next_request(), time.monotonic() + DIE_S
+        flags = self._environment.flags
+        unfit = self._supervisor.needs_fresh_process(flags, self._next_request.flags)
+        if self._supervisor.channel is not None and (job.fresh or unfit):
+            asks = "the next run" if job.fresh else "another setting"
+            self._supervisor.end(f"{asks} needs a fresh process")
 
     def _take_events(self) -> None:
-        channel = self._crew.channel
+        channel = self._supervisor.channel
         if channel is None:
             return
-        for event in channel.receive(0.0):
-            self._take_event(event)
+        for came in channel.receive_encoded(0.0):
+            self._take_event(came)
         # An event may have ended the worker.
-        if self._crew.channel is channel and channel.ended:
-            self._bury_worker()
+        if self._supervisor.channel is channel and channel.ended:
+            self._reap_worker()
 
-    def _take_event(self, event: object) -> None:
-        assert isinstance(event, EVENTS)
-        if isinstance(event, CeilingMeasured):
-            self._crew.learn((event.ceiling,))
-        told: Event | None = event
+    def _take_event(self, came: EncodedMessage) -> None:
+        """Pass an event of the worker on, or what the job makes of it."""
+        if came.kind is CeilingMeasured:
+            self._supervisor.learn((came.decode(CeilingMeasured).ceiling,))
         job = self._current
-        if job is not None:
-            told = job.take(event)
+        told = came if job is None else job.take(came)
         if told is not None:
             self._output.send(told)
-        if isinstance(event, (Finished, Compared)) and not event.worker_usable:
-            self._crew.end("a device error has left it unusable; the next run gets a new one")
-        if job is not None and not job.done and isinstance(event, Finished):
+        if came.kind in (Finished, Compared) and came.plain("worker_usable") is False:
+            self._supervisor.end("a device error has left it unusable; the next run gets a new one")
+        if job is not None and not job.done and came.kind is Finished:
             if self._cancelling:
                 self._output.send(job.end("cancelled", "the pairs so far are kept"))
             else:
-                self._take_task()
+                self._prepare_request(job)
 
-    def _bury_worker(self) -> None:
-        worker_pid, status = self._crew.bury(ENDED_S)
+    def _reap_worker(self) -> None:
+        worker_pid, status = self._supervisor.reap(ENDED_S)
         words = "it does not end" if status is None else process.exit_in_words(status)
         cancelled = self._cancelling
         running = self._current is not None and not self._current.done
@@ -232,10 +229,10 @@ class Runner:
             self._output.send(self._current.end(status_text, text))
         self._output.send(WorkerEnded(worker_pid, reason, expected=cancelled or status == 0))
 
-    def _climb_ladder(self) -> None:
-        if not self._crew.climb():
+    def _escalate_cancel(self) -> None:
+        if not self._supervisor.escalate():
             return
         # First what became of the run, then of its process, as where a worker dies by itself.
         if self._current is not None and not self._current.done:
             self._output.send(self._current.end("cancelled", "its process had to be ended"))
-        self._crew.end("ended to cancel the run; the next one gets a new process")
+        self._supervisor.end("ended to cancel the run; the next one gets a new process")

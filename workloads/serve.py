@@ -17,9 +17,9 @@ import warnings
 from collections.abc import Sequence
 from types import FrameType
 
-from workloads import catalog, own, workload
+from workloads import catalog, user_workloads, workload
+from workloads.launcher import CAN_FORK, Launcher
 from workloads.malloc import keep_freed_memory
-from workloads.nursery import CAN_FORK, Nursery
 from workloads.output import Output
 from workloads.process import Channel
 from workloads.protocol import REQUESTS, VERSION, Hello, Ready, Unusable
@@ -48,14 +48,23 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
     output = Output(writing)
     # Before anything imports torch, which a file may do.
     malloc = keep_freed_memory()
-    problems = own.load(files)
+    problems = user_workloads.load(files)
     version, infos = platform.python_version(), workload.infos_with_code()
-    output.send(Hello(VERSION, os.getpid(), version, sys.executable, infos, problems))
-    nursery = Nursery(malloc, (reading, writing), own.options(files))
+    output.send(
+        Hello(
+            version=VERSION,
+            pid=os.getpid(),
+            python=version,
+            executable=sys.executable,
+            workloads=infos,
+            problems=problems,
+        )
+    )
+    launcher = Launcher(malloc, (reading, writing), user_workloads.options(files))
     requests = Channel(reading, writing, REQUESTS)
-    runner = Runner(requests, output, nursery)
+    runner = Runner(requests, output, launcher)
     try:
-        ready = _get_ready(nursery)
+        ready = _get_ready(launcher)
         output.send(ready)
         if isinstance(ready, Unusable):
             return 1
@@ -84,7 +93,7 @@ def _import_the_rest() -> None:
         gc.freeze()
 
 
-def _get_ready(nursery: Nursery) -> Ready | Unusable:
+def _get_ready(launcher: Launcher) -> Ready | Unusable:
     start = time.monotonic()
     advice = "choose a Python that has torch with --python PATH, or install torch in this one"
     if CAN_FORK:
@@ -94,7 +103,7 @@ def _get_ready(nursery: Nursery) -> Ready | Unusable:
             return Unusable(f"torch cannot be imported by {sys.executable}: {error}", advice)
         assert workloads.worker
     try:
-        environment = nursery.look_around()
+        environment = launcher.describe_environment()
     except RuntimeError as error:
         return Unusable(f"torch cannot be used by {sys.executable}: {error}", advice)
     return Ready(environment, time.monotonic() - start)

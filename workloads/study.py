@@ -6,15 +6,16 @@ while it goes on, and is kept where it is cancelled.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Literal, Protocol
 
-from workloads import statistics
-from workloads.ceilings import Ceiling
+from workloads import intervals
 from workloads.fact import fact
-from workloads.results import Cell, Chart, Column, Figure, Limit, Series, Span, Table
+from workloads.results import Ceiling, Cell, Chart, Column, Figure, Limit, Series, Span, Table
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
@@ -238,8 +239,8 @@ class Study:
             if index == 0:
                 variants.append(Variant(name, median, 1.0, None, ""))
                 continue
-            ratio = statistics.paired_ratio([times[0] / times[index] for times in rounds])
-            word = statistics.verdict(ratio)
+            ratio = intervals.paired_ratio([times[0] / times[index] for times in rounds])
+            word = intervals.verdict(ratio)
             variants.append(Variant(name, median, ratio.value, ratio.ci95, word))
         return variants
 
@@ -294,7 +295,7 @@ class Study:
         table = self._tables[name]
         if len(cells) != len(table.columns):
             raise ValueError(f"table {name} has {len(table.columns)} columns, not {len(cells)}")
-        self._tables[name] = Table(name, table.title, table.columns, (*table.rows, cells))
+        self._tables[name] = replace(table, rows=(*table.rows, cells))
         self._changed()
 
     def variants(
@@ -362,27 +363,22 @@ class Study:
         if len(values) != len(chart.series):
             raise ValueError(f"chart {name} has {len(chart.series)} series, not {len(values)}")
         named = isinstance(place, str)
-        self._charts[name] = Chart(
-            name,
-            chart.title,
-            chart.axis,
-            (*chart.places, float(len(chart.places) + 1) if isinstance(place, str) else place),
-            tuple(
-                Series(series.name, series.unit, (*series.values, value))
+        where = float(len(chart.places) + 1) if isinstance(place, str) else place
+        self._charts[name] = replace(
+            chart,
+            places=(*chart.places, where),
+            series=tuple(
+                replace(series, values=(*series.values, value))
                 for series, value in zip(chart.series, values, strict=True)
             ),
-            (*chart.labels, str(place)) if named else chart.labels,
-            chart.marks,
+            labels=(*chart.labels, str(place)) if named else chart.labels,
         )
         self._changed()
 
     def mark(self, name: str, line: str) -> None:
         """Say what there is to see in a chart."""
         chart = self._charts[name]
-        self._charts[name] = Chart(
-            name, chart.title, chart.axis, chart.places, chart.series, chart.labels,
-            (*chart.marks, line),
-        )  # fmt: skip
+        self._charts[name] = replace(chart, marks=(*chart.marks, line))
         self._changed()
 
     def staircase(self, name: str, title: str) -> Callable[[str], Held]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import bisect
 import math
 import resource
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal
 
-from workloads import cpu_share, statistics
+from workloads import cpu_share, intervals
 from workloads.clocks import Block, Clock
 from workloads.fact import fact
 from workloads.protocol import Budget, Phase
@@ -48,11 +49,37 @@ class Plan:
 
 
 PLANS: dict[Budget, Plan] = {
-    "quick": Plan(0.02, 0.1, 3, 6, 0.2, 3.0, 20),
-    "normal": Plan(0.005, 0.3, 10, 10, 0.5, 10.0, 50),
-    "careful": Plan(0.0025, 1.0, 10, 20, 2.0, 60.0, 100),
+    "quick": Plan(
+        target=0.02,
+        warm_up_s=0.1,
+        warm_up_calls=3,
+        min_blocks=6,
+        min_s=0.2,
+        max_s=3.0,
+        calls_apart=20,
+    ),
+    "normal": Plan(
+        target=0.005,
+        warm_up_s=0.3,
+        warm_up_calls=10,
+        min_blocks=10,
+        min_s=0.5,
+        max_s=10.0,
+        calls_apart=50,
+    ),
+    "careful": Plan(
+        target=0.0025,
+        warm_up_s=1.0,
+        warm_up_calls=10,
+        min_blocks=20,
+        min_s=2.0,
+        max_s=60.0,
+        calls_apart=100,
+    ),
 }
-SHORT = Plan(0.05, 0.02, 2, 6, 0.05, 0.5, 0)
+SHORT = Plan(
+    target=0.05, warm_up_s=0.02, warm_up_calls=2, min_blocks=6, min_s=0.05, max_s=0.5, calls_apart=0
+)
 """For the figures beside the main one."""
 
 
@@ -102,19 +129,19 @@ class Blocks:
         seconds = block.wall_s if clock == "wall" or block.device_s is None else block.device_s
         self.in_order.append(seconds / n)
         bisect.insort(self.ordered, seconds / n)
-        self.noise.append(statistics.relative_iqr(self.ordered))
+        self.noise.append(intervals.relative_iqr(self.ordered))
 
     def noise_is_stable(self) -> bool:
         """More blocks would not tell more: the noise itself has stopped changing."""
         window = self.noise[-NOISE_WINDOW:]
-        return len(window) == NOISE_WINDOW and statistics.relative_spread(window) < NOISE_STABLE
+        return len(window) == NOISE_WINDOW and intervals.relative_spread(window) < NOISE_STABLE
 
 
 def why_stop(blocks: Blocks, measured_s: float, plan: Plan) -> str | None:
     """The reason to stop after these blocks, or ``None``."""
     n = len(blocks.ordered)
     if n >= plan.min_blocks and measured_s >= plan.min_s:
-        width = statistics.relative_half_width(blocks.ordered)
+        width = intervals.relative_half_width(blocks.ordered)
         if width is not None and width <= plan.target:
             return f"median known to ±{plan.target:.2%}"
         if blocks.noise_is_stable():
@@ -190,8 +217,8 @@ def measure(
             control.report(
                 "measuring",
                 len(blocks.ordered),
-                statistics.quantile(blocks.ordered, 0.5),
-                statistics.relative_half_width(blocks.ordered),
+                intervals.quantile(blocks.ordered, 0.5),
+                intervals.relative_half_width(blocks.ordered),
                 max(0.0, plan.max_s - (perf_counter() - began)),
             )
         except Cancelled:
@@ -202,11 +229,19 @@ def measure(
     apart: list[float] = []
     if not cancelled:
         try:
-            apart = _one_by_one(call, clock, counts, plan, blocks, control)
+            apart = _one_by_one(call, clock, counts, plan, blocks=blocks, control=control)
         except Cancelled:
             cancelled = True
     span = (measured_from, measured_to)
-    timing = _timing(blocks, first_s, faults / calls, stopped_by, apart, counts, span)
+    timing = _timing(
+        blocks,
+        first_s,
+        faults / calls,
+        stopped_by=stopped_by,
+        apart=apart,
+        counts=counts,
+        span=span,
+    )
     return replace(timing, other_cpu_cores=others), cancelled
 
 
@@ -222,7 +257,7 @@ def _one_by_one(
 
     None where they would be too few, or on a device so short that they would time the launch.
     """
-    median = statistics.quantile(blocks.ordered, 0.5)
+    median = intervals.quantile(blocks.ordered, 0.5)
     calls = min(plan.calls_apart, int(plan.max_s / 10 / max(median, 1e-9)))
     singles = Blocks(1)
     if calls < P95_CALLS:
@@ -250,12 +285,12 @@ def _timing(
         apart = ordered
     has_device = bool(blocks.device)
     return Timing(
-        median_s=statistics.quantile(ordered, 0.5),
-        q1_s=statistics.quantile(ordered, 0.25),
-        q3_s=statistics.quantile(ordered, 0.75),
+        median_s=intervals.quantile(ordered, 0.5),
+        q1_s=intervals.quantile(ordered, 0.25),
+        q3_s=intervals.quantile(ordered, 0.75),
         min_s=ordered[0],
-        p95_s=statistics.quantile(apart, 0.95) if len(apart) >= P95_CALLS else None,
-        ci95_s=statistics.median_interval(ordered),
+        p95_s=intervals.quantile(apart, 0.95) if len(apart) >= P95_CALLS else None,
+        ci95_s=intervals.median_interval(ordered),
         blocks=len(ordered),
         calls=blocks.calls_per_block * len(ordered),
         first_call_s=first_s,

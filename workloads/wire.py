@@ -230,8 +230,23 @@ def _tag(name: str) -> str:
 
 def encode(message: object) -> bytes:
     """One message as one line, newline included."""
-    body = {"type": _tag(type(message).__name__), **to_plain(message)}
-    return json.dumps(body, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return json.dumps(_body(message), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def encode_checked(message: object) -> bytes:
+    """The same, of a message that holds what others have put into it.
+
+    It is written as the other side will have it, so that a count in a field of type ``float`` is
+    written as a float.
+
+    Raises:
+        WireError: the other side could not read it; the text says which part and why.
+    """
+    return encode(from_object(_body(message), (type(message),)))
+
+
+def _body(message: object) -> dict[str, Any]:
+    return {"type": _tag(type(message).__name__), **to_plain(message)}
 
 
 def decode(line: bytes, kinds: tuple[type[T], ...]) -> T:
@@ -240,11 +255,7 @@ def decode(line: bytes, kinds: tuple[type[T], ...]) -> T:
     Raises:
         WireError: not JSON, not an object, of an unknown type, or with a field that does not fit.
     """
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"not a JSON line: {error}") from error
-    return from_object(data, kinds)
+    return from_object(_parsed(line), kinds)
 
 
 def from_object(data: Any, kinds: tuple[type[T], ...]) -> T:
@@ -253,10 +264,57 @@ def from_object(data: Any, kinds: tuple[type[T], ...]) -> T:
     Raises:
         WireError: not an object, of an unknown type, or with a field that does not fit.
     """
+    kind = _kind(data, kinds)
+    return typing.cast(T, from_plain(kind, data, str(data["type"])))
+
+
+class EncodedMessage:
+    """A message of which no more is read than somebody asks for.
+
+    Who passes a line on needs its type and a field or two, and not the whole message.
+
+    Args:
+        line: the message as it came.
+        kinds: the types that it can be of.
+
+    Raises:
+        WireError: the line is not JSON, not an object, or of an unknown type.
+    """
+
+    def __init__(self, line: bytes, kinds: tuple[type, ...]) -> None:
+        self.line = line
+        self._data = _parsed(line)
+        self.kind: type = _kind(self._data, kinds)
+
+    def plain(self, name: str) -> Any:
+        """One field as JSON has it, unchecked; ``None`` where it is not given."""
+        return self._data.get(name)
+
+    def decode(self, kind: type[T]) -> T:
+        """The whole message.
+
+        Args:
+            kind: that it is of.
+
+        Raises:
+            WireError: it is of another kind, or a field does not fit.
+        """
+        return from_object(self._data, (kind,))
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"not a JSON line: {error}") from error
+
+
+def _kind(data: Any, kinds: tuple[type[T], ...]) -> type[T]:
+    """The type that the tag names."""
     if not isinstance(data, dict):
         raise WireError(f"expected an object, got {type(data).__name__}")
     tag = data.get("type")
     for kind in kinds:
         if tag == _tag(kind.__name__):
-            return typing.cast(T, from_plain(kind, data, str(tag)))
+            return kind
     raise WireError(f"unknown message type {tag!r}")

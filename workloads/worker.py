@@ -13,7 +13,7 @@ import sys
 
 import torch
 
-from workloads import catalog, execute, interleave, memory, outcome, wire
+from workloads import catalog, execute, interleave, memory, outcome
 from workloads.ceilings import Ceilings
 from workloads.process import Channel
 from workloads.protocol import (
@@ -24,15 +24,13 @@ from workloads.protocol import (
     Compared,
     Emptied,
     EmptyCache,
-    Finished,
     KnownCeilings,
-    Measured,
     Rejected,
     ResetPeaks,
     Run,
 )
-from workloads.reporting import Reporter
-from workloads.results import Comparison, RunResult
+from workloads.reporting import Reporter, finished
+from workloads.results import Comparison
 from workloads.timing import Cancelled
 
 __all__ = ["work"]
@@ -49,7 +47,7 @@ class WorkerReporter(Reporter):
         self._worker = worker
         self._sampled = -1e9
 
-    def look_around(self, now: float, /) -> None:
+    def on_report(self, now: float, /) -> None:
         """See the base class."""
         if now - self._sampled >= MEMORY_S:
             self._sampled = now
@@ -92,7 +90,7 @@ class Worker:
             comparison = interleave.compare(message, WorkerReporter(self, message), self._tell_pair)
             usable = not outcome.is_device_lost(comparison.reason)
             self.channel.send(Compared(comparison, done=True, worker_usable=usable))
-            self._settle()
+            self._release()
         elif isinstance(message, KnownCeilings):
             self._ceilings.learn(message.ceilings)
         elif isinstance(message, EmptyCache):
@@ -106,20 +104,18 @@ class Worker:
         cold = key not in self._ran
         self._ran.add(key)
 
-        def tell(result: RunResult) -> None:
-            # What cannot travel is told of once, at the end.
-            if tellable(result) is result:
-                self.channel.send(Measured(result))
-
         reporter = WorkerReporter(self, message)
-        result = execute.run(message, reporter, tell, cold=cold, ceilings=self._ceilings)
-        # The result goes first: after a device error nothing that asks the device returns.
+        result = execute.run(
+            message, reporter, reporter.measured, cold=cold, ceilings=self._ceilings
+        )
         usable = not outcome.is_device_lost(result.reason)
-        self.channel.send(Finished(tellable(result), usable))
-        self._settle()
+        _, line = finished(result, worker_usable=usable)
+        # The result goes first: after a device error nothing that asks the device returns.
+        self.channel.write(line)
+        self._release()
 
-    def _settle(self) -> None:
-        """Let go of what the request held, and say what is held now."""
+    def _release(self) -> None:
+        """Let go of what the request held, and say what memory is held still."""
         gc.collect()
         self.tell_memory()
 
@@ -157,23 +153,6 @@ class Worker:
                 return
             if figures is not None:
                 self.channel.send(figures)
-
-
-def tellable(result: RunResult) -> RunResult:
-    """The result, or where it holds what cannot travel, a failure that says which part."""
-    try:
-        wire.decode(wire.encode(Finished(result)), (Finished,))
-    except wire.WireError as error:
-        return RunResult(
-            id=result.id,
-            workload=result.workload,
-            device=result.device,
-            parameters=result.parameters,
-            flags=result.flags,
-            status="failed",
-            reason=f"the result holds what is no number: {error}",
-        )
-    return result
 
 
 def work(reading: int, writing: int) -> None:

@@ -31,26 +31,23 @@ from workloads.inventory import Need, ParameterInfo, Setting, WorkloadInfo
 from workloads.results import Check
 from workloads.study import Study
 
+THREE_TF32 = "3xtf32"
+"""The precision of float32 products that may run on tensor cores too, made of three TF32 products
+each (CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in float32 proper, the
+limit is that of float32."""
+
 
 class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
     """Raised by a workload that cannot run here; the text is the need that is not met."""
 
 
-@fact
-class Rule:
-    """What one parameter may be set to."""
+def whole(minimum: int, maximum: int, about: str) -> ParameterInfo:
+    """A whole number from ``minimum`` to ``maximum``, both included.
 
-    about: str
-    choices: tuple[Setting, ...] = ()
-    minimum: int | None = None
-    maximum: int | None = None
-    form: str = ""
-    form_about: str = ""
-
-
-def whole(minimum: int, maximum: int, about: str) -> Rule:
-    """A whole number from ``minimum`` to ``maximum``, both included."""
-    return Rule(about, minimum=minimum, maximum=maximum)
+    The name and the default of this and of what :func:`one_of` and :func:`words` return are filled
+    in by :func:`workload`, from the argument that they annotate.
+    """
+    return ParameterInfo("", minimum, about, minimum=minimum, maximum=maximum)
 
 
 def by_device(sizes: tuple[int, int]) -> str:
@@ -62,12 +59,12 @@ def by_device(sizes: tuple[int, int]) -> str:
     return f"0: {sizes[0]} on the CPU, {sizes[1]} on a GPU"
 
 
-def one_of(choices: tuple[Setting, ...], about: str) -> Rule:
+def one_of(choices: tuple[Setting, ...], about: str) -> ParameterInfo:
     """One of the values listed."""
-    return Rule(about, choices=choices)
+    return ParameterInfo("", choices[0], about, choices=choices)
 
 
-def words(form: str, form_about: str, about: str) -> Rule:
+def words(form: str, form_about: str, about: str) -> ParameterInfo:
     """A text that matches a regular expression in full.
 
     Args:
@@ -75,7 +72,7 @@ def words(form: str, form_about: str, about: str) -> Rule:
         form_about: the same in words, for those who typed something else.
         about: what the text is.
     """
-    return Rule(about, form=form, form_about=form_about)
+    return ParameterInfo("", "", about, form=form, form_about=form_about)
 
 
 @fact
@@ -97,7 +94,7 @@ class Case:
     """Parameters that may be left to the kind of the device, as they are used."""
     precision: str | None = None
     """Of the multiplications, for the limit: float64, float32, tf32, float16, bfloat16 or float8;
-    3xtf32 for float32 that may run on tensor cores (:data:`workloads.limits.THREE_TF32`)."""
+    3xtf32 for float32 that may run on tensor cores (:data:`THREE_TF32`)."""
     byte_limit: Literal["memory", "pcie", "nvlink"] | None = None
     """Which bandwidth the bytes are held against."""
     check: Callable[[], Check] | None = None
@@ -161,8 +158,8 @@ def workload(
     process does once and keeps, like the choice of an algorithm for a shape.
 
     Raises:
-        ValueError: the name is taken, a parameter has no :class:`Rule` or no default, or there is
-            no nested function ``timed``.
+        ValueError: the name is taken, a parameter has no default or is not annotated with what it
+            may be set to, or there is no nested function ``timed``.
     """
 
     def register(prepare: Prepare) -> Prepare:
@@ -198,21 +195,10 @@ def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo,
     infos = []
     for argument in arguments:
         metadata = getattr(hints.get(argument.name), "__metadata__", ())
-        rule = next((item for item in metadata if isinstance(item, Rule)), None)
-        if rule is None or argument.default is inspect.Parameter.empty:
+        info = next((item for item in metadata if isinstance(item, ParameterInfo)), None)
+        if info is None or argument.default is inspect.Parameter.empty:
             raise ValueError(f"workload {name}: {argument.name} needs a rule and a default")
-        infos.append(
-            ParameterInfo(
-                argument.name,
-                argument.default,
-                rule.about,
-                rule.choices,
-                rule.minimum,
-                rule.maximum,
-                rule.form,
-                rule.form_about,
-            )
-        )
+        infos.append(replace(info, name=argument.name, default=argument.default))
     return tuple(infos)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.children.driver import Driver
 from workloads import protocol
-from workloads.ceilings import Ceiling
+from workloads.results import Ceiling
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 

@@ -1,7 +1,8 @@
 """How long a snapshot of a million entries takes, and how the cost grows.
 
-Times depend on the machine, so they are printed and held against unpickling the same file; memory
-does not, so it is held to a figure. ``pytest tests/benchmarks/test_snapshots.py -m benchmark``.
+Times depend on the machine, so they are printed and held against unpickling the same file in turns
+with it; memory does not, so it is held to a figure.
+``pytest tests/benchmarks/test_snapshots.py -m benchmark``.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ SOURCE = HERE.parent / "snapshots" / "files" / "training.pickle"
 MILLION = 1_000_000
 FRAMES = 30
 """Added to each stack, so that a million entries take some 190 MB, as where C++ is recorded."""
-RUNS = 5
+PAIRS = 7
 MOST_RSS = 1 << 30
-MOST_TIMES = 4.0
+MOST_TIMES = 2.2
+"""The processor time of the bare unpickling, on whatever cores."""
 MOST_GROWTH = 1.4
 
 
@@ -82,14 +84,21 @@ def _share(process: psutil.Process) -> int:
     return found
 
 
+def _spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f} ({values[0]:.2f} to {values[-1]:.2f})"
+
+
 def test_a_million_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _file(tmp_path, MILLION)
     ours, bare, commands = [], [], []
-    for _ in range(RUNS):
+    for _ in range(PAIRS):
         bare.append(_took(path, "bare"))
         ours.append(_took(path))
         commands.append(_answered(path))
-    ratio = statistics.median(a["total_s"] / b["total_s"] for a, b in zip(ours, bare, strict=True))
+
+    def times(key: str) -> list[float]:
+        return sorted(a[key] / b[key] for a, b in zip(ours, bare, strict=True))
+
     rss = max(*(each["rss"] for each in ours), _resident(path))
     whole = sorted(commands)
 
@@ -102,13 +111,14 @@ def test_a_million_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
             f"load {median('load_s', ours):.2f} s, summary {median('summary_s', ours):.2f} s, "
             f"together {median('total_s', ours):.2f} s "
             f"({min(each['total_s'] for each in ours):.2f} to "
-            f"{max(each['total_s'] for each in ours):.2f}), {ratio:.2f} times the bare unpickling "
-            f"of {median('load_s', bare):.2f} s; at most {rss / 2**20:.0f} MiB; "
-            f"{median('cpu_s', ours):.2f} s of processor time; the whole command "
+            f"{max(each['total_s'] for each in ours):.2f}), bare unpickling "
+            f"{median('total_s', bare):.2f} s; {_spread(times('total_s'))} times its time and "
+            f"{_spread(times('cpu_s'))} times its processor time; "
+            f"at most {rss / 2**20:.0f} MiB; the whole command "
             f"{statistics.median(whole):.2f} s ({whole[0]:.2f} to {whole[-1]:.2f})"
         )
     assert rss <= MOST_RSS
-    assert ratio <= MOST_TIMES
+    assert statistics.median(times("cpu_s")) <= MOST_TIMES
 
 
 def test_the_cost_grows_with_the_entries(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from workloads import protocol, wire
+from workloads import BOOTSTRAP, protocol, wire
 from workloads.inventory import Environment, Setting
 from workloads.protocol import Event
 from workloads.results import Comparison, RunResult
@@ -18,14 +18,13 @@ from workloads.results import Comparison, RunResult
 E = TypeVar("E")
 
 PATIENCE_S = 60.0
-BOOTSTRAP = Path(protocol.__file__).with_name("bootstrap.py")
 MISBEHAVING = Path(__file__).with_name("misbehaving.py")
 
 
 class Driver:
     """A runner and what it has said; ends with the ``with`` block."""
 
-    def __init__(self, script: Path = BOOTSTRAP, python: str = sys.executable) -> None:
+    def __init__(self, script: Path = Path(BOOTSTRAP), python: str = sys.executable) -> None:
         self.process = subprocess.Popen(
             [python, str(script), "serve"],
             stdin=subprocess.PIPE,

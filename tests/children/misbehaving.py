@@ -13,6 +13,7 @@ sys.path[0] = str(Path(__file__).parents[2])
 
 from workloads.__main__ import main  # noqa: E402 (once the path is right)
 from workloads.results import Check  # noqa: E402
+from workloads.study import Study  # noqa: E402
 from workloads.workload import Case, workload  # noqa: E402
 
 
@@ -137,6 +138,21 @@ def not_a_number(_on: object) -> Case:
         return Check(False, float("nan"), 1e-4, "[/x]")
 
     return Case(timed, clock="wall", check=check)
+
+
+@workload(group="misbehaving", title="a figure that cannot travel", about="a.", look_for="l.")
+def tells_a_tensor(_on: object) -> Case:
+    """A figure is what torch gave, and not a number."""
+
+    def timed() -> object:
+        return None
+
+    def study(found: Study) -> None:
+        import torch
+
+        found.figure("loss", torch.zeros(1))  # type: ignore[arg-type]
+
+    return Case(timed, clock="wall", study=study)
 
 
 @workload(group="misbehaving", title="a check that fails", about="a.", look_for="l.")

@@ -23,7 +23,6 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from tests.children.driver import BOOTSTRAP
 from tests.children.sessions import (
     lines,
     misbehaving,
@@ -36,7 +35,7 @@ from tests.children.sessions import (
 from tui import reports
 from tui.session.session import Session
 from tui.store.runs import RunState
-from workloads import protocol, wire
+from workloads import BOOTSTRAP, protocol, wire
 
 E = TypeVar("E")
 
@@ -232,7 +231,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(BOOTSTRAP), "serve"],
+            [sys.executable, BOOTSTRAP, "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

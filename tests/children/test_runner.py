@@ -253,6 +253,17 @@ def test_a_result_that_is_not_a_number_fails_and_ends_the_run(misbehaving: Drive
     assert result.reason
 
 
+def test_a_result_that_cannot_travel_fails_with_the_part_that_cannot(misbehaving: Driver) -> None:
+    result = misbehaving.run("tells_a_tensor")
+    assert result.status == "failed"
+    assert result.reason is not None
+    assert result.reason.startswith("the result holds what is no number: finished.result.figures.")
+    assert "got Tensor" in result.reason
+    before = misbehaving.worker_pid()
+    assert misbehaving.run("not_a_number").time is not None
+    assert misbehaving.worker_pid() == before
+
+
 def test_an_exception_after_the_time_was_taken_keeps_the_time(misbehaving: Driver) -> None:
     result = misbehaving.run("check_raises")
     assert result.status == "failed"

@@ -11,7 +11,7 @@ from tests.devices.process import MonitorProcess
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Proc, Scenario, uuid
 from tui.devices.messages import Device, Sample
-from tui.devices.query import PERMANENT, REASONS, Code
+from tui.devices.nvml_call import PERMANENT, REASONS, Code
 
 COMPUTE = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
 GRAPHICS = ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2")

@@ -10,7 +10,7 @@ from tests.devices.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, uuid
 from tui.devices import driver
-from tui.devices.query import Code
+from tui.devices.nvml_call import Code
 
 
 def test_the_first_line_is_hello_and_the_second_a_sample(monitor: Start) -> None:

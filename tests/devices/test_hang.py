@@ -35,6 +35,8 @@ def test_t10_a_call_that_hangs_stops_neither_the_samples_nor_the_end(
     assert sample.nvml_silent_s > 3
     assert sample.driver.error is not None
     assert sample.driver.error.startswith("NVML has not answered for 3 s")
+    assert sample.driver.version == before.driver.version
+    assert [device.id for device in sample.devices] == [device.id for device in before.devices]
     # The device that hangs keeps its last figures, and the time at which they were read.
     assert sample.devices[1].power_w == before.devices[1].power_w
     assert sample.devices[1].lost is None

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.child.cgroup import Cgroup
 from tui.devices import host
-from tui.devices.cgroup import Cgroup
 
 GIB = 1024**3
 
@@ -183,7 +183,7 @@ def test_a_watched_process_that_may_not_be_looked_at_has_a_reason(
         raise psutil.AccessDenied(self.pid)
 
     monkeypatch.setattr(psutil.Process, "memory_full_info", refused)
-    row = host.watch(psutil.Process().pid)
+    row = host.watched_process(psutil.Process().pid)
 
     assert row.resident
     assert row.unique is None

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.devices.conftest import Start
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
-from tui.devices.memory import UNIFIED, device_memory
+from tui.devices.device_memory import UNIFIED, device_memory
 from tui.devices.messages import DeviceMemory
-from tui.devices.query import Code, absent
+from tui.devices.nvml_call import Code, no_answer
 
 HOST = 128 * 1024 * MIB
 H200 = Gpu(total=1000 * MIB, reserved=100 * MIB, used=300 * MIB)
@@ -70,10 +70,12 @@ def info(total: int, used: int = 0) -> Any:
         pytest.param(info(HOST - 99), "NVIDIA GB10", False, True, id="T14-nearly-and-by-name"),
         pytest.param(info(HOST - 99), "NVIDIA A100", False, False, id="nearly-by-chance"),
         pytest.param(info(HOST // 2), "NVIDIA GB10", False, False, id="half-of-the-hosts"),
-        pytest.param(absent(Code.NOT_SUPPORTED), "Orin (nvgpu)", False, True, id="T13-by-name"),
-        pytest.param(absent(Code.NOT_SUPPORTED), "NVIDIA H200", False, False, id="cannot-be-told"),
-        pytest.param(absent(Code.NOT_SUPPORTED), "NVIDIA GB10", True, False, id="under-MIG"),
-        pytest.param(absent(Code.TIMEOUT), "NVIDIA GB10", False, False, id="another-failure"),
+        pytest.param(no_answer(Code.NOT_SUPPORTED), "Orin (nvgpu)", False, True, id="T13-by-name"),
+        pytest.param(
+            no_answer(Code.NOT_SUPPORTED), "NVIDIA H200", False, False, id="cannot-be-told"
+        ),
+        pytest.param(no_answer(Code.NOT_SUPPORTED), "NVIDIA GB10", True, False, id="under-MIG"),
+        pytest.param(no_answer(Code.TIMEOUT), "NVIDIA GB10", False, False, id="another-failure"),
         pytest.param(info(5), "NVIDIA GB1000", False, False, id="a-name-that-begins-alike"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.devices.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Instance, Proc, Scenario, uuid
-from tui.devices.query import Code
+from tui.devices.nvml_call import Code
 
 PARTED = Gpu(
     uuid=uuid(1),

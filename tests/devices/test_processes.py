@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from tests.devices.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario, uuid
-from tui.devices import people, processes
+from tui.devices import process_owners, processes
 from tui.devices.messages import Device, GpuProcess, Sample
-from tui.devices.people import People, has_own_pids
-from tui.devices.processes import Listed
+from tui.devices.process_owners import ProcessOwners, has_own_pids
+from tui.devices.processes import ListedProcess
 
 NOBODY = 4_194_305
 """Above the highest PID that Linux gives."""
@@ -114,31 +114,31 @@ class Refused(psutil.Process):
 
 def test_t18_what_is_refused_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "Process", Refused)
-    person = People(own_pids=False).look_up(os.getpid(), listed_at=2**40)
+    owner = ProcessOwners(own_pids=False).look_up(os.getpid(), listed_at=2**40)
 
-    assert person.user is not None
-    assert person.unavailable == {"command": "needs root: not allowed to look at this process"}
+    assert owner.user is not None
+    assert owner.unavailable == {"command": "needs root: not allowed to look at this process"}
 
 
 def test_t18_a_pid_that_started_after_it_was_listed_is_another_process() -> None:
-    person = People(own_pids=False).look_up(os.getpid(), listed_at=1.0)
+    owner = ProcessOwners(own_pids=False).look_up(os.getpid(), listed_at=1.0)
 
-    assert (person.user, person.command, person.started_at) == (None, None, None)
-    assert "reused" in person.unavailable["user"]
+    assert (owner.user, owner.command, owner.started_at) == (None, None, None)
+    assert "reused" in owner.unavailable["user"]
 
 
 def test_t18_a_pid_that_is_reused_is_read_anew(
     worker: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lookup = People(own_pids=False)
-    first = lookup.look_up(worker.pid, listed_at=2**40)
-    assert lookup.look_up(worker.pid, listed_at=2**40) is first
+    owners = ProcessOwners(own_pids=False)
+    first = owners.look_up(worker.pid, listed_at=2**40)
+    assert owners.look_up(worker.pid, listed_at=2**40) is first
 
     started_at = first.started_at
     assert started_at is not None
     monkeypatch.setattr(psutil.Process, "create_time", lambda _self: started_at + 5)
 
-    again = lookup.look_up(worker.pid, listed_at=2**40)
+    again = owners.look_up(worker.pid, listed_at=2**40)
     assert again is not first
     assert again.started_at == started_at + 5
 
@@ -146,13 +146,13 @@ def test_t18_a_pid_that_is_reused_is_read_anew(
 def test_t19_in_a_container_a_pid_is_believed_only_of_a_process_that_uses_the_driver(
     worker: subprocess.Popen[bytes],
 ) -> None:
-    lookup = People(own_pids=True)
+    owners = ProcessOwners(own_pids=True)
 
-    assert lookup.look_up(worker.pid, listed_at=2**40).unavailable == {}
-    stranger = lookup.look_up(os.getpid(), listed_at=2**40)
+    assert owners.look_up(worker.pid, listed_at=2**40).unavailable == {}
+    stranger = owners.look_up(os.getpid(), listed_at=2**40)
     assert (stranger.user, stranger.command, stranger.started_at) == (None, None, None)
     assert "the PID is the host's" in stranger.unavailable["user"]
-    absent = lookup.look_up(NOBODY, listed_at=2**40)
+    absent = owners.look_up(NOBODY, listed_at=2**40)
     assert "in a container the PID is the host's" in absent.unavailable["user"]
 
 
@@ -214,17 +214,17 @@ def test_a_command_is_text_whatever_its_bytes_and_its_length(
 ) -> None:
     words = ["a", "\udcff", "x" * 10_000]
     monkeypatch.setattr(psutil.Process, "cmdline", lambda _self: words)
-    command = People(own_pids=False).look_up(worker.pid, listed_at=2**40).command
+    command = ProcessOwners(own_pids=False).look_up(worker.pid, listed_at=2**40).command
 
     assert command is not None
     assert command.startswith("a \ufffd xxx")
     assert command.endswith("x…")
-    assert len(command) == people.LONGEST_COMMAND
+    assert len(command) == process_owners.LONGEST_COMMAND
 
 
 entries = st.lists(
     st.builds(
-        Listed,
+        ListedProcess,
         pid=st.integers(NOBODY, NOBODY + 3),
         kind=st.sampled_from(["compute", "graphics", "mps"]),
         memory=st.one_of(st.none(), st.integers(0, 100), st.just(2**64 - 1)),
@@ -234,9 +234,11 @@ entries = st.lists(
 
 @given(entries, st.one_of(st.none(), st.integers(0, 100)))
 def test_every_pid_has_one_row_and_no_memory_is_invented(
-    listed: list[Listed], total: int | None
+    listed: list[ListedProcess], total: int | None
 ) -> None:
-    rows = processes.rows(listed, People(own_pids=False), listed_at=2**40, total=total, mig=False)
+    rows = processes.rows(
+        listed, ProcessOwners(own_pids=False), listed_at=2**40, total=total, mig=False
+    )
 
     assert [row.pid for row in rows] == list(dict.fromkeys(entry.pid for entry in listed))
     for row in rows:

@@ -8,10 +8,11 @@ import torch
 from tests.gpu.test_transfer import on_gpu
 from tests.unit.catalog_runs import column, numbers
 from workloads import ceiling_bench, environment, limits, pcie_link
-from workloads.ceilings import COPY, Ceilings
+from workloads.ceilings import Ceilings
 from workloads.clocks import clock_for
 from workloads.held_against import Question, known
 from workloads.place import Place
+from workloads.results import COPY
 from workloads.timing import Control
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]

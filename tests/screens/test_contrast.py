@@ -9,8 +9,8 @@ from textual.theme import BUILTIN_THEMES
 from tests.screens.app_helpers import running
 from tests.screens.contrast import DARK, LEAST, LIGHT, Palette, contrast, ratio, texts
 from tests.screens.test_golden import busy_events
+from tui.settings import THEME
 from tui.terminal import looks
-from tui.terminal.theme import THEME
 from tui.views.lines import Tone
 from tui.widgets import tones
 

@@ -11,7 +11,7 @@ import pytest
 from tests.snapshots import raw
 from tests.snapshots.raw import BASE
 from tui.snapshots.analysis import Analysis
-from tui.snapshots.checks import check_state, check_trace
+from tui.snapshots.checks import check
 from tui.snapshots.filters import Keep
 from tui.snapshots.load import load
 from tui.snapshots.model import Snapshot
@@ -24,7 +24,7 @@ def _checked(snapshot: Snapshot) -> tuple[str, ...]:
     """What is found, alike with the tables of allocations at hand and without."""
     walked: list[str] = []
     for device in snapshot.devices:
-        walked += (*check_state(device), *check_trace(device))
+        walked += check(device)
     assert Analysis(snapshot).faults == tuple(walked)
     return tuple(walked)
 

@@ -6,6 +6,7 @@ import copyreg
 import gc
 import gzip
 import io
+import itertools
 import json
 import os
 import pickle
@@ -17,10 +18,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.snapshots import raw
-from tui.devices.cgroup import Cgroup
-from tui.snapshots import limits
+from tests.snapshots.generator import Options, generate
+from tests.snapshots.helpers import OPTIONS, SEEDS
+from tui.child.cgroup import Cgroup
+from tui.snapshots import columns, limits, source
 from tui.snapshots.load import estimate, load
 from tui.snapshots.model import Snapshot, SnapshotError
 from tui.snapshots.normalise import normalise
@@ -37,13 +42,18 @@ def contents(snapshot: Snapshot) -> tuple[Any, ...]:
             bytes(each.trace.action),
             each.trace.address.tolist(),
             each.trace.size.tolist(),
+            each.trace.stream.tolist(),
             each.trace.stack.tolist(),
             each.trace.time_us.tolist(),
+            each.trace.pool.tolist(),
+            each.trace.context.tolist(),
             each.trace.device_free,
+            each.trace.unknown,
         )
         for each in snapshot.devices
     ]
-    return traces, snapshot.frames, snapshot.stacks, snapshot.settings, snapshot.annotations
+    tables = (snapshot.frames, snapshot.stacks, snapshot.streams, snapshot.pools, snapshot.contexts)
+    return traces, tables, snapshot.settings, snapshot.annotations, snapshot.notes
 
 
 EXPECTED = contents(normalise(raw.snapshot()))
@@ -58,6 +68,18 @@ def test_a_pickle_of_any_protocol(protocol: int, tmp_path: Path) -> None:
     named = protocol if protocol >= 2 else "0 or 1"
     assert found.container == f"pickle protocol {named}"
     assert (found.file, found.byte, found.form) == (str(path), path.stat().st_size, "snapshot")
+
+
+@given(seed=SEEDS, options=OPTIONS, protocol=st.integers(0, 5))
+def test_any_file_is_what_its_objects_are(seed: int, options: Options, protocol: int) -> None:
+    objects, _ = generate(seed, options)
+    stream = io.BytesIO(pickle.dumps(objects, protocol))
+    expected = contents(normalise(objects))
+    with pytest.MonkeyPatch.context() as patched:
+        # A small file then comes in many pieces, and its traces in many batches.
+        patched.setattr(source, "PIECE", 256)
+        patched.setattr(columns, "BATCH", 7)
+        assert contents(load(stream)) == expected
 
 
 def test_json(tmp_path: Path) -> None:
@@ -260,8 +282,10 @@ def test_what_a_trace_was_read_from_can_be_kept_to_be_freed_later(path: Path) ->
     spent: list[object] = []
     kept, freed = load(path, spent=spent), load(path)
     assert kept == freed
+    with path.open("rb") as stream:
+        traces = pickle.load(stream)["device_traces"]
     pieces = [piece for piece in spent if isinstance(piece, list)]
-    assert sum(map(len, pieces)) == sum(len(device.trace) for device in freed.devices)
+    assert list(itertools.chain(*pieces)) == list(itertools.chain(*traces))
 
 
 def test_progress_goes_from_the_first_to_the_last_byte_and_then_over_the_entries() -> None:
@@ -274,6 +298,7 @@ def test_progress_goes_from_the_first_to_the_last_byte_and_then_over_the_entries
     size = path.stat().st_size
     assert [done for done, _, _ in reading] == sorted(done for done, _, _ in reading)
     assert reading[-1] == (size, size, "reading")
+    assert [done for done, _, _ in indexing] == sorted(done for done, _, _ in indexing)
     assert indexing[-1] == (23105 + 61, 23105 + 61, "indexing")
 
 

@@ -6,8 +6,8 @@ import asyncio
 import sys
 
 from tests.soak.heart import Heart
-from tui.__main__ import main
 from tui.app import workbench as app
+from tui.cli.main import main
 
 _tasks: set[asyncio.Task[None]] = set()
 

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tui.__main__ import main
 from tui.app import workbench as app
+from tui.cli.main import main
 from tui.session import session
 from tui.widgets.devices_pane import DevicesPane
 

@@ -13,7 +13,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box, uuid
 from tests.terminal.faults import assert_gone, assert_restored, without_torch
 from tests.terminal.terminal import Terminal
-from tui.devices.query import Code
+from tui.devices.nvml_call import Code
 
 BOX = busy_box(3)
 FIGURES = "/700 W"

@@ -13,7 +13,7 @@ import pytest
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
-from tui.devices.query import Code
+from tui.devices.nvml_call import Code
 
 END_S = 2.0
 LEAVES_ALTERNATE_SCREEN = b"\x1b[?1049l"

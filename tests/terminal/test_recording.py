@@ -11,12 +11,12 @@ import pytest
 
 from tests.recordings.making import header_line, recorded
 from tests.terminal.terminal import PROGRAM, Terminal
+from tui.cli.commands.replay import DEMO
 from tui.recordings.source import look_through
-from tui.start.replay import DEMO
 
 WITHOUT_TORCH = (
     "import sys; sys.modules.update(torch=None, pynvml=None, psutil=None);"
-    "from tui.__main__ import main; sys.exit(main())"
+    "from tui.cli.main import main; sys.exit(main())"
 )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
 from tests.screens.results import compare_queued, compared, comparison, progress
-from tui.headless.compare import sentence
+from tui.cli.compare_output import sentence
 from tui.store.events import DeviceSelected, FlagSet
 from tui.store.store import Store
 from tui.views.backend import between, newest, switches, verdict, view

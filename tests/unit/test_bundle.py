@@ -17,11 +17,10 @@ from tests.nvml.fixtures import ScriptedNvml, scripted_library, scripted_nvml
 from tests.nvml.scenario import Gpu, Proc, Scenario
 from tests.screens.helpers import gpu, gpu_process, host, sample
 from tui import reports
-from tui.cli.arguments import Arguments
+from tui.cli.bundle import PATH, Anonymizer, contents, write
+from tui.cli.commands import doctor
+from tui.cli.commands.doctor import DoctorOptions, Finding, within
 from tui.devices.messages import HostProcesses
-from tui.headless import doctor
-from tui.headless.bundle import PATH, Redactor, contents, write
-from tui.headless.doctor import Finding, within
 
 __all__ = ["scripted_library", "scripted_nvml"]
 
@@ -87,7 +86,7 @@ WORDS = st.text("abcdefghij-_.", min_size=1, max_size=12).filter(lambda word: wo
 def test_no_folder_of_any_path_is_left(root: str, folders: list[str], before: str) -> None:
     marked = [f"{folder}zq" for folder in folders]
     separator = "\\" if "\\" in root else "/"
-    said = Redactor()(f"{before}{root}{separator.join(marked)}: it went wrong")
+    said = Anonymizer()(f"{before}{root}{separator.join(marked)}: it went wrong")
     assert "zq" not in said
     assert PATH in said
     assert said.endswith(": it went wrong")
@@ -124,8 +123,8 @@ def test_with_a_driver_that_hangs_doctor_says_so_and_writes_the_bundle(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(doctor, "LOOK_S", 1.0)
     place = tmp_path / "bundle.json"
-    arguments = Arguments(lambda _arguments: 0, python=str(tmp_path / "no-python"))
-    assert doctor.doctor(arguments, str(place)) == 1
+    python = str(tmp_path / "no-python")
+    assert doctor.examine(python, DoctorOptions(bundle=str(place))) == 1
     out = capsys.readouterr()
     assert "failed   torch" in out.out
     assert "is written, without names of users, hosts and folders" in out.err

@@ -19,15 +19,15 @@ from workloads.catalog import (
     compute_attention,
     compute_memory_bound,
     compute_shapes,
-    training_profiler,
+    profiler_rows,
 )
-from workloads.catalog.compute_attention import CAUSAL, FULL, needed_flop
+from workloads.catalog.compute_attention import CAUSAL, FULL
 from workloads.catalog.compute_shapes import SHAPES, Shape, _sweep, bound_by
-from workloads.catalog.training_profiler import Row
-from workloads.ceilings import COPY, Ceiling, Ceilings
+from workloads.catalog.profiler_rows import ProfilerRow
+from workloads.ceilings import Ceilings
 from workloads.needs import unmet
 from workloads.place import Place
-from workloads.results import Rates
+from workloads.results import COPY, Ceiling, Rates
 from workloads.study import Call, ClockName, Held, Study
 from workloads.workload import Case
 
@@ -74,9 +74,9 @@ def test_the_counter_agrees_with_the_formula_for_attention(
         return torch.nn.functional.scaled_dot_product_attention(q, q, q)
 
     counted = flop.count(attend)
-    assert counted == needed_flop(batch, heads, length, width, FULL)
+    assert counted == flop.attention(batch, heads, length, width, causal=False)
     assert counted == 4 * batch * heads * length**2 * width
-    causal = needed_flop(batch, heads, length, width, CAUSAL)
+    causal = flop.attention(batch, heads, length, width, causal=True)
     assert counted / 2 <= causal <= counted
 
 
@@ -240,12 +240,12 @@ def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
 def test_a_chains_kernels_are_counted_where_the_profiler_sees_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def launched(call: Callable[[], object], _on: Place) -> list[Row]:
+    def launched(call: Callable[[], object], _on: Place) -> list[ProfilerRow]:
         call()
-        return [Row("mul", 1, 1e-6, 1e-6, 0), Row("elementwise", 3, 1e-6, 1e-6, 0)]
+        return [ProfilerRow("mul", 1, 1e-6, 1e-6, 0), ProfilerRow("elementwise", 3, 1e-6, 1e-6, 0)]
 
-    def counted(rows: Callable[[Callable[[], object], Place], list[Row]]) -> Study:
-        monkeypatch.setattr(training_profiler, "kernels_of", rows)
+    def counted(rows: Callable[[Callable[[], object], Place], list[ProfilerRow]]) -> Study:
+        monkeypatch.setattr(profiler_rows, "kernels_of", rows)
         study = Study(1.0, "device", _Told([]), lambda _study: None)  # type: ignore[arg-type]
         compute_memory_bound._count_kernels(study, _SecondPlace("cpu"), {"eager": lambda: None})
         return study

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.unit.catalog_runs import column, numbers, ok, one_thread, ran
 from workloads import malloc
 from workloads.catalog import training_models as models
+from workloads.catalog.profiler_rows import kernels, operators
+from workloads.catalog.stopwatch import split
 from workloads.catalog.training_precision import tf32_set, ways
-from workloads.catalog.training_profiler import kernels, operators
 from workloads.catalog.training_scaling import bend
-from workloads.catalog.training_stopwatch import split
 from workloads.catalog.training_tensors import tensor_bytes
 from workloads.inventory import Setting
 from workloads.place import Place

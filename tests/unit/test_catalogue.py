@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import workloads
 from tui.session import catalogue
 from workloads import wire
 
@@ -37,20 +38,30 @@ def test_it_is_imported_once_and_then_read(imports: list[int], state: Path) -> N
     assert (state / "catalogue.json").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b"\xff\x00", b'{"type":"kept","stamp":1}\n'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}\n", b"\xff\x00", b'{"type":"kept_catalogue","stamp":1}\n']
+)
 def test_a_damaged_file_is_written_anew(content: bytes, state: Path) -> None:
     state.mkdir()
     (state / "catalogue.json").write_bytes(content)
     assert catalogue.read() == catalogue.imported()
-    assert wire.decode((state / "catalogue.json").read_bytes(), (catalogue.Kept,)).workloads
+    assert wire.decode(
+        (state / "catalogue.json").read_bytes(), (catalogue.KeptCatalogue,)
+    ).workloads
 
 
-def test_a_changed_file_of_the_catalogue_is_imported_anew(
-    imports: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("folder", [".", "catalog", "ranks", "catalog/new/newer"])
+def test_a_changed_file_of_the_package_is_imported_anew(
+    folder: str, imports: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    catalogue.read()
-    stamp = catalogue._stamp()
-    monkeypatch.setattr(catalogue, "_stamp", lambda: stamp.replace("matmul", "") + " ")
+    package = tmp_path / "workloads"
+    for name in (".", "catalog", "ranks", "catalog/new/newer"):
+        (package / name).mkdir(parents=True, exist_ok=True)
+        (package / name / "module.py").write_text("A = 1\n")
+    monkeypatch.setattr(workloads, "__path__", [str(package)])
+    assert catalogue.read() == catalogue.read()
+    assert len(imports) == 1
+    (package / folder / "module.py").write_text("A = 12\n")
     catalogue.read()
     assert len(imports) == 2
 

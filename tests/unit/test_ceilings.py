@@ -13,14 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.session import ceilings as kept
-from tui.session.keepers import RunnerKeeper
-from tui.store.store import Store
 from workloads import catalog, ceiling_bench, cpu_share, execute, flags, held_against, readings
-from workloads.ceilings import COPY, Ceiling, Ceilings, newest
+from workloads.ceilings import Ceilings, newest
 from workloads.clocks import Block, HostClock
 from workloads.place import Place
 from workloads.protocol import Run
-from workloads.results import Figure, Limit, Rates, RunResult
+from workloads.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
 from workloads.study import Study
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case, forget, workload
@@ -275,7 +273,7 @@ def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result_and_not_k
     assert result.limit.disturbed
     (warning,) = (text for text in result.warnings if text.startswith("its ceiling may be too low"))
     assert "other processes" in warning
-    RunnerKeeper(Store(), lambda _event: None, "python")._keep(ceilings.known[0])
+    kept.keep(ceilings.known[0])
     assert not state.exists()
 
 

@@ -7,14 +7,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from tui.cli.arguments import UsageError
-from tui.cli.parse import parse
-from tui.cli.parser import parser, serve_parser
-from tui.cli.values import flag_setting, python_at
+from tui.cli import commands
+from tui.cli.commands.compare import flag_setting
+from tui.cli.errors import UsageError
+from tui.cli.program import command_names, parse, parser
+from tui.cli.resolve import python_of, resolve
+from tui.cli.values import python_at
+from tui.cli.workbench import WorkbenchOptions
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -41,9 +46,9 @@ def test_a_flag_of_another_form_is_refused_with_an_example(text: str) -> None:
 
 
 def test_parameters_are_names_and_values() -> None:
-    arguments = parse(["run", "matmul", "--set", "n=64", "--set", "dtype=bfloat16", "--quick"])
-    assert arguments.settings == {"n": "64", "dtype": "bfloat16"}
-    assert arguments.budget == "quick"
+    found = parse(["run", "matmul", "--set", "n=64", "--set", "dtype=bfloat16", "--quick"]).found
+    assert dict(found["parameters"]) == {"n": "64", "dtype": "bfloat16"}
+    assert found["budget"] == "quick"
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -52,7 +57,8 @@ def test_python_stands_before_or_after_the_command(place: int, tmp_path: Path) -
     program.touch(0o755)
     argv = ["run", "matmul"]
     argv[place:place] = ["--python", str(program)]
-    assert parse(argv).python == str(program)
+    chosen, _problems = resolve(parse(argv).found["given"])
+    assert python_of(chosen) == str(program)
 
 
 def test_the_folder_of_an_environment_stands_for_its_python(tmp_path: Path) -> None:
@@ -161,14 +167,15 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
     ("code", "forbidden"),
     [
         (
-            "import tui.__main__, tui.cli.parser; tui.cli.parser.parser()",
+            "import tui.cli.main; from tui.cli import program;"
+            " program.parser(program.command_names()).format_help()",
             "textual rich torch pynvml psutil",
         ),
         (
             "import tui.store.store, tui.session.session, tui.session.conditions",
             "textual rich torch pynvml psutil",
         ),
-        ("import tui.headless.run, tui.headless.doctor", "textual torch pynvml psutil"),
+        ("import tui.cli.run_output, tui.cli.commands.doctor", "textual torch pynvml psutil"),
         ("import tui.devices.monitor", "textual rich torch"),
         ("import tui.app.workbench", "torch pynvml psutil numpy"),
         ("import workloads.protocol, workloads.catalog", "torch textual tui psutil"),
@@ -197,9 +204,98 @@ def test_every_option_says_what_it_is_for() -> None:
 
     silent = [
         (each.prog, action.option_strings or action.dest)
-        for start in (parser(), serve_parser())
-        for each in parsers(start)
+        for each in parsers(parser(command_names(), first="serve"))
         for action in each._actions
         if not action.help and not isinstance(action, argparse._SubParsersAction)
     ]
     assert silent == []
+
+
+NEW = """
+import sys
+from tui.cli.options import add_common
+from tui.cli.subcommand import Subcommand
+from workloads.fact import fact
+
+@fact
+class GreetOptions:
+    json: bool = False
+
+def greet(options):
+    sys.stdout.write(f"hello, as JSON: {options.json}\\n")
+    return 5
+
+SUBCOMMAND = Subcommand("greets", GreetOptions, add_common, greet, place=45)
+"""
+
+
+@pytest.fixture
+def greet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a command whose file was added."""
+    (tmp_path / "greet.py").write_text(NEW)
+    monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
+    yield "greet"
+    sys.modules.pop("tui.cli.commands.greet", None)
+
+
+def test_a_file_more_is_a_command_more(greet: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert rows.index("doctor") + 1 == rows.index(greet) == rows.index("run") - 1
+    assert parse([greet, "--json"]).carry_out() == 5
+    assert capsys.readouterr().out == "hello, as JSON: True\n"
+    with pytest.raises(UsageError, match=f"'doctor', '{greet}', 'run'"):
+        parse(["great"])
+
+
+IMPORTED = """
+import sys
+from tui.cli.main import main
+sys.argv[0] = "gpu-workbench"
+try:
+    main()
+except SystemExit:
+    pass
+sys.stderr.write(" ".join(sys.modules))
+"""
+
+
+def imported_by(*argv: str) -> set[str]:
+    """The modules that a start with these arguments imports, where there is no terminal."""
+    command = [sys.executable, "-c", IMPORTED, *argv]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ([], set()),
+        (["--readonly"], set()),
+        (["--version"], set()),
+        (["config", "--path"], {"config"}),
+        (["--ascii", "run", "--help"], {"run"}),
+        (["serve", "--port", "x"], {"serve"}),
+        (["--help"], set(command_names())),
+    ],
+)
+def test_only_the_command_asked_for_is_imported(argv: list[str], expected: set[str]) -> None:
+    prefix = "tui.cli.commands."
+    found = imported_by(*argv)
+    assert {name[len(prefix) :] for name in found if name.startswith(prefix)} == expected
+    assert not found & {"textual", "rich", "torch", "pynvml", "psutil", "numpy"}
+
+
+def test_what_stands_before_a_command_is_no_option_of_it() -> None:
+    shared = {"given", "files"}
+    screen = {field.name for field in fields(WorkbenchOptions)} - shared
+    for name in command_names():
+        options = import_module(f"tui.cli.commands.{name}").SUBCOMMAND.options
+        assert not screen & {field.name for field in fields(options)}, name
+
+
+def test_a_plain_start_does_without_argparse() -> None:
+    found = imported_by()
+    assert "tui.cli.workbench" in found
+    assert not found & {"argparse", "tui.cli.program", "tui.cli.options", "asyncio"}

@@ -8,8 +8,6 @@ from tests.screens.helpers import environment, gpu, make_store, sample
 from tests.screens.results import result
 from tui.devices.messages import Clocks, Device, GpuProcess
 from tui.session.conditions import (
-    NOT_SAMPLED,
-    TOO_SHORT,
     Followed,
     SampledDevice,
     during,
@@ -18,6 +16,7 @@ from tui.session.conditions import (
     unsampled,
 )
 from tui.session.measured import conditions_of
+from tui.store.conditions import NOT_SAMPLED, TOO_SHORT
 from workloads import protocol
 from workloads.results import Span
 

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from tui.app.program_actions import DEFAULT_REFRESH_S
-from tui.cli.arguments import Arguments, UsageError
-from tui.cli.parse import parse
-from tui.cli.resolve import resolve, take_python
-from tui.headless.config import config
-from tui.settings import BY_NAME
-from tui.terminal.theme import THEME
-from tui.terminal.themes import with_theme
+from tui.cli.errors import UsageError
+from tui.cli.program import parse
+from tui.cli.resolve import python_of, resolve
+from tui.cli.themes import with_theme
+from tui.settings import BY_NAME, THEME, Settings
 
 
 @pytest.fixture
@@ -23,12 +21,17 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "config.toml"
 
 
+def settings_of(*argv: str) -> tuple[Settings, tuple[str, ...]]:
+    """The settings of a start with these arguments, and what is wrong with their sources."""
+    return resolve(parse(argv).found["given"])
+
+
 def test_each_value_is_printed_with_its_source(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place.write_text("# slow link\nrefresh = 5\n[parameters.matmul]\nn = 512\n")
     monkeypatch.setenv("TEXTUAL_THEME", "nord")
-    assert config(parse(["--no-mouse", "config"])) == 0
+    assert parse(["--no-mouse", "config"]).carry_out() == 0
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert rows["refresh"].split()[1:] == ["5.0", f"[{place}:2]"]
     assert rows["theme"].split()[1:] == ["nord", "[TEXTUAL_THEME]"]
@@ -41,7 +44,7 @@ def test_each_value_is_printed_with_its_source(
 def test_as_json_an_absent_value_has_its_reason(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert config(parse(["config", "--json"])) == 0
+    assert parse(["config", "--json"]).carry_out() == 0
     found = json.loads(capsys.readouterr().out)
     assert found["schema"] == 1
     assert found["file"] == {"path": str(place), "exists": False}
@@ -62,13 +65,13 @@ def test_what_is_wrong_is_a_line_on_stderr_and_exit_code_1(
     place: Path, text: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place.write_text(text)
-    assert config(parse(["config"])) == 1
+    assert parse(["config"]).carry_out() == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
 
 
 def test_path_prints_only_the_place(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert config(parse(["config", "--path"])) == 0
+    assert parse(["config", "--path"]).carry_out() == 0
     assert capsys.readouterr().out == f"{place}\n"
 
 
@@ -80,14 +83,14 @@ def test_a_refresh_that_is_not_allowed_is_refused(text: str) -> None:
 
 @pytest.mark.usefixtures("place")
 def test_a_theme_that_there_is_not_is_refused_where_the_command_line_names_it() -> None:
-    arguments = parse(["--theme", "none such"])
+    settings = settings_of("--theme", "none such")
     with pytest.raises(UsageError, match="no theme none such: one of ansi-dark, ansi-light"):
-        with_theme(*resolve(arguments))
+        with_theme(*settings)
 
 
 def test_the_same_from_the_file_is_told_and_the_default_is_used(place: Path) -> None:
     place.write_text('theme = "none such"\n')
-    chosen, problems = with_theme(*resolve(parse([])))
+    chosen, problems = with_theme(*settings_of())
     assert chosen.value("theme") == THEME
     assert problems[0].endswith(f"; {THEME} is used")
 
@@ -96,16 +99,14 @@ def test_the_python_of_the_file_runs_the_workloads(place: Path, tmp_path: Path) 
     program = tmp_path / "python"
     program.touch(0o755)
     place.write_text(f'python = "{program}"\n')
-    arguments = parse(["run", "matmul"])
-    take_python(arguments, resolve(arguments)[0])
-    assert arguments.python == str(program)
+    assert python_of(settings_of("run", "matmul")[0]) == str(program)
 
 
 def test_another_python_is_not_taken_where_that_of_the_file_is_not_there(place: Path) -> None:
     place.write_text('python = "/none/such"\n')
-    arguments: Arguments = parse(["run", "matmul"])
+    chosen, _problems = settings_of("run", "matmul")
     with pytest.raises(UsageError, match=r"config\.toml:1: python /none/such: no program there"):
-        take_python(arguments, resolve(arguments)[0])
+        python_of(chosen)
 
 
 def test_the_defaults_are_the_same_wherever_they_stand() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
-from tui.session.conditions import TOO_SHORT, Conditions
+from tui.store.conditions import TOO_SHORT, Conditions
 from tui.store.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, RunQueued
 from tui.store.store import Store
 from tui.views.detail import copy_text, detail_lines

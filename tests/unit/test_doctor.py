@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.screens.helpers import environment, gpu, sample, torch_gpu, uuid
-from tui.headless.doctor import Finding, _driver, _pairing, as_text, indices
+from tui.cli.commands.doctor import (
+    Finding,
+    as_text,
+    driver_findings,
+    indices,
+    pairing_findings,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,13 +31,13 @@ def test_indices(names: list[str], shown: str) -> None:
 
 def test_an_equal_finding_of_eight_gpus_is_one_line() -> None:
     seen = sample(*(gpu(index) for index in range(8)))
-    found = _pairing(seen, environment(*(torch_gpu(index) for index in range(8))))
+    found = pairing_findings(seen, environment(*(torch_gpu(index) for index in range(8))))
     assert [finding.key for finding in found] == [uuid(index) for index in range(8)]
     assert as_text(found) == "passed   device         cuda:0-7: NVIDIA H200\n"
 
 
 def test_gpus_that_torch_does_not_see_are_told_together_and_apart_from_the_others() -> None:
-    found = _pairing(sample(*(gpu(index) for index in range(4))), environment(torch_gpu()))
+    found = pairing_findings(sample(*(gpu(index) for index in range(4))), environment(torch_gpu()))
     rows = as_text(found).splitlines()
     assert rows[0] == f"passed   device         cuda:0: NVIDIA H200 ({uuid(0)})"
     assert rows[1].startswith("warning  device         nvml:1-3: NVIDIA H200: not among the ")
@@ -39,7 +45,7 @@ def test_gpus_that_torch_does_not_see_are_told_together_and_apart_from_the_other
 
 
 def test_lost_gpus_are_named_by_their_index() -> None:
-    text = as_text(_driver(sample(gpu(0, lost="Xid 79"), gpu(1), gpu(2, lost="Xid 79"))))
+    text = as_text(driver_findings(sample(gpu(0, lost="Xid 79"), gpu(1), gpu(2, lost="Xid 79"))))
     assert "failed   device         nvml:0,2: NVIDIA H200 is lost: Xid 79" in text
     assert "3 devices" in text
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.fact import compile_waiting, fact
+from workloads.fact import fact
 
 
 @fact
@@ -165,15 +165,3 @@ def test_a_method_of_its_own_is_kept() -> None:
             return self.name.upper()
 
     assert repr(Loud("a")) == "A"
-
-
-def test_what_waits_is_compiled_when_asked_for() -> None:
-    @fact
-    class Late:
-        number: int
-        words: tuple[str, ...] = ()
-
-    before = Late.__init__
-    compile_waiting()
-    assert Late.__init__ is not before
-    assert Late(1) == Late(number=1, words=())

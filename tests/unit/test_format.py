@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui import format as text
-from tui.store.reading import Absent, Reading, Stale, Value
+from tui.store.reading import Absent, Reading, Stale, Value, reading_text
 from tui.terminal import glyphs
 
 BINARY = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5, "EiB": 6}
@@ -305,17 +305,10 @@ def test_nothing_reads_not_available(formatter: Callable[[None], str]) -> None:
     ],
 )
 def test_a_reading_shows_its_value_its_age_or_its_absence(read: Reading[int], shown: str) -> None:
-    assert text.of(read, text.size) == shown
-
-
-@given(st.text(max_size=30), st.integers(0, 30))
-def test_what_is_cut_fits_and_says_so(value: str, width: int) -> None:
-    cut = text.fit(value, width)
-    assert len(cut) <= width
-    assert cut == value or width == 0 or cut.endswith("…")
+    assert reading_text(read, text.size) == shown
 
 
 def test_ascii_terminals_get_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
-    shown = (text.seconds(2.1e-5), text.spread(0.01), text.temperature(45), text.fit("abcdefg", 5))
-    assert shown == ("21.0 us", "+/-1.0%", "45 C", "ab...")
+    shown = (text.seconds(2.1e-5), text.spread(0.01), text.temperature(45))
+    assert shown == ("21.0 us", "+/-1.0%", "45 C")

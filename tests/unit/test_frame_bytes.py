@@ -13,7 +13,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
-from tui.terminal.frame_bytes import FrugalUpdate, with_few_styles
+from tui.terminal.frame_bytes import FrugalUpdate
 
 ROWS, CELLS, CUT = 4, 16, 7
 # One choice of a style and not one of each part: an example has some thirty of them.
@@ -87,12 +87,3 @@ def test_the_cells_of_the_spans_are_drawn_and_no_others(
         for column in range(CELLS):
             source = drawn if (row, column) in touched else untouched
             assert shown[row][column] == source[row][column]
-
-
-@given(screens())
-def test_a_style_is_written_once_and_means_the_same(screen: list[dict[int, Strip | None]]) -> None:
-    frame = _update(screen, WHOLE).render_segments(_console())
-    few = with_few_styles(frame)
-    assert _shown(few) == _shown(frame)
-    assert len(few) <= len(frame)
-    assert with_few_styles("plain") == "plain"

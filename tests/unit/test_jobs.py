@@ -1,4 +1,4 @@
-"""Comparisons as tasks: the order of the arms, what is kept, how they end."""
+"""Runs and comparisons as requests to a worker: their order, what is kept, how they end."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.results import timing
-from workloads import catalog, comparison
+from workloads import catalog, comparison, wire
 from workloads.comparison import ArmSample, Pair
-from workloads.jobs import ProcessesJob, RunJob
-from workloads.protocol import Compare, Compared, Finished, HostHeap, Measured, Progress, Run
+from workloads.jobs import BlocksJob, ProcessesJob, RunJob
+from workloads.protocol import (
+    EVENTS,
+    Compare,
+    Compared,
+    Event,
+    Finished,
+    HostHeap,
+    Measured,
+    Progress,
+    Run,
+)
 from workloads.results import RunResult, Status, Timing
+from workloads.wire import EncodedMessage
 
 assert catalog
 REQUEST = Compare(
@@ -23,18 +34,26 @@ def _timing(median: float, first: float) -> Timing:
     return replace(timing(median), first_call_s=first)
 
 
-def _finished(median: float, first: float, status: Status = "ok") -> Finished:
+def _came(event: Event) -> EncodedMessage:
+    """The event as it comes from a worker."""
+    return EncodedMessage(wire.encode(event), EVENTS)
+
+
+def _result(median: float, first: float, status: Status = "ok") -> RunResult:
     result = RunResult("c", "conv2d", "cuda:0", {"size": 224}, {}, status)
-    return Finished(replace(result, time=_timing(median, first) if status == "ok" else None))
+    return replace(result, time=_timing(median, first) if status == "ok" else None)
+
+
+def _finished(median: float, first: float, status: Status = "ok") -> EncodedMessage:
+    return _came(Finished(_result(median, first, status)))
 
 
 def _setting(job: ProcessesJob) -> bool:
-    task = job.next_task()
-    assert task.fresh
-    assert isinstance(task.request, Run)
-    assert task.request.time_only
-    assert task.request.flags["cudnn.enabled"] is True
-    return task.request.flags["cudnn.benchmark"]
+    request = job.next_request()
+    assert job.fresh
+    assert request.time_only
+    assert request.flags["cudnn.enabled"] is True
+    return request.flags["cudnn.benchmark"]
 
 
 def test_each_arm_of_each_pair_gets_a_fresh_process_in_the_order_abba() -> None:
@@ -66,7 +85,7 @@ def test_progress_counts_pairs_not_blocks() -> None:
     job = ProcessesJob(REQUEST)
     job.take(_finished(1e-3, 0.1))
     job.take(_finished(1e-3, 0.1))
-    told = job.take(Progress("c", "measuring", 1.0, "cuda:0", blocks=9))
+    told = job.take(_came(Progress("c", "measuring", 1.0, "cuda:0", blocks=9)))
     assert isinstance(told, Progress)
     assert told.blocks == 1
 
@@ -87,7 +106,7 @@ def test_an_arm_that_does_not_end_well_ends_the_comparison_and_keeps_the_pairs(
 
 def test_a_run_that_had_to_be_ended_keeps_its_estimate() -> None:
     job = RunJob(Run("r", "matmul", "cpu", {}, {}))
-    job.take(Progress("r", "measuring", 1.0, "cpu", 7, 0.0123))
+    job.take(_came(Progress("r", "measuring", 1.0, "cpu", 7, 0.0123)))
     told = job.end("cancelled", "cancelled")
     assert isinstance(told, Finished)
     assert told.result.figures["median_so_far"].value == 0.0123
@@ -96,7 +115,7 @@ def test_a_run_that_had_to_be_ended_keeps_its_estimate() -> None:
 
 def test_a_run_gets_a_fresh_process_where_its_workload_shows_what_happens_the_first_time() -> None:
     fresh = {
-        name: RunJob(Run("r", name, "cpu", {}, {})).next_task().fresh
+        name: RunJob(Run("r", name, "cpu", {}, {})).fresh
         for name in ("varying_shapes", "matmul", "nonesuch")
     }
     assert fresh == {"varying_shapes": True, "matmul": False, "nonesuch": False}
@@ -140,18 +159,18 @@ def test_without_a_price_there_is_no_break_even_and_the_reason_is_given(
 def test_warnings_of_the_runs_are_told_once_with_their_setting() -> None:
     job, told = ProcessesJob(REQUEST), None
     while not job.done:
-        task = job.next_task().request
-        finished = _finished(1e-3, 0.1)
-        noisy = replace(finished.result, flags=task.flags, warnings=("noisy",))
-        told = job.take(Finished(noisy))
+        flags = job.next_request().flags
+        noisy = replace(_result(1e-3, 0.1), flags=flags, warnings=("noisy",))
+        told = job.take(_came(Finished(noisy)))
     assert isinstance(told, Compared)
     assert sorted(told.comparison.warnings) == ["off: noisy", "on: noisy"]
 
 
 def test_a_run_ended_after_its_time_was_taken_keeps_it() -> None:
     job = RunJob(Run("r", "matmul", "cpu", {}, {}))
-    measured = _finished(1e-3, 0.1).result
-    assert job.take(Measured(measured)) == Measured(measured)
+    measured = _result(1e-3, 0.1)
+    came = _came(Measured(measured))
+    assert job.take(came) is came
     told = job.end("cancelled", "cancelled")
     assert isinstance(told, Finished)
     assert told.result.time == measured.time
@@ -161,5 +180,36 @@ def test_a_run_ended_after_its_time_was_taken_keeps_it() -> None:
 def test_a_run_that_is_done_stays_done_whatever_the_worker_says_after_it() -> None:
     job = RunJob(Run("r", "matmul", "cpu", {}, {}))
     job.take(_finished(1e-3, 0.1))
-    job.take(HostHeap(1, 0.0, None, None))
+    job.take(_came(HostHeap(1, 0.0, None, None)))
     assert job.done
+
+
+@pytest.mark.parametrize(
+    ("job", "line"),
+    [
+        (
+            RunJob(Run("r", "matmul", "cpu", {}, {})),
+            b'{"type":"finished","result":"new"}\n',
+        ),
+        (BlocksJob(REQUEST), b'{"type":"compared","comparison":"new","done":true}\n'),
+    ],
+)
+def test_a_result_goes_to_the_front_end_as_it_came_and_is_not_read_on_its_way(
+    job: RunJob | BlocksJob, line: bytes
+) -> None:
+    told = job.take(EncodedMessage(line, EVENTS))
+    assert told.line == line
+    assert job.done
+
+
+def test_a_comparison_in_one_process_keeps_its_pairs_where_it_is_ended() -> None:
+    so_far = replace(
+        comparison.summarise(REQUEST, [], fresh_process=False, parameters={"size": 7}), pairs=5
+    )
+    job = BlocksJob(REQUEST)
+    assert job.end("cancelled", "before it began").comparison.pairs == 0
+    job.take(_came(Compared(so_far, done=False)))
+    told = job.end("cancelled", "the pairs so far are kept")
+    assert told == Compared(
+        replace(so_far, status="cancelled", reason="the pairs so far are kept"), done=True
+    )

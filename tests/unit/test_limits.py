@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from workloads import limits, pcie_link, peaks
-from workloads.ceilings import Ceiling
 from workloads.inventory import TorchDevice
 from workloads.pcie_link import LinkState, PcieLink
 from workloads.place import Place, attention_precision
+from workloads.results import Ceiling
+from workloads.workload import THREE_TF32
 
 GIB = 2**30
 H200 = TorchDevice(
@@ -233,11 +234,11 @@ A100 = TorchDevice("cuda:0", "NVIDIA A100-SXM4-80GB", None, None, 79 * GIB, "8.0
 def test_float32_on_tensor_cores_is_held_against_a_third_of_tf32_where_that_is_more(
     device: TorchDevice, tera: float
 ) -> None:
-    limit = limits.hardware_limit(device, limits.THREE_TF32, 1e12)
+    limit = limits.hardware_limit(device, THREE_TF32, 1e12)
     assert limit is not None
     assert limit.value == pytest.approx(tera * 1e12)
     assert limit.name == "float32 (or 3xTF32)"
-    derived = limits.hardware_limit(replace(device, name="X"), limits.THREE_TF32, 1e12)
+    derived = limits.hardware_limit(replace(device, name="X"), THREE_TF32, 1e12)
     assert derived is not None
     assert derived.value == pytest.approx(tera * 1e12, rel=0.09)
 
@@ -245,14 +246,14 @@ def test_float32_on_tensor_cores_is_held_against_a_third_of_tf32_where_that_is_m
 def test_without_a_figure_for_tf32_float32_on_tensor_cores_has_no_limit() -> None:
     unknown = replace(H200, name="X", capability="7.0")
     assert limits.hardware_limit(unknown, "float32", 1e12) is not None
-    assert limits.hardware_limit(unknown, limits.THREE_TF32, 1e12) is None
-    assert limits.ceiling_kind(limits.THREE_TF32) is None
+    assert limits.hardware_limit(unknown, THREE_TF32, 1e12) is None
+    assert limits.ceiling_kind(THREE_TF32) is None
 
 
 @pytest.mark.parametrize(
     ("capability", "dtype", "allowed", "expected"),
     [
-        ((9, 0), "float32", False, limits.THREE_TF32),
+        ((9, 0), "float32", False, THREE_TF32),
         ((9, 0), "float32", True, "tf32"),
         ((9, 0), "bfloat16", False, "bfloat16"),
         ((7, 5), "float32", False, "float32"),

@@ -39,6 +39,18 @@ def test_a_cut_text_says_so(text: str, cells: int) -> None:
     assert fitted == clean(text) or fitted.endswith(glyphs.GLYPHS.ellipsis[:cells])
 
 
+@given(st.text("abc de", max_size=30), st.integers(0, 30))
+def test_what_is_plain_is_cut_by_its_characters(text: str, cells: int) -> None:
+    cut = fit(text, cells)
+    assert len(cut) <= cells
+    assert cut == text or cells == 0 or cut.endswith("…")
+
+
+def test_ascii_terminals_get_an_ellipsis_of_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
+    assert fit("abcdefg", 5) == "ab..."
+
+
 @given(TEXTS, WIDTHS)
 def test_a_column_is_filled_exactly(text: str, cells: int) -> None:
     assert cell_len(left(text, cells)) == cells

@@ -8,10 +8,9 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import compared, comparison, ran, result
-from tui.headless import compare as headless_compare
-from tui.headless import run as headless_run
-from tui.headless.run_text import as_text
-from tui.session.conditions import Conditions
+from tui.cli import compare_output, run_output
+from tui.cli.run_output import as_text
+from tui.store.conditions import Conditions
 from tui.store.events import ConditionsSeen
 from tui.store.store import Store
 from tui.views.backend import view
@@ -35,7 +34,7 @@ def _detail(store: Store) -> str:
 
 
 def _json(store: Store) -> dict[str, Any]:
-    (found,) = headless_run.as_json(store, list(store.runs.values()))["results"]
+    (found,) = run_output.as_json(store, list(store.runs.values()))["results"]
     assert isinstance(found, dict)
     return found
 
@@ -70,8 +69,8 @@ def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
 def test_a_throttled_comparison_is_marked_in_its_pane_text_and_json() -> None:
     store = make_store("one gpu", *compared(), ConditionsSeen(comparison().id, HOT))
     (state,) = store.comparisons.values()
-    assert "warning: throttled: hw_thermal_slowdown" in headless_compare.as_text(state)
+    assert "warning: throttled: hw_thermal_slowdown" in compare_output.as_text(state)
     pane = "\n".join(plain(row) for row in view(store, None, 100).lines)
     assert "! throttled: hw_thermal_slowdown" in pane
-    found = headless_compare.as_json(store.environment, state)
+    found = compare_output.as_json(store.environment, state)
     assert found["conditions"]["throttle"] == ["hw_thermal_slowdown"]

@@ -7,8 +7,9 @@ import torch
 
 from tests.unit.catalog_runs import column, ok
 from workloads import ceiling_bench, execute
-from workloads.ceilings import Ceiling, Ceilings
+from workloads.ceilings import Ceilings
 from workloads.protocol import Run
+from workloads.results import Ceiling
 from workloads.timing import Control
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.cli.arguments import UsageError
-from tui.cli.values import event_range, size_of
+from tui.cli.commands.snapshot import event_range, size_of
+from tui.cli.errors import UsageError
 from tui.snapshot_desk.child import death_in_words
 from tui.snapshots.facts import Bucket, SiteListing, SiteRow, Timeline
 from tui.snapshots.model import Frame

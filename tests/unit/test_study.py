@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import wire
-from workloads.ceilings import Ceiling
-from workloads.results import Column, Limit
+from workloads.results import Ceiling, Column, Limit
 from workloads.study import Call, ClockName, Held, Study
 from workloads.timing import Cancelled
 

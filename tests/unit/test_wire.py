@@ -28,6 +28,11 @@ class Outer:
     table: dict[str, int]
 
 
+@dataclass(frozen=True)
+class Share:
+    of: float
+
+
 KINDS: tuple[type[Any], ...] = (Inner, Outer)
 
 inners = st.builds(
@@ -113,3 +118,48 @@ def test_deep_nesting_is_refused_and_does_not_end_the_reader() -> None:
 def test_the_names_of_all_messages_differ() -> None:
     names = {cls.__name__ for cls in (*protocol.EVENTS, *protocol.REQUESTS)}
     assert len(names) == len(protocol.EVENTS) + len(protocol.REQUESTS)
+
+
+@given(outers)
+def test_a_checked_message_is_the_same_line(message: Outer) -> None:
+    assert wire.encode_checked(message) == wire.encode(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (Share(float("nan")), "share.of: expected float, got NoneType"),
+        (Share("x"), "share.of: expected float, got str"),  # type: ignore[arg-type]
+        (Share(object()), "share.of: expected float, got object"),  # type: ignore[arg-type]
+        (Share(True), "share.of: expected float, got bool"),
+    ],
+    ids=["no number", "a text", "no JSON", "a truth value"],
+)
+def test_what_the_other_side_could_not_read_is_refused_with_its_path(
+    message: Share, says: str
+) -> None:
+    with pytest.raises(wire.WireError) as caught:
+        wire.encode_checked(message)
+    assert str(caught.value) == says
+
+
+def test_a_count_in_a_field_for_a_float_is_checked_into_a_float() -> None:
+    assert wire.encode_checked(Share(3)) == b'{"type":"share","of":3.0}\n'
+
+
+def test_a_message_that_is_passed_on_is_the_line_that_came() -> None:
+    # Spaces, an unknown key, a field that does not fit: none of it is looked at.
+    line = b'{"type": "outer", "name": 5, "news": [1]}\n'
+    message = wire.EncodedMessage(line, KINDS)
+    assert (message.line, message.kind, message.plain("news")) == (line, Outer, [1])
+    assert message.plain("pair") is None
+    with pytest.raises(wire.WireError, match=r"outer\.name: expected str, got int"):
+        message.decode(Outer)
+    with pytest.raises(wire.WireError, match="unknown message type 'outer'"):
+        message.decode(Inner)
+
+
+@pytest.mark.parametrize("line", [b"", b"[]\n", b'{"type":"other"}\n', b'{"type":"outer"'])
+def test_a_line_of_no_known_type_is_not_passed_on(line: bytes) -> None:
+    with pytest.raises(wire.WireError):
+        wire.EncodedMessage(line, KINDS)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
-from tui.session.conditions import Conditions
+from tui.store.conditions import Conditions
 from tui.store.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
 from tui.store.store import Store
 from tui.views.lines import plain

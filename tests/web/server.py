@@ -78,7 +78,7 @@ def _hear_signals() -> None:
 @contextmanager
 def serving(*arguments: str, folder: Path | None = None) -> Iterator[Server]:
     """Serve the workbench with these arguments, on any free port."""
-    code = "import sys; sys.path.pop(0); from tui.__main__ import main; sys.exit(main())"
+    code = "import sys; sys.path.pop(0); from tui.cli.main import main; sys.exit(main())"
     argv = [sys.executable, "-c", code, "serve", "--port", "0", *arguments]
     with subprocess.Popen(
         argv, stdout=subprocess.PIPE, text=True, cwd=folder, preexec_fn=_hear_signals

@@ -189,7 +189,7 @@ def test_it_says_how_to_get_there(server: Server) -> None:
     assert "Ctrl-C ends it" in warning
 
 
-def refused(*arguments: str, code: str = "from tui.__main__ import main") -> str:
+def refused(*arguments: str, code: str = "from tui.cli.main import main") -> str:
     """What the command says, on one line, as it ends with wrong usage."""
     command = f"import sys; {code}; sys.exit(main())"
     argv = [sys.executable, "-c", command, "serve", *arguments]
@@ -200,7 +200,7 @@ def refused(*arguments: str, code: str = "from tui.__main__ import main") -> str
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
-    code = "sys.modules['textual_serve'] = None; from tui.__main__ import main"
+    code = "sys.modules['textual_serve'] = None; from tui.cli.main import main"
     assert "pip install 'gpu-workbench[serve]'" in refused(code=code)
 
 

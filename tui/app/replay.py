@@ -10,7 +10,7 @@ from tui.app.workbench import WorkbenchApp
 from tui.commands.command import Situation
 from tui.commands.registry import COMMANDS, key_text
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession
-from tui.terminal.theme import THEME
+from tui.settings import THEME
 
 
 class ReplayApp(WorkbenchApp):

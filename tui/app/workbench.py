@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rich.text import Text
 from textual import on
-from textual._compositor import CompositorUpdate
+from textual._compositor import ChopsUpdate
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
@@ -30,12 +30,12 @@ from tui.app.collector import Collector
 from tui.screens.workbench import WorkbenchScreen
 from tui.session.actions import Actions
 from tui.session.coalesce import Coalescer
+from tui.settings import THEME
 from tui.store.reading import STALE_AFTER_S
 from tui.store.store import Part, Parts, Store
 from tui.terminal import framework_caches, glyphs, last_resort, looks
 from tui.terminal.frame_bytes import FrugalUpdate
 from tui.terminal.lifeline import Lifeline
-from tui.terminal.theme import THEME
 from tui.widgets import tones
 from tui.widgets.ascii_scrollbar import AsciiScrollBar
 from tui.widgets.backend_switches import BackendSwitches
@@ -186,7 +186,7 @@ class WorkbenchApp(AppActions, App[None]):
 
     def _display(self, screen: Screen[object], renderable: Any) -> None:
         """Every frame passes here on its way to the terminal."""
-        if isinstance(renderable, CompositorUpdate):
+        if isinstance(renderable, ChopsUpdate):
             renderable = FrugalUpdate(renderable)
         super()._display(screen, renderable)
 

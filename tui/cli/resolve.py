@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 
 from tui import settings
 from tui.cli import values
-from tui.cli.arguments import Arguments
+from tui.settings import Settings, Value
 
 
-def resolve(arguments: Arguments) -> tuple[settings.Settings, tuple[str, ...]]:
+def resolve(given: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
     """Read the file and put the sources together.
+
+    Args:
+        given: what the command line sets, by the names of ``tui.settings``.
 
     Returns:
         The settings, and a line for each thing that is wrong with the file or a variable.
     """
     file = settings.read(settings.path())
-    chosen, problems = settings.choose(file, os.environ, arguments.given)
+    chosen, problems = settings.choose(file, os.environ, given)
     return chosen, (*file.problems, *problems)
 
 
-def take_python(arguments: Arguments, chosen: settings.Settings) -> None:
-    """Run the workloads in the Python that the settings name.
+def python_of(chosen: Settings) -> str:
+    """The Python that runs the workloads: that of the settings, or this one where they name none.
 
     Raises:
         UsageError: there is no program. Another one is not taken in its place: its torch is not
             the one to be measured.
     """
     python = chosen.chosen["python"]
-    if python.value is not None:
-        arguments.python = values.python_at(str(python.value), f"{python.source}: python")
+    if python.value is None:
+        return sys.executable
+    return values.python_at(str(python.value), f"{python.source}: python")
+
+
+def python_to_use(given: Mapping[str, Value]) -> str:
+    """All that a command without a screen takes of the settings; what is wrong is said on stderr.
+
+    Args:
+        given: as :func:`resolve` takes it.
+
+    Returns:
+        The Python that runs the workloads.
+
+    Raises:
+        UsageError: there is no such program.
+    """
+    chosen, problems = resolve(given)
+    for problem in problems:
+        sys.stderr.write(f"gpu-workbench: {problem}\n")
+    return python_of(chosen)

@@ -1,98 +1,25 @@
-"""Values of options: each is read from its text, or refused in one line."""
+"""Values of options that several commands share, read from their texts or refused in one line.
+
+For argparse's ``type=``. No argparse here: a plain start reads its settings by these too.
+"""
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.arguments import UsageError
+from tui.cli.errors import UsageError
+from tui.settings import BY_NAME
 
 if TYPE_CHECKING:
     from workloads.inventory import Setting
 
-
-def event_range(text: str) -> tuple[int, int | None]:
-    """``1000..2000`` as the first and the last number; either may be left out.
-
-    Raises:
-        UsageError: it is not of that form.
-    """
-    first, dots, last = text.partition("..")
-    ends = [end.strip() for end in (first, last)]
-    if not dots or any(end and not end.isdecimal() for end in ends):
-        raise UsageError(f"--range {text}: give two numbers, such as 1000..2000 or 1000..")
-    low, high = int(ends[0] or 0), int(ends[1]) if ends[1] else None
-    if high is not None and high < low:
-        raise UsageError(f"--range {text}: the first number is the larger one")
-    return low, high
-
-
-def size_of(text: str) -> int:
-    """``4096``, ``512K`` or ``1.5 MiB`` in bytes.
-
-    Raises:
-        UsageError: it is no size.
-    """
-    import re
-
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])i?)?B?\s*", text, re.IGNORECASE)
-    if found is None:
-        raise UsageError(f"--min-size {text}: give bytes, such as 4096 or 1MiB")
-    return int(float(found[1]) * 1024 ** " KMGT".index((found[2] or " ").upper()))
-
-
-def speed(text: str) -> float:
-    """``2``, ``0.5`` or ``max``, which is infinite.
-
-    Raises:
-        UsageError: it is none of them.
-    """
-    try:
-        value = math.inf if text == "max" else float(text)
-    except ValueError:
-        value = math.nan
-    if not value > 0 or (math.isinf(value) and text != "max"):
-        raise UsageError(f"--speed {text}: give a number above 0, such as 2 or 0.5, or max")
-    return value
-
-
-def port(text: str) -> int:
-    """The number of a port.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if not (text.isdecimal() and int(text) < 2**16):
-        raise UsageError(f"--port {text}: give a number up to 65535, 0 for any that is free")
-    return int(text)
-
-
-def settings(texts: Sequence[str]) -> dict[str, str]:
-    settings = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--set {text}: give a name and a value, such as n=4096")
-        settings[name.strip()] = value.strip()
-    return settings
-
-
-def flag_setting(text: str) -> tuple[str, tuple[bool, bool]]:
-    """``cudnn.benchmark=off,on`` as a name and two values.
-
-    Raises:
-        UsageError: it is not of that form.
-    """
-    name, _, values = text.partition("=")
-    words = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
-    parts = [part.strip().lower() for part in values.split(",")]
-    if not name or len(parts) != 2 or any(part not in words for part in parts):
-        raise UsageError(f"--flag {text}: give a name and two settings, such as {name}=off,on")
-    return name.strip(), (words[parts[0]], words[parts[1]])
+STANDARD_INPUT = "-"
+"""Stands for standard input where a file may be named."""
 
 
 def file_at(text: str) -> str:
@@ -107,22 +34,27 @@ def file_at(text: str) -> str:
     return str(path.absolute())
 
 
-def setting(name: str, text: str) -> Setting:
-    """The value of a setting that is given as an option.
+def setting_named(name: str) -> Callable[[str], Setting]:
+    """What reads the value of a setting that is given as an option.
 
-    Raises:
-        UsageError: it may not be that.
+    Args:
+        name: of the setting, see ``tui.settings``.
+
+    Returns:
+        A function that raises ``UsageError`` where the setting may not be that.
     """
-    from tui.settings import BY_NAME
-
     known = BY_NAME[name]
-    try:
-        value = known.parse(text)
-    except ValueError:
-        value = None
-    if value is None:
-        raise UsageError(f"{known.flag} {text}: not {known.about}")
-    return value
+
+    def read(text: str) -> Setting:
+        try:
+            value = known.parse(text)
+        except ValueError:
+            value = None
+        if value is None:
+            raise UsageError(f"{known.flag} {text}: not {known.about}")
+        return value
+
+    return read
 
 
 def python_at(text: str, source: str = "--python") -> str:
@@ -145,3 +77,25 @@ def python_at(text: str, source: str = "--python") -> str:
     if found is None or os.sep in text:
         raise UsageError(f"{source} {text}: no program there; give the path of a Python with torch")
     return found
+
+
+def oom_text(where: str, paths: Sequence[str]) -> str:
+    """The text of exceptions from a file or standard input; empty where none was named.
+
+    Args:
+        where: the file, or ``-``.
+        paths: of the snapshots, one of which may be standard input already.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    if not where:
+        return ""
+    if where == STANDARD_INPUT:
+        if STANDARD_INPUT in paths:
+            raise UsageError("--oom-text -: standard input is the snapshot already; name a file")
+        return sys.stdin.read()
+    try:
+        return Path(where).expanduser().read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"--oom-text {where}: {error.strerror or error}") from error

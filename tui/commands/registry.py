@@ -1,4 +1,4 @@
-"""The one registry of commands: keys, footer, palette, help and the README's table come from here.
+"""The one registry of commands: keys, footer, palette, help and docs/keys.md come from here.
 
 A command names the action, the app has the method.
 """
@@ -51,7 +51,7 @@ def in_footer(now: Situation) -> list[Command]:
 
 
 def key_table_markdown() -> str:
-    """The README's table of keys."""
+    """The table of keys that docs/keys.md holds, as Markdown."""
     rows = ["| Key | What it does |", "| --- | --- |"]
     for group in dict.fromkeys(command.group for command in COMMANDS):
         rows.append(f"| **{group}** | |")

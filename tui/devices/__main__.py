@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 
-from tui.devices import channel
+from tui.child.channel import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
 
 
 def _seconds(text: str) -> float:
@@ -28,24 +28,23 @@ def _arguments() -> argparse.Namespace:
 def main() -> None:
     """Run the monitor; it never returns."""
     arguments = _arguments()
-    protocol = channel.separate_protocol()
-    channel.end_by_signals_alone()
+    parent = ParentChannel()
+    end_by_signals_alone()
     # The rest is imported after the first words: psutil takes longer than the front end should
     # wait to know that there is a monitor.
     if arguments.mode == "serve":
-        channel.end_with_parent()
+        end_with_parent()
         from tui.devices.messages import VERSION, MonitorHello
-        from workloads.wire import encode
 
-        channel.send(protocol, encode(MonitorHello(version=VERSION, pid=os.getpid())))
+        parent.send(MonitorHello(version=VERSION, pid=os.getpid()))
         from tui.devices.monitor import serve
 
-        serve(protocol, arguments.interval)
+        serve(parent, arguments.interval)
     else:
         from tui.devices.monitor import once
 
-        once(protocol)
-    channel.quit_now()
+        once(parent)
+    quit_now()
 
 
 if __name__ == "__main__":

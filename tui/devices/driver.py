@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tui.devices.query import Absent, Code, DeviceGoneError, call
+from tui.devices.nvml_call import Code, DeviceGoneError, NoAnswer, call
 from workloads.fact import fact
 
 _NEEDED = ("NVMLError", "nvmlInit", "nvmlDeviceGetHandleByIndex", "nvmlMemory_v2")
@@ -94,7 +94,7 @@ def _no_library() -> str:
 
 
 @fact
-class Session:
+class NvmlSession:
     """NVML as it answers between one initialisation and the moment when it breaks."""
 
     nvml: Any
@@ -102,25 +102,25 @@ class Session:
     cuda: str | None
 
     @classmethod
-    def start(cls, beat: Callable[[], None], *, ran_before: bool = False) -> Session:
+    def start(cls, on_answer: Callable[[], None], *, ran_before: bool = False) -> NvmlSession:
         """Initialise NVML.
 
         Args:
-            beat: Called after each call that came back.
+            on_answer: Called after each call that came back.
             ran_before: NVML has worked in this process before.
 
         Raises:
             NoDriverError: there is no driver to ask.
         """
         nvml = load_binding()
-        beat()
+        on_answer()
         try:
             nvml.nvmlInit()
         except nvml.NVMLError as error:
             raise NoDriverError(
                 explain(int(error.value), str(error), ran_before=ran_before)
             ) from error
-        beat()
+        on_answer()
         return cls(nvml, _version(nvml), _cuda(nvml))
 
     def count(self) -> int:
@@ -133,7 +133,7 @@ class Session:
             answer = call(self.nvml, "nvmlDeviceGetCount")
         except DeviceGoneError as error:
             raise NoDriverError(f"NVML does not list the devices: {error}") from error
-        if isinstance(answer, Absent):
+        if isinstance(answer, NoAnswer):
             raise NoDriverError(explain(answer.code, answer.reason, ran_before=True))
         return int(answer)
 
@@ -145,13 +145,13 @@ class Session:
 
 def _version(nvml: Any) -> str | None:
     answer = call(nvml, "nvmlSystemGetDriverVersion")
-    if isinstance(answer, Absent):
+    if isinstance(answer, NoAnswer):
         return None
     return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
 
 
 def _cuda(nvml: Any) -> str | None:
     answer = call(nvml, "nvmlSystemGetCudaDriverVersion_v2")
-    if isinstance(answer, Absent):
+    if isinstance(answer, NoAnswer):
         return None
     return f"{int(answer) // 1000}.{int(answer) % 1000 // 10}"

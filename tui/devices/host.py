@@ -12,11 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from tui.devices.cgroup import Cgroup
+from tui.child.cgroup import Cgroup
 from tui.devices.messages import Cpu, Host, HostMemory, WatchedProcess
 
 SHORTEST_LOAD = 0.05
-"""Seconds between two looks under which a load is noise: the kernel counts in ticks of 10 ms."""
+"""Seconds between two readings under which a load is noise: the kernel counts in ticks of 10 ms."""
 
 _FREQUENCY_EVERY = 5.0
 """Seconds; the kernel takes long to tell the clock of each of many idle cores."""
@@ -79,7 +79,7 @@ class HostReader:
     """Reads the host at each sample; a load is what happened since the sample before."""
 
     def __init__(self, cgroup: Cgroup | None = None) -> None:
-        """Take the first look that the first load needs.
+        """Take the first reading, which the first load needs.
 
         Args:
             cgroup: The limits that hold for this process; found out if None.
@@ -90,7 +90,7 @@ class HostReader:
         self._cores = psutil.cpu_count(logical=True) or os.cpu_count() or 1
         self._frequency: tuple[float, float | None, str] | None = None
         psutil.cpu_percent(interval=None)
-        self._looked_at = time.monotonic()
+        self._load_read_at = time.monotonic()
         self._load: float | None = None
 
     @property
@@ -99,15 +99,14 @@ class HostReader:
         return int(psutil.virtual_memory().total)
 
     def read(self) -> Host:
-        """One look at the host."""
         return Host(name=self._name, cpu=self._read_cpu(), memory=self._read_memory())
 
     def _read_cpu(self) -> Cpu:
         unavailable: dict[str, str] = {}
         now = time.monotonic()
-        if now - self._looked_at >= SHORTEST_LOAD:
+        if now - self._load_read_at >= SHORTEST_LOAD:
             self._load = psutil.cpu_percent(interval=None)
-            self._looked_at = now
+            self._load_read_at = now
         if self._load is None:
             unavailable["load_percent"] = "needs two looks: known with the next sample"
         frequency, why_not = self._read_frequency(now)
@@ -150,7 +149,7 @@ def _frequency() -> tuple[float | None, str]:
     return float(answer.current), ""
 
 
-def watch(pid: int) -> WatchedProcess:
+def watched_process(pid: int) -> WatchedProcess:
     """The host memory of one process.
 
     Args:

@@ -1,4 +1,4 @@
-"""Who holds the host's memory: asked for only while somebody looks at it."""
+"""Which processes hold the host's memory: read only while somebody asks for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 import psutil
 
 from tui.devices.messages import GpuProcess, HostProcesses
-from tui.devices.people import People
+from tui.devices.process_owners import ProcessOwners
 
 LISTED = 40
 """Processes that are named; the memory of all others is one sum."""
@@ -19,10 +19,10 @@ class HostProcessReader:
 
     def __init__(self) -> None:
         # These PIDs are this namespace's own, whatever NVML's are.
-        self._people = People(own_pids=False)
+        self._owners = ProcessOwners(own_pids=False)
 
     def read(self) -> HostProcesses:
-        """One look at all processes of this PID namespace."""
+        """Read all processes of this PID namespace."""
         sizes: list[tuple[int, int]] = []
         hidden = 0
         for process in psutil.process_iter():
@@ -38,19 +38,19 @@ class HostProcessReader:
                     sizes.append((resident, process.pid))
         largest = heapq.nlargest(LISTED, sizes)
         now = time.time()
-        self._people.keep_only(pid for _, pid in largest)
+        self._owners.keep_only(pid for _, pid in largest)
         rows = tuple(self._row(pid, resident, now) for resident, pid in largest)
         rest = sum(size for size, _ in sizes) - sum(size for size, _ in largest)
         return HostProcesses(rows, len(sizes) - len(largest), rest, hidden)
 
     def _row(self, pid: int, resident: int, now: float) -> GpuProcess:
-        person = self._people.look_up(pid, now)
+        owner = self._owners.look_up(pid, now)
         return GpuProcess(
             pid=pid,
-            user=person.user,
-            command=person.command,
+            user=owner.user,
+            command=owner.command,
             memory=resident,
             kind="resident",
-            started_at=person.started_at,
-            unavailable=dict(person.unavailable),
+            started_at=owner.started_at,
+            unavailable=dict(owner.unavailable),
         )

@@ -22,8 +22,8 @@ class Identity:
     """For a MIG instance the id of its GPU."""
 
 
-def unknown(index: int) -> Identity:
-    """A device that has never told who it is."""
+def unknown_identity(index: int) -> Identity:
+    """The identity of a device that has never told it."""
     return Identity(f"nvml:{index}", index, f"GPU {index}", None)
 
 
@@ -40,8 +40,8 @@ def lost_device(identity: Identity, reason: str, *, read_at: float, lost_at: flo
     Args:
         identity: Which device.
         reason: Why it no longer answers, in one line.
-        read_at: Unix time of the look that found it still lost.
-        lost_at: Unix time of the look that first found it lost.
+        read_at: Unix time of the reading that found it still lost.
+        lost_at: Unix time of the reading that first found it lost.
     """
     device = Device(
         id=identity.id,

@@ -135,7 +135,7 @@ class Driver:
 
 @fact
 class WatchedProcess:
-    """Host memory of one of our own processes."""
+    """Host memory of a process that this program started."""
 
     pid: int
     unique: int | None
@@ -153,19 +153,19 @@ class HostProcesses:
     others: int
     """Processes with resident memory that are not among the rows."""
     others_memory: int
-    """Their resident memory together."""
+    """Resident memory of those others together, in bytes."""
     hidden: int
     """Processes whose memory this user may not see."""
 
 
 @fact
 class Sample:
-    """One look at everything."""
+    """All devices and the host at one moment."""
 
     at: float
     """Unix time."""
     took_s: float
-    """How long the newest complete look at NVML took; above the interval, it sets the pace."""
+    """How long the newest complete reading of NVML took; above the interval, it sets the pace."""
     host: Host
     driver: Driver
     devices: tuple[Device, ...]
@@ -207,11 +207,12 @@ class Pace:
 
 MonitorEvent = Union[MonitorHello, Sample]
 MONITOR_EVENTS = (MonitorHello, Sample)
-MONITOR_REQUESTS = (Watch, WatchHost, Pace)
+MonitorRequest = Union[Watch, WatchHost, Pace]
+MONITOR_REQUESTS: tuple[type[MonitorRequest], ...] = (Watch, WatchHost, Pace)
 
 
 def process_of(device: Device, pid: int | None) -> GpuProcess | None:
-    """The row of one of our own processes.
+    """The row of a process that this program started.
 
     In a container the list may hold the host's pids, and the same number may be somebody else's;
     a row is believed only where the monitor could tell it for the local process.

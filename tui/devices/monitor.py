@@ -5,56 +5,54 @@ from __future__ import annotations
 import threading
 import time
 
-from tui.devices import channel, host, sampler
-from tui.devices.collector import Collector
+from tui.child.channel import ParentChannel, complain
+from tui.devices.host import HostReader, watched_process
 from tui.devices.host_processes import HostProcessReader
-from tui.devices.look import Looker
-from tui.devices.messages import MONITOR_REQUESTS, Pace, Sample, Watch, WatchHost
-from workloads.wire import WireError, decode, encode
+from tui.devices.messages import (
+    MONITOR_REQUESTS,
+    MonitorRequest,
+    Pace,
+    Sample,
+    Watch,
+    WatchHost,
+)
+from tui.devices.nvml_loop import NvmlLoop
 
 MOST_WATCHED = 64
-"""Processes that are looked at with each sample, at most."""
+"""Processes whose memory is read with each sample, at most."""
 
 LEAST_INTERVAL_S = 0.05
 
-_FIRST_LOOK = 1.0
+_FIRST_WAIT = 1.0
 """Seconds that the first sample waits for NVML, which takes long to start on some boxes."""
 
-_ONE_LOOK = 15.0
+_ONLY_WAIT = 15.0
 """Seconds that a single sample waits: without persistence mode each GPU takes seconds to wake."""
 
-_LOAD_TAKES = 0.2
-"""Seconds between the two looks that a CPU load needs, where there is only one sample."""
+_LOAD_SPAN = 0.2
+"""Seconds between the two readings that a CPU load needs, where there is only one sample."""
 
 
 class Monitor:
-    """Holds what is read between samples."""
+    """Takes the samples, and holds what is kept between them."""
 
     def __init__(self, interval: float) -> None:
-        """Take the first look at the host; NVML's waits for the first :meth:`sample`.
+        """Read the host, as the first load needs; NVML is not touched before :meth:`begin`.
 
         Args:
             interval: Seconds between samples.
         """
-        self._host = host.HostReader()
+        self._host = HostReader()
         self.interval = interval
-        self.hurry = threading.Event()
+        self.sample_now = threading.Event()
         """Set where the next sample is not to wait for its time."""
-        total = self._host.machine_memory
-        self._collector = Collector(lambda beat: Looker(self.interval, total, beat))
+        self._nvml = NvmlLoop(interval, self._host.machine_memory)
         self._watched: tuple[int, ...] = ()
         self._host_processes: HostProcessReader | None = None
         """Only while they are asked for: reading them all takes some milliseconds."""
 
-    def take_request(self, line: bytes) -> None:
-        """Obey one line from the front end; one that is no request is reported and dropped."""
-        if not line.strip():
-            return
-        try:
-            request = decode(line, MONITOR_REQUESTS)
-        except WireError as error:
-            channel.complain(f"not a request: {error}")
-            return
+    def take_request(self, request: MonitorRequest) -> None:
+        """Obey one request of the front end."""
         if isinstance(request, WatchHost):
             self._host_processes = HostProcessReader() if request.wanted else None
         elif isinstance(request, Pace):
@@ -64,61 +62,65 @@ class Monitor:
 
     def _set_pace(self, seconds: float) -> None:
         if not seconds >= LEAST_INTERVAL_S:
-            channel.complain(f"not a request: an interval of {seconds} s")
+            complain(f"not a request: an interval of {seconds} s")
             return
         self.interval = seconds
         # The wait that goes on may be a long one.
-        self.hurry.set()
+        self.sample_now.set()
 
     def begin(self) -> None:
-        """Have NVML looked at while the caller does something else."""
-        self._collector.request()
+        """Have NVML read while the caller does something else."""
+        self._nvml.request()
 
     def sample(self, patience: float) -> Sample:
-        """Look at everything.
+        """Read everything.
 
         Args:
             patience: Seconds to wait for NVML; after that its newest figures must do.
         """
         self.begin()
-        self._collector.wait(patience)
-        silent_s = self._collector.silent_s()
-        processes = self._host_processes
-        return sampler.assemble(
-            at=time.time(),
-            host=self._host.read(),
-            nvml=self._collector.newest,
-            silent_s=silent_s,
-            watched=tuple(host.watch(pid) for pid in self._watched),
+        self._nvml.wait(patience)
+        silent_s = self._nvml.silent_s()
+        at, host = time.time(), self._host.read()
+        nvml, processes = self._nvml.newest, self._host_processes
+        return Sample(
+            at=at,
+            took_s=nvml.took_s,
+            host=host,
+            driver=nvml.driver_while_silent(silent_s),
+            devices=nvml.devices,
+            watched=tuple(watched_process(pid) for pid in self._watched),
+            nvml_silent_s=silent_s,
+            problems=(nvml.problem,) if nvml.problem else (),
             host_processes=processes.read() if processes is not None else None,
         )
 
 
-def serve(protocol: int, interval: float) -> None:
+def serve(parent: ParentChannel, interval: float) -> None:
     """Write a sample at each tick until the front end goes away.
 
     Args:
-        protocol: Descriptor to write to.
+        parent: The front end.
         interval: Seconds between samples.
     """
     monitor = Monitor(interval)
-    channel.listen(monitor.take_request)
-    patience = _FIRST_LOOK
+    parent.listen(MONITOR_REQUESTS, monitor.take_request)
+    patience = _FIRST_WAIT
     while True:
         began = time.monotonic()
-        channel.send(protocol, encode(monitor.sample(patience)))
+        parent.send(monitor.sample(patience))
         patience = min(monitor.interval, 1.0) / 2
-        monitor.hurry.wait(max(0.0, began + monitor.interval - time.monotonic()))
-        monitor.hurry.clear()
+        monitor.sample_now.wait(max(0.0, began + monitor.interval - time.monotonic()))
+        monitor.sample_now.clear()
 
 
-def once(protocol: int) -> None:
+def once(parent: ParentChannel) -> None:
     """Write one sample.
 
     Args:
-        protocol: Descriptor to write to.
+        parent: Takes it.
     """
     monitor = Monitor(interval=1.0)
     monitor.begin()
-    time.sleep(_LOAD_TAKES)
-    channel.send(protocol, encode(monitor.sample(_ONE_LOOK)))
+    time.sleep(_LOAD_SPAN)
+    parent.send(monitor.sample(_ONLY_WAIT))

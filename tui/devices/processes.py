@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tui.devices.field_reader import FieldReader
 from tui.devices.messages import GpuProcess
-from tui.devices.people import People, on_windows_driver
-from tui.devices.query import Absent, Asker
+from tui.devices.nvml_call import NoAnswer
+from tui.devices.process_owners import ProcessOwners, on_windows_driver
 from workloads.fact import fact
 
 _LISTS = {
@@ -19,7 +20,7 @@ _NOT_AVAILABLE = 2**64 - 1
 
 
 @fact
-class Listed:
+class ListedProcess:
     """One entry of one of NVML's lists."""
 
     pid: int
@@ -28,7 +29,7 @@ class Listed:
     """Bytes, as NVML gives them; ``None`` or all ones where it does not."""
 
 
-def ask_lists(asker: Asker) -> tuple[list[Listed] | None, dict[str, str]]:
+def ask_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[str, str]]:
     """Ask for all lists; ``None`` only where neither compute nor graphics is to be had.
 
     Returns:
@@ -37,12 +38,12 @@ def ask_lists(asker: Asker) -> tuple[list[Listed] | None, dict[str, str]]:
     Raises:
         DeviceGoneError: the whole device is lost.
     """
-    found: list[Listed] = []
+    found: list[ListedProcess] = []
     missing: dict[str, str] = {}
     for kind, name in _LISTS.items():
         # The name without a version is the newest that the binding knows; v2 is for old drivers.
-        answer = asker.ask(f"processes.{kind}", (name,), (f"{name}_v2",))
-        if isinstance(answer, Absent):
+        answer = fields.ask(f"processes.{kind}", (name,), (f"{name}_v2",))
+        if isinstance(answer, NoAnswer):
             missing[f"processes.{kind}"] = answer.reason
             continue
         found += [_listed(entry, kind) for entry in answer]
@@ -51,41 +52,46 @@ def ask_lists(asker: Asker) -> tuple[list[Listed] | None, dict[str, str]]:
     return found, missing
 
 
-def _listed(entry: Any, kind: str) -> Listed:
+def _listed(entry: Any, kind: str) -> ListedProcess:
     memory = entry.usedGpuMemory
-    return Listed(int(entry.pid), kind, None if memory is None else int(memory))
+    return ListedProcess(int(entry.pid), kind, None if memory is None else int(memory))
 
 
 def rows(
-    listed: list[Listed], people: People, *, listed_at: float, total: int | None, mig: bool
+    listed: list[ListedProcess],
+    owners: ProcessOwners,
+    *,
+    listed_at: float,
+    total: int | None,
+    mig: bool,
 ) -> tuple[GpuProcess, ...]:
     """One row for each PID, in NVML's order; none is left out for what is not known of it.
 
     Args:
         listed: NVML's entries, in which a PID may occur more than once.
-        people: Looks up user and command.
+        owners: Looks up user and command.
         listed_at: Unix time before NVML was asked.
         total: The device's memory in bytes: a process cannot have more.
         mig: MIG mode is on, which explains a missing figure.
     """
-    by_pid: dict[int, list[Listed]] = {}
+    by_pid: dict[int, list[ListedProcess]] = {}
     for entry in listed:
         by_pid.setdefault(entry.pid, []).append(entry)
     result = []
     for pid, entries in by_pid.items():
-        memory, why_not = _memory(entries, total, mig, people.own_pids)
-        person = people.look_up(pid, listed_at)
-        unavailable = dict(person.unavailable)
+        memory, why_not = _memory(entries, total, mig, owners.own_pids)
+        owner = owners.look_up(pid, listed_at)
+        unavailable = dict(owner.unavailable)
         if why_not:
             unavailable["memory"] = why_not
         result.append(
             GpuProcess(
                 pid=pid,
-                user=person.user,
-                command=person.command,
+                user=owner.user,
+                command=owner.command,
                 memory=memory,
                 kind="+".join(dict.fromkeys(entry.kind for entry in entries)),
-                started_at=person.started_at,
+                started_at=owner.started_at,
                 unavailable=unavailable,
             )
         )
@@ -93,7 +99,7 @@ def rows(
 
 
 def _memory(
-    entries: list[Listed], total: int | None, mig: bool, own_pids: bool
+    entries: list[ListedProcess], total: int | None, mig: bool, own_pids: bool
 ) -> tuple[int | None, str | None]:
     """The memory of one PID: each list counts all that it holds, so the largest, never the sum."""
     given = [

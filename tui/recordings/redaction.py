@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import TypeVar, cast
 
 from tui.devices.messages import GpuProcess, HostProcesses, Sample
-from tui.snapshots.redact import NAME, Redactor
+from tui.text.redact import NAME, Redactor
 from workloads import protocol
 
 E = TypeVar("E")

@@ -19,20 +19,20 @@ from workloads.inventory import WorkloadInfo
 
 
 @fact
-class Kept:
-    """The file's content."""
+class KeptCatalogue:
+    """What the file holds: the workloads, with a stamp of the modules that they come from."""
 
     stamp: str
     workloads: tuple[WorkloadInfo, ...]
 
 
 def path() -> Path:
-    """Where it is kept."""
+    """The file that the catalogue is kept in."""
     return reports.folder() / "catalogue.json"
 
 
 def read() -> tuple[WorkloadInfo, ...]:
-    """What can be said of each workload, but for its code."""
+    """The catalogue: all that can be said of each workload without its code."""
     stamp = _stamp()
     kept = _kept()
     if kept is not None and kept.stamp == stamp:
@@ -40,12 +40,12 @@ def read() -> tuple[WorkloadInfo, ...]:
     found = imported()
     # Without a place to keep it, the next start takes the longer way too.
     with contextlib.suppress(OSError):
-        reports.write_private(path(), wire.encode(Kept(stamp, found)))
+        reports.write_private(path(), wire.encode(KeptCatalogue(stamp, found)))
     return found
 
 
 def imported() -> tuple[WorkloadInfo, ...]:
-    """The same from the modules themselves."""
+    """The catalogue from the modules themselves."""
     from workloads import catalog
     from workloads.workload import infos
 
@@ -53,22 +53,26 @@ def imported() -> tuple[WorkloadInfo, ...]:
     return infos()
 
 
-def _kept() -> Kept | None:
+def _kept() -> KeptCatalogue | None:
     try:
-        return wire.decode(path().read_bytes(), (Kept,))
+        return wire.decode(path().read_bytes(), (KeptCatalogue,))
     except (OSError, wire.WireError):
         return None  # never kept, or by a version that kept something else
 
 
 def _stamp() -> str:
     """Changes when a file changes that the catalogue can come from."""
-    package = Path(workloads.__path__[0])
-    parts = [*_states(package / "catalog"), *_states(package)]
-    return f"{package}: {', '.join(parts)}"
+    return ", ".join(sorted(_states(workloads.__path__[0])))
 
 
-def _states(folder: Path) -> list[str]:
-    """Name, size and time of each module; ``pathlib`` takes three times as long, at every start."""
+def _states(folder: str) -> list[str]:
+    """Path, size and time of each module; ``pathlib`` takes three times as long, at every start."""
+    found = []
     with os.scandir(folder) as entries:
-        files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".py")]
-    return sorted(f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in files)
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                state = entry.stat()
+                found.append(f"{entry.path} {state.st_size} {state.st_mtime_ns}")
+            elif entry.is_dir() and entry.name != "__pycache__":
+                found += _states(entry.path)
+    return found

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from tui import reports
 from workloads import wire
-from workloads.ceilings import Ceiling, newest
+from workloads.ceilings import newest
 from workloads.fact import fact
+from workloads.results import Ceiling
 
 KEPT = 64
 """The newest so many: of older machines, drivers and versions of torch none is needed again."""
@@ -15,18 +16,18 @@ KEPT = 64
 
 @fact
 class Kept:
-    """The file's content."""
+    """What the file holds."""
 
     ceilings: tuple[Ceiling, ...]
 
 
 def path() -> Path:
-    """Where they are kept."""
+    """The file that ceilings are kept in."""
     return reports.folder() / "ceilings.json"
 
 
 def load() -> tuple[Ceiling, ...]:
-    """Those that are kept; none where there is no file.
+    """The ceilings that are kept; none where there is no file.
 
     Raises:
         ValueError: the file is not what was written; the text says what is wrong with it.
@@ -45,11 +46,16 @@ def load() -> tuple[Ceiling, ...]:
 
 
 def keep(ceiling: Ceiling) -> None:
-    """Add one to those that are kept; what another program kept meanwhile stays.
+    """Add a ceiling to those that are kept; what another program kept meanwhile stays.
+
+    One that was measured while others kept the CPU busy is left out: it can be far too low, and
+    the next runner measures its own.
 
     Raises:
         OSError: the file cannot be written.
     """
+    if ceiling.disturbed:
+        return
     try:
         earlier = load()
     except ValueError:

@@ -30,7 +30,7 @@ class Coalescer:
         self._last = float("-inf")
 
     def add(self, parts: Parts) -> None:
-        """Parts of the store changed."""
+        """Take in parts of the store that changed."""
         self._waiting |= parts
 
     def due_in(self, now: float) -> float | None:

@@ -1,23 +1,19 @@
-"""Under which conditions something was measured: the device's samples, threads, versions, flags."""
+"""Makes the conditions of a measurement from the device's samples, threads, versions and flags."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
+from statistics import median
 from sys import intern
 from typing import NamedTuple
 
 from tui.devices.messages import Sample
 from tui.devices.throttle import HARMFUL
+from tui.store.conditions import NOT_GIVEN, TOO_SHORT, Conditions
 from workloads.fact import fact
 from workloads.inventory import Environment
-from workloads.statistics import median
 
-TOO_SHORT = "it was measured for less than the time between two samples"
-NOT_GIVEN = "NVML did not give it"
-NOT_SAMPLED = "only NVIDIA GPUs are sampled"
-NO_MONITOR = "the monitor did not see this device"
-SEVERAL = "not followed over the processes of a comparison"
 _SAMPLED = (
     "sm_clock_mhz_min",
     "sm_clock_mhz_median",
@@ -29,7 +25,7 @@ _SAMPLED = (
 
 
 class SampledDevice(NamedTuple):
-    """What of one look at a device conditions are made of: minutes of whole samples are large."""
+    """What conditions need of a device's sample: minutes of whole samples are large."""
 
     id: str
     read_at: float
@@ -68,43 +64,15 @@ class Followed:
     """A device that worked while something was measured."""
 
     id: str
-    """Its UUID."""
+    """NVML's UUID of the device."""
     name: str
-    """In torch's words, ``cuda:0``."""
+    """torch's name of the device, ``cuda:0``."""
     spans: tuple[tuple[float, float], ...]
-    """Of timed blocks, Unix times: for clocks, power and heat, which are those of an idle device
+    """Unix times of timed blocks: for clocks, power and heat, which are those of an idle device
     while data is prepared and results are checked."""
 
     def worked_at(self, moment: float) -> bool:
         return any(start <= moment <= end for start, end in self.spans)
-
-
-@fact
-class Conditions:
-    """What NVML said of the devices during a run or a comparison, and what else it depends on.
-
-    Of several devices, the lowest and highest values are over all of them.
-    """
-
-    samples: int
-    sm_clock_mhz_min: int | None
-    sm_clock_mhz_median: float | None
-    power_w_max: float | None
-    temperature_c_max: float | None
-    throttle: tuple[str, ...]
-    process_peak: int | None
-    """Highest sampled memory of one of its processes on one device, bytes: the true peak is no
-    lower."""
-    warnings: tuple[str, ...] = ()
-    unavailable: dict[str, str] = field(default_factory=dict)
-    threads: int | None = None
-    """Of torch on the CPU."""
-    versions: dict[str, str] = field(default_factory=dict)
-    """Of the software, by name; what is not there is left out."""
-    flags: dict[str, bool] = field(default_factory=dict)
-    """Backend flags it ran under; of a comparison those that both settings share."""
-    devices: tuple[str, ...] = ()
-    """That were sampled while they worked, in torch's words."""
 
 
 def unsampled(reason: str) -> Conditions:
@@ -120,10 +88,10 @@ def under(
     driver: str | None,
     flags: dict[str, bool],
 ) -> Conditions:
-    """The same with threads, versions and flags.
+    """Conditions with threads, versions and flags added.
 
     Args:
-        seen: of the device.
+        seen: what was sampled of the device.
         environment: of the runner.
         driver: the NVIDIA driver's version.
         flags: that it ran under.
@@ -157,16 +125,16 @@ def during(
         run: from its beginning to its end, Unix times: for the memory of its processes.
     """
     followed = {device.id: device for device in devices}
-    looks = [look for sample in samples for look in sample if look.id in followed]
-    seen = [look for look in looks if followed[look.id].worked_at(look.read_at)]
-    whole = [look for look in looks if run[0] <= look.read_at <= run[1]]
-    clocks = [look.sm_clock_mhz for look in seen if look.sm_clock_mhz is not None]
-    throttles = [look for look in seen if look.throttle is not None]
+    rows = [row for sample in samples for row in sample if row.id in followed]
+    seen = [row for row in rows if followed[row.id].worked_at(row.read_at)]
+    whole = [row for row in rows if run[0] <= row.read_at <= run[1]]
+    clocks = [row.sm_clock_mhz for row in seen if row.sm_clock_mhz is not None]
+    throttles = [row for row in seen if row.throttle is not None]
     found: dict[str, float | int | None] = {
         "sm_clock_mhz_min": min(clocks, default=None),
-        "sm_clock_mhz_median": median(clocks) if clocks else None,
-        "power_w_max": _highest([look.power_w for look in seen]),
-        "temperature_c_max": _highest([look.temperature_c for look in seen]),
+        "sm_clock_mhz_median": float(median(clocks)) if clocks else None,
+        "power_w_max": _highest([row.power_w for row in seen]),
+        "temperature_c_max": _highest([row.temperature_c for row in seen]),
         "process_peak": _process_peak(whole, pids),
     }
     absent = {name: NOT_GIVEN if seen else TOO_SHORT for name in found if found[name] is None}
@@ -179,21 +147,21 @@ def during(
         sm_clock_mhz_median=found["sm_clock_mhz_median"],
         power_w_max=found["power_w_max"],
         temperature_c_max=found["temperature_c_max"],
-        throttle=tuple(sorted({name for look in throttles for name in look.throttle or ()})),
+        throttle=tuple(sorted({name for row in throttles for name in row.throttle or ()})),
         process_peak=None if peak is None else int(peak),
         warnings=_throttled(throttles, devices),
         unavailable=absent,
         devices=tuple(
-            device.name for device in devices if any(look.id == device.id for look in seen)
+            device.name for device in devices if any(row.id == device.id for row in seen)
         ),
     )
 
 
-def _throttled(looks: Sequence[SampledDevice], devices: Sequence[Followed]) -> tuple[str, ...]:
+def _throttled(rows: Sequence[SampledDevice], devices: Sequence[Followed]) -> tuple[str, ...]:
     """A line for each device that was slowed down; which one is told where there are several."""
     lines = []
     for device in devices:
-        reasons = {name for look in looks if look.id == device.id for name in look.throttle or ()}
+        reasons = {name for row in rows if row.id == device.id for name in row.throttle or ()}
         harmful = sorted(name for name in reasons if name in HARMFUL)
         if harmful:
             where = f"{device.name} " if len(devices) > 1 else ""

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tui.session import conditions
-from tui.session.conditions import Conditions, Followed, SampledDevice
+from tui.session.conditions import Followed, SampledDevice
+from tui.store.conditions import NO_MONITOR, NOT_SAMPLED, SEVERAL, Conditions
 from tui.store.events import ConditionsSeen
 from tui.store.store import Store
 from workloads import protocol
@@ -58,17 +59,17 @@ def _sampled(
     pid: int | None,
 ) -> Conditions:
     if not found.device.startswith("cuda"):
-        return conditions.unsampled(conditions.NOT_SAMPLED)
+        return conditions.unsampled(NOT_SAMPLED)
     devices = _followed(spans, store)
     if samples is None or not devices:
-        return conditions.unsampled(conditions.NO_MONITOR)
+        return conditions.unsampled(NO_MONITOR)
     run = (spans[0].start, spans[-1].end)
     if isinstance(found, RunResult):
         run = (found.started_at or run[0], found.ended_at or run[1])
         pids = found.pids or (() if pid is None else (pid,))
         return conditions.during(samples, devices, pids, run)
     seen = conditions.during(samples, devices, (), run)
-    absent = {**seen.unavailable, "process_peak": conditions.SEVERAL}
+    absent = {**seen.unavailable, "process_peak": SEVERAL}
     return replace(seen, unavailable=absent)
 
 

@@ -16,12 +16,12 @@ from tui.store.store import Part, Parts, Store
 from workloads.inventory import Setting, WorkloadInfo
 
 
-class Home(Protocol):
-    """What settings are applied to: a session."""
+class SettingsTarget(Protocol):
+    """The part of a session that settings are applied to."""
 
     @property
     def store(self) -> Store:
-        """What is known."""
+        """Where the session keeps what is known."""
 
     def apply(self, event: AnyEvent) -> None:
         """Take an event into the store and tell the listeners."""
@@ -49,12 +49,12 @@ class Preferences:
         self._chosen = chosen
         self._keep = keep
         self._began_with: dict[str, dict[str, Setting]] = {}
-        """Parameters of the workloads, after the file's were applied."""
+        """Parameters of the workloads after those of the settings file were applied."""
         self._device_seen = False
 
     # ---- at the start ----
 
-    def attach(self, session: Home) -> None:
+    def attach(self, session: SettingsTarget) -> None:
         """Apply the settings that the store holds; what is wrong is logged there."""
         self._session = session
         session.store.wanted_device = str(self._chosen.value("device") or "")
@@ -103,7 +103,7 @@ class Preferences:
     def changes(
         self, store: Store, theme: str, refresh: float
     ) -> tuple[dict[str, settings.Value], dict[str, dict[str, Setting]]]:
-        """What differs from what the run began with.
+        """The settings that differ from those that the run began with.
 
         Args:
             store: with the parameters and the selected device.

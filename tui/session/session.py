@@ -29,28 +29,18 @@ from tui.store.parameters import defaults
 from tui.store.store import Parts, Store
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
-from workloads.fact import fact
 from workloads.inventory import Setting
 from workloads.protocol import Budget
 
 if TYPE_CHECKING:
+    from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
-    from tui.session.children import Child
-    from tui.session.keepers import MonitorKeeper, RunnerKeeper
+    from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
 
 CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
 
 Listener = Callable[[Parts], None]
-
-
-@fact
-class _Wish:
-    """Runs of a workload, on devices to be chosen."""
-
-    workload: str
-    budget: Budget
-    demo: bool = False
 
 
 def _tell_loop(error: BaseException) -> None:
@@ -81,13 +71,14 @@ class Session:
         self._on_error: Callable[[BaseException], None] = _tell_loop
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
-        self._early: list[_Wish] = []
-        """Asked for before the GPUs were known: their CPU half is queued, the rest follows."""
+        self._early: list[tuple[str, bool, Budget]] = []
+        """Workload, whether the demo asked, and budget of runs that were asked for before the GPUs
+        were known: those on the CPU are queued, those on a GPU follow."""
         self._python = python
         self._files = tuple(files)
         self._interval = interval
-        self._runner: RunnerKeeper | None = None
-        self._monitor: MonitorKeeper | None = None
+        self._runner: RunnerSupervisor | None = None
+        self._monitor: MonitorSupervisor | None = None
         self._recorder = recorder
         if recorder is not None:
             recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
@@ -109,16 +100,16 @@ class Session:
         What was asked for before is done once the runner is there.
         """
         # Imported after the first paint, like the children's start itself.
-        from tui.session.keepers import MonitorKeeper, RunnerKeeper
+        from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
 
         written = self._recorder
         if self._interval is not None:
             sent = written.to_monitor if written else None
-            self._monitor = MonitorKeeper(self.store, self.apply, self._interval, sent)
-            self._spawn(self._monitor.keep())
+            self._monitor = MonitorSupervisor(self.store, self.apply, self._interval, sent)
+            self._spawn(self._monitor.supervise())
         sent = written.to_runner if written else None
-        self._runner = RunnerKeeper(self.store, self.apply, self._python, self._files, sent)
-        self._spawn(self._runner.keep())
+        self._runner = RunnerSupervisor(self.store, self.apply, self._python, self._files, sent)
+        self._spawn(self._runner.supervise())
         self._spawn(self._runner.watch_silence())
 
     async def stop(self) -> None:
@@ -135,9 +126,9 @@ class Session:
             if child.running:
                 child.kill()
 
-    def _children(self) -> list[Child[Any]]:
-        keepers = (self._monitor, self._runner)
-        return [keeper.child for keeper in keepers if keeper and keeper.child]
+    def _children(self) -> list[ChildProcess[Any]]:
+        supervisors = (self._monitor, self._runner)
+        return [one.child for one in supervisors if one and one.child]
 
     def apply(self, event: AnyEvent) -> None:
         """Take an event into the store and tell the listeners."""
@@ -150,17 +141,17 @@ class Session:
         ):
             self._add_conditions(event, worker_pid)
         elif isinstance(event, protocol.Ready):
-            self._run_early()
+            self._queue_early_on_gpu()
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
         for listener in self._listeners if parts else ():
             listener(parts)
 
-    def _run_early(self) -> None:
+    def _queue_early_on_gpu(self) -> None:
         early, self._early = self._early, []
         gpus = [device for device in self.default_devices() if device != CPU]
-        for wish in early if gpus else ():
-            self._run(wish, gpus)
+        for workload, demo, budget in early if gpus else ():
+            self._queue_runs(workload, gpus, budget, demo)
 
     def _add_conditions(
         self, event: protocol.Finished | protocol.Compared, worker_pid: int | None
@@ -178,26 +169,23 @@ class Session:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._take_end)
+        task.add_done_callback(self._on_task_end)
 
-    def _take_end(self, task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._on_error(error)
 
-    # ---- what a front end asks for ----
+    # ---- what a front end asks for, as ``Actions`` describes it ----
 
     def select_device(self, key: str) -> None:
-        """See ``Actions``."""
         self.apply(DeviceSelected(key))
 
     def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
-        """See ``Actions``."""
         self.apply(ParametersSet(workload, parameters))
 
     def set_sweep(self, workload: str, sweep: Sweep) -> None:
-        """See ``Actions``."""
         self.apply(SweepSet(workload, sweep))
 
     def run(
@@ -206,41 +194,37 @@ class Session:
         devices: Sequence[str] | None = None,
         budget: Budget = "normal",
     ) -> None:
-        """See ``Actions``."""
         for name in workloads:
-            self._run(_Wish(name, budget), devices)
+            self._queue_runs(name, devices, budget)
 
     def run_for_demo(self, workload: str) -> None:
-        """See ``Actions``."""
-        self._run(_Wish(workload, "quick", demo=True), None)
+        self._queue_runs(workload, None, "quick", demo=True)
 
-    def _run(self, wish: _Wish, devices: Sequence[str] | None) -> None:
+    def _queue_runs(
+        self, workload: str, devices: Sequence[str] | None, budget: Budget, demo: bool = False
+    ) -> None:
         if self._runner is not None:
-            self._runner.want()
+            self._runner.retry()
         if devices is None and self.store.environment is None:
-            self._early.append(wish)
+            self._early.append((workload, demo, budget))
         wanted = devices if devices is not None else self.default_devices()
-        for parameters in self._points(wish):
+        for parameters in self._points(workload, demo):
             for device in wanted:
-                self._queue_run(wish, device, parameters)
+                request = protocol.Run(
+                    id=f"run-{next(self._numbers)}",
+                    workload=workload,
+                    device=device,
+                    parameters=dict(parameters),
+                    flags=self.flags_for(device),
+                    budget=budget,
+                )
+                self.apply(RunQueued(request, demo))
+                self._send(request)
 
-    def _points(self, wish: _Wish) -> tuple[dict[str, Setting], ...]:
-        if not wish.demo:
-            return self.store.points(wish.workload)
-        infos = (info for info in self.store.catalogue if info.name == wish.workload)
-        return tuple(defaults(info) for info in infos)
-
-    def _queue_run(self, wish: _Wish, device: str, parameters: dict[str, Setting]) -> None:
-        request = protocol.Run(
-            id=f"run-{next(self._numbers)}",
-            workload=wish.workload,
-            device=device,
-            parameters=dict(parameters),
-            flags=self.flags_for(device),
-            budget=wish.budget,
-        )
-        self.apply(RunQueued(request, wish.demo))
-        self._send(request)
+    def _points(self, workload: str, demo: bool) -> tuple[dict[str, Setting], ...]:
+        if not demo:
+            return self.store.points(workload)
+        return tuple(defaults(info) for info in self.store.catalogue if info.name == workload)
 
     def default_devices(self) -> tuple[str, ...]:
         """The CPU, and the GPU of the timing column where torch has one."""
@@ -258,26 +242,29 @@ class Session:
         }
 
     def cancel(self, run_id: str = "") -> None:
-        """See ``Actions``."""
         wanted = [item for item in self.store.pending() if run_id in ("", item)]
         heard = self._send(protocol.Cancel(run_id))
         if not heard or self.store.runner.status != "ready":
             # A runner that imports torch hears it later, and finds the same order of things.
-            self._early = [wish for wish in self._early if run_id and not self._of(wish, wanted)]
+            self._forget_early(run_id)
             self._give_up(wanted, "before it began")
         elif wanted:
-            self._spawn(self._see_to_cancel(wanted))
+            self._spawn(self._replace_unless_cancelled(wanted))
 
-    def _of(self, wish: _Wish, run_ids: Sequence[str]) -> bool:
-        """Whether one of the runs came of that wish."""
-        runs = [self.store.runs[run_id] for run_id in run_ids if run_id in self.store.runs]
-        return any((run.request.workload, run.demo) == (wish.workload, wish.demo) for run in runs)
+    def _forget_early(self, run_id: str) -> None:
+        """Queue nothing on a GPU for the workload of a cancelled run; ``""`` means all runs."""
+        run = self.store.runs.get(run_id)
+        if not run_id:
+            self._early.clear()
+        elif run is not None and not run.ended:
+            cancelled = (run.request.workload, run.demo)
+            self._early = [early for early in self._early if early[:2] != cancelled]
 
     def _give_up(self, run_ids: Sequence[str], reason: str) -> None:
         for run_id in run_ids:
             self.apply(protocol.Rejected(run_id, reason, "cancelled"))
 
-    async def _see_to_cancel(self, wanted: Sequence[str]) -> None:
+    async def _replace_unless_cancelled(self, wanted: Sequence[str]) -> None:
         await asyncio.sleep(CANCEL_S)
         left = [item for item in wanted if item in self.store.pending()]
         if left:
@@ -285,7 +272,6 @@ class Session:
             self.restart_runner()
 
     def set_flag(self, name: str, value: bool) -> None:
-        """See ``Actions``."""
         before = self.store.flags.get(name)
         self.apply(FlagSet(name, value))
         for info in self.store.catalogue:
@@ -295,7 +281,6 @@ class Session:
                 )
 
     def compare(self, workload: str, flag: str) -> None:
-        """See ``Actions``."""
         value = self.store.flags.get(flag, False)
         earlier = [
             item.comparison.pairs_wanted
@@ -323,9 +308,9 @@ class Session:
         pairs: int | None = None,
         budget: Budget = "normal",
     ) -> str:
-        """Queue a comparison; returns its id."""
+        """Queue a comparison; returns the id of its request."""
         if self._runner is not None:
-            self._runner.want()
+            self._runner.retry()
         others = {name: value for name, value in self.flags_for(device).items() if name != flag}
         request = protocol.Compare(
             id=f"compare-{next(self._numbers)}",
@@ -353,29 +338,24 @@ class Session:
         return next((name for name in devices if name.partition(":")[0] in kinds), None)
 
     def empty_cache(self, key: str) -> None:
-        """See ``Actions``."""
         if name := self._torch_name(key):
             self._ask(protocol.EmptyCache(name))
 
     def reset_peaks(self, key: str) -> None:
-        """See ``Actions``."""
         self.apply(PeaksReset(key))
         if name := self._torch_name(key):
             self._ask(protocol.ResetPeaks(name))
 
     def set_refresh(self, seconds: float) -> None:
-        """See ``Actions``."""
         self._interval = seconds
         if self._monitor is not None:
             self._monitor.set_interval(seconds)
 
     def watch_host(self, wanted: bool) -> None:
-        """See ``Actions``."""
         if self._monitor is not None:
             self._monitor.watch_host(wanted)
 
     def restart_runner(self) -> None:
-        """See ``Actions``."""
         if self._runner is not None:
             self._runner.replace()
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tui.session.children import Child
+from tui.child.process import ChildProcess
 from tui.snapshots.messages import READER_EVENTS, ReaderEvent
 from tui.snapshots.text import clean
 
 STANDARD_INPUT = "-"
 
 
-def reader(source: int | None = None) -> Child[ReaderEvent]:
+def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
     """A reader that is not started yet.
 
     Args:
@@ -23,7 +23,7 @@ def reader(source: int | None = None) -> Child[ReaderEvent]:
         command += ["--input", str(source)]
     inherit = () if source is None else (source,)
     # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
-    return Child(command, READER_EVENTS, folder="/", inherit=inherit)
+    return ChildProcess(command, READER_EVENTS, folder="/", inherit=inherit)
 
 
 def names(paths: Sequence[str]) -> str:
@@ -36,7 +36,7 @@ def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: b
 
     Args:
         paths: what it was reading.
-        how: as :meth:`tui.session.children.Child.ended` says.
+        how: as :meth:`tui.child.process.ChildProcess.ended` says.
         last_words: the last line of its standard error.
         loaded: it had read the file and died over a question.
     """

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from tui.snapshot_desk.focus import (
+    GROUPINGS,
+    ORDERS,
+    Focus,
+    first_focus,
+    oom_after,
+    peak_of,
+)
 from tui.snapshot_desk.session import SnapshotSession
 from tui.snapshots.facts import Grouping, Order, Summary
 from tui.snapshots.messages import Request
-from tui.views.snapshot.sites import GROUPINGS, ORDERS
-from tui.views.snapshot.words import Focus, first_focus, oom_after, peak_of
 
 View = Literal["verdict", "timeline", "sites", "map", "difference"]
 VIEWS: tuple[View, ...] = ("verdict", "timeline", "sites", "map", "difference")

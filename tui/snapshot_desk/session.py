@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tui.session.children import Child, Garbage
+from tui.child.process import ChildProcess, Garbage
 from tui.snapshot_desk.child import death_in_words, names, reader
 from tui.snapshot_desk.store import SnapshotStore
 from tui.snapshots.messages import (
@@ -33,7 +33,7 @@ class SnapshotSession:
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self.store = SnapshotStore()
-        self.child: Child[ReaderEvent] | None = None
+        self.child: ChildProcess[ReaderEvent] | None = None
         self._changed = changed
         self._numbers = itertools.count(1)
         self._task: asyncio.Task[None] | None = None
@@ -110,7 +110,7 @@ class SnapshotSession:
             self.store.end("failed", f"reading failed: {type(error).__name__}: {error}")
             self._changed()
 
-    async def _live(self, child: Child[ReaderEvent], paths: tuple[str, ...]) -> None:
+    async def _live(self, child: ChildProcess[ReaderEvent], paths: tuple[str, ...]) -> None:
         try:
             await child.start()
         except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from tui.devices import channel
+from tui.child.channel import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
 
 
 def main() -> None:
@@ -13,17 +13,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tui.snapshots", description=__doc__)
     parser.add_argument("--input", type=int, metavar="FD", help="the descriptor that - stands for")
     arguments = parser.parse_args()
-    protocol = channel.separate_protocol()
-    channel.end_by_signals_alone()
-    channel.end_with_parent()
+    parent = ParentChannel()
+    end_by_signals_alone()
+    end_with_parent()
     from tui.snapshots.messages import VERSION, ReaderHello
-    from workloads.wire import encode
 
-    channel.send(protocol, encode(ReaderHello(VERSION, os.getpid())))
+    parent.send(ReaderHello(VERSION, os.getpid()))
     from tui.snapshots.reader import serve
 
-    serve(protocol, arguments.input)
-    channel.quit_now()
+    serve(parent, arguments.input)
+    quit_now()
 
 
 if __name__ == "__main__":

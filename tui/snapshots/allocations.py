@@ -52,7 +52,7 @@ class Allocations:
     """``i``: its free_completed event; ``events`` where there is none."""
     address: array[int]
     size: array[int]
-    """``q``: requested bytes."""
+    """``q``: the bytes that were requested."""
     block: array[int]
     """``q``: size of its block where it is still there at the end, else 0: not known."""
     stack: array[int]
@@ -180,20 +180,20 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
     for row in vanished.values():
         lives.completed[row] = max(lives.start[row], len(trace) - 1)
     return Allocations(
-        device.index,
-        len(trace),
-        lives.start,
-        lives.requested,
-        lives.completed,
-        address,
-        size,
-        block_size,
-        stack,
-        stream,
-        pool,
-        context,
-        _doubts(lives, len(vanished)),
-        sound and not vanished,
+        device=device.index,
+        events=len(trace),
+        start=lives.start,
+        requested=lives.requested,
+        completed=lives.completed,
+        address=address,
+        size=size,
+        block=block_size,
+        stack=stack,
+        stream=stream,
+        pool=pool,
+        context=context,
+        doubts=_doubts(lives, len(vanished)),
+        sound=sound and not vanished,
     )
 
 
@@ -250,7 +250,14 @@ def _lives(device: DeviceSnapshot) -> _Lives:
     for row in before:
         start[row] = BEFORE
     return _Lives(
-        start, requested[:rows], completed[:rows], told, before, latest, double, unmatched
+        start=start,
+        requested=requested[:rows],
+        completed=completed[:rows],
+        told=told,
+        before=before,
+        latest=latest,
+        double=double,
+        unmatched=unmatched,
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 
 from tui.snapshots import moment
 from tui.snapshots import timeline as timelines
 from tui.snapshots.allocations import Allocations, allocations
 from tui.snapshots.annotations import Cover, Span, spans
-from tui.snapshots.beside import Beside
-from tui.snapshots.checks import check_state, check_trace
+from tui.snapshots.checks import check
 from tui.snapshots.diff import Side, diff
 from tui.snapshots.facts import (
     Cell,
@@ -49,35 +48,25 @@ class DeviceAnalysis:
         self.stacks = stacks
         self._layout: tuple[int | None, Layout] | None = None
         self._tree: tuple[Query, SiteTree] | None = None
-        self._beside: Beside[tuple[Replay, tuple[str, ...]]] | None = None
-
-    def begin(self) -> None:
-        """Have what needs no table of allocations worked out on another core meanwhile."""
-        self._beside = Beside(partial(_without_table, self.device))
 
     @cached_property
-    def _found(self) -> tuple[Replay, tuple[str, ...]]:
-        return _without_table(self.device) if self._beside is None else self._beside.get()
-
-    @property
     def replay(self) -> Replay:
         """Live and reserved bytes over the trace."""
-        return self._found[0]
+        return replay(self.device)
 
     @cached_property
     def faults(self) -> tuple[str, ...]:
         """What the file says of it that does not agree, one line for each kind."""
-        of_trace = check_trace(self.device, self.allocations)
-        return (*self._found[1], *of_trace)
+        return check(self.device, self.allocations)
 
     @cached_property
     def allocations(self) -> Allocations:
-        """The table of allocations."""
+        """The table of the device's allocations."""
         return allocations(self.snapshot, self.device)
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """What annotations cover."""
+        """The annotations of the device, as spans of time."""
         return spans(self.snapshot.annotations, self.device.index)
 
     @cached_property
@@ -87,7 +76,7 @@ class DeviceAnalysis:
 
     @cached_property
     def final(self) -> Layout:
-        """Where everything lay at the end."""
+        """The layout of the device at the end of its trace."""
         return final_layout(self.device)
 
     def layout(self, event: int | None) -> Layout:
@@ -129,13 +118,13 @@ class DeviceAnalysis:
         """
         if self._tree is None or self._tree[0] != query:
             made = site_tree(
-                self.snapshot,
-                self.stacks,
-                self.allocations,
-                self.device.trace,
-                lambda: self.cover,
-                query,
-                self._pools(query),
+                snapshot=self.snapshot,
+                stacks=self.stacks,
+                table=self.allocations,
+                trace=self.device.trace,
+                cover=lambda: self.cover,
+                query=query,
+                pools=self._pools(query),
             )
             self._tree = (query, made)
         return self._tree[1]
@@ -169,18 +158,18 @@ class DeviceAnalysis:
             raise ValueError(f"event {event} of device {self.device.index} is no OOM event")
         entry = self.entry(event)
         return verdict(
-            self.snapshot,
-            self.device,
-            self.replay,
-            self.layout(event),
-            self.state(event),
-            entry,
-            self.top(event, top),
-            matching_text(texts, self.device.index, entry.size),
+            snapshot=self.snapshot,
+            device=self.device,
+            replayed=self.replay,
+            layout=self.layout(event),
+            state=self.state(event),
+            entry=entry,
+            top=self.top(event, top),
+            message=matching_text(texts, self.device.index, entry.size),
         )
 
     def summary(self, *, top: int = TOP) -> Summary:
-        """The device in figures."""
+        """The figures that sum up the device."""
         peak = self.replay.peak_event if self.replay.events else None
         if peak is None and self.replay.events:
             peak = -1
@@ -235,12 +224,8 @@ class DeviceAnalysis:
             )
 
 
-def _without_table(device: DeviceSnapshot) -> tuple[Replay, tuple[str, ...]]:
-    return replay(device), check_state(device)
-
-
 class Analysis:
-    """A whole file."""
+    """One snapshot file, with an analysis of each of its devices."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot

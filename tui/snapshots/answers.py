@@ -24,7 +24,7 @@ NO_MESSAGE = (
     "torch.OutOfMemoryError"
 )
 SCHEMA = 1
-"""Of what is printed as JSON."""
+"""The version of what is printed as JSON."""
 
 
 class Answers:

@@ -38,14 +38,14 @@ class Figures:
     streams_cached: int
     """Pieces that only the stream kept from serving."""
     private_cached: int
-    """Pieces in other pools."""
+    """Bytes of the pieces that are cached in other pools."""
     live: int
     reserved: int
     device_free: int | None
     total: int | None
     allowed: int | None
     others: int | None
-    """Held by other processes."""
+    """Bytes that other processes hold on the device."""
     others_least: int
     """What others must have held more than at another moment of the same trace; 0 where nothing
     says so."""

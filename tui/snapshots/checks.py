@@ -48,22 +48,18 @@ class _Faults:
             yield f"device {self._device}: {kind} ({fmt.grouped(count)}): {shown}{more}"
 
 
-def check_state(device: DeviceSnapshot) -> tuple[str, ...]:
-    """What of the blocks and the times does not agree, one line for each kind."""
-    faults = _Faults(device.index)
-    _segments(device.segments, faults)
-    return (*faults.lines(), *_times(device))
-
-
-def check_trace(device: DeviceSnapshot, table: Allocations | None = None) -> tuple[str, ...]:
-    """What the trace says that cannot be, or that does not end in the blocks; likewise.
+def check(device: DeviceSnapshot, table: Allocations | None = None) -> tuple[str, ...]:
+    """What of one device does not agree, one line for each kind; empty where all does.
 
     Args:
         device: of the file.
-        table: where it is at hand: a trace that is known to be sound from there is not walked once
-            more.
+        table: its allocations, where they are at hand: a trace that is known to be sound from there
+            is not walked once more.
     """
-    return () if table is not None and table.sound else tuple(_trace(device))
+    faults = _Faults(device.index)
+    _segments(device.segments, faults)
+    of_trace = () if table is not None and table.sound else _trace(device)
+    return (*faults.lines(), *_times(device), *of_trace)
 
 
 def _segments(segments: tuple[Segment, ...], faults: _Faults) -> None:

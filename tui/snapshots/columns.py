@@ -52,10 +52,10 @@ Raw = Any
 
 
 class Columns:
-    """Fills one :class:`Trace`."""
+    """Fills the columns of one :class:`Trace` with the entries of a file."""
 
-    def __init__(self, interner: Interner, trace: Trace | None = None) -> None:
-        self.trace = empty_trace() if trace is None else trace
+    def __init__(self, interner: Interner) -> None:
+        self.trace = empty_trace()
         self._interner = interner
 
     def add(self, batch: list[Raw]) -> None:
@@ -207,31 +207,28 @@ def fill(
     trace: list[Raw],
     interner: Interner,
     *,
-    begun: Trace | None = None,
-    wanted: Callable[[Raw], bool] | None = None,
-    consume: bool = False,
-    spent: list[object] | None = None,
-    tick: Callable[[int], None] | None = None,
+    wanted: Callable[[Raw], bool] | None,
+    consume: bool,
+    spent: list[object] | None,
+    tick: Callable[[int], None],
 ) -> tuple[Trace, int]:
     """The columns of a trace, and how many entries were not wanted.
 
     Args:
         trace: the entries of the file, oldest first.
         interner: where stacks and names are numbered.
-        begun: the columns of its first entries, to be gone on with.
         wanted: whether to keep an entry; ``None`` keeps all.
         consume: empty ``trace`` while reading it, so that memory never holds both forms.
         spent: takes what ``trace`` is emptied of, in pieces, where that is to be freed later.
         tick: called with the number of entries of each batch; may raise to give up.
     """
-    columns, skipped = Columns(interner, begun), 0
-    known = len(columns.trace)
+    columns, skipped = Columns(interner), 0
     if consume:
         # Taking from the end of a list is cheap, from its beginning it is not.
         trace.reverse()
     start, total = 0, len(trace)
     while start < total:
-        stop = min(start + BATCH, known if start < known else total)
+        stop = min(start + BATCH, total)
         if consume:
             batch = trace[start - stop :]
             del trace[start - stop :]
@@ -240,13 +237,11 @@ def fill(
                 spent.append(batch)
         else:
             batch = trace[start:stop]
-        if start >= known:
-            if wanted is not None:
-                whole = len(batch)
-                batch = [entry for entry in batch if wanted(entry)]
-                skipped += whole - len(batch)
-            columns.add(batch)
-        if tick is not None:
-            tick(stop - start)
+        if wanted is not None:
+            whole = len(batch)
+            batch = [entry for entry in batch if wanted(entry)]
+            skipped += whole - len(batch)
+        columns.add(batch)
+        tick(stop - start)
         start = stop
     return columns.trace, skipped

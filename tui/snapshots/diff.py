@@ -9,7 +9,7 @@ from workloads.fact import fact
 
 @fact
 class Side:
-    """One of two states."""
+    """One of the two states that are compared."""
 
     name: str
     """The file and the moment."""
@@ -32,7 +32,13 @@ def diff(a: Side, b: Side) -> Difference:
             rows.append(row)
     rows.sort(key=lambda row: (-abs(row.bytes_b - row.bytes_a), row.key))
     return Difference(
-        a.name, b.name, tuple(rows), a.tree.bytes, b.tree.bytes, a.reserved, b.reserved
+        a=a.name,
+        b=b.name,
+        rows=tuple(rows),
+        live_a=a.tree.bytes,
+        live_b=b.tree.bytes,
+        reserved_a=a.reserved,
+        reserved_b=b.reserved,
     )
 
 
@@ -55,4 +61,13 @@ def _row(key: str, before: SiteRow | None, after: SiteRow | None) -> DiffRow | N
         change = "gone"
     else:
         change = "grown" if (bytes_b, count_b) > (bytes_a, count_a) else "shrunk"
-    return DiffRow(change, key, shown.label, shown.kind, bytes_a, bytes_b, count_a, count_b)
+    return DiffRow(
+        change=change,
+        key=key,
+        label=shown.label,
+        kind=shown.kind,
+        bytes_a=bytes_a,
+        bytes_b=bytes_b,
+        count_a=count_a,
+        count_b=count_b,
+    )

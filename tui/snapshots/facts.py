@@ -58,7 +58,7 @@ Change = Literal["new", "grown", "shrunk", "gone"]
 BEFORE = -1
 """In a column of events: before the first entry of the trace."""
 NEVER = -1
-"""In a column of events: not within the trace."""
+"""In a column of events: it does not happen within the trace."""
 
 
 @fact
@@ -79,7 +79,7 @@ class Entry:
 
     event: int
     action: str
-    """As in the file: ``alloc``, ``oom``, …"""
+    """The file's own word: ``alloc``, ``oom``, …"""
     address: int | None
     size: int
     stream: int
@@ -87,7 +87,7 @@ class Entry:
     time_us: int | None
     context: str
     device_free: int | None
-    """Of the whole GPU; only OOM entries tell it."""
+    """Free bytes of the whole GPU; only OOM entries tell it."""
     name: str | None
     """Of the allocation that it belongs to: ``0x7f12…#2``, the address and which allocation there
     it is (from 1; 0 predates the trace)."""
@@ -119,7 +119,7 @@ class State:
     Exact at the end. Before, the unsplit rest of a freed allocation (up to 1 MiB in the large
     pool) may be counted to the piece beside it."""
     private_reserved: int
-    """In private pools."""
+    """Reserved bytes in private pools."""
     private_cached: int
     largest_private_free_block: int
     segments: int
@@ -157,7 +157,7 @@ class SiteListing:
     """Children that were not listed."""
     more_bytes: int
     total_bytes: int
-    """Of the whole query."""
+    """The bytes of the whole query."""
     total_count: int
 
 
@@ -183,7 +183,7 @@ class Difference:
     b: str
     """What was compared: the file and the moment."""
     rows: tuple[DiffRow, ...]
-    """Of the largest change of bytes first."""
+    """The rows whose bytes changed most come first."""
     live_a: int
     live_b: int
     reserved_a: int
@@ -233,7 +233,7 @@ class Top:
     bytes: int
     count: int
     share: float
-    """Of the live bytes, 0 to 1."""
+    """The part of all live bytes, 0 to 1."""
     stack: int
     """The stack of most bytes of that site, by number."""
 
@@ -251,11 +251,11 @@ class Verdict:
     total: int | None
     """Of the device; only the text of the exception tells it."""
     others: int | None
-    """What other processes held of the device; likewise."""
+    """What other processes held of the device; it too is told by the text alone."""
     serving_free_block: int
     """The largest free piece that could have served: of the same pool, stream and size class."""
     serving_cached: int
-    """All free pieces of that sort together."""
+    """Bytes of all free pieces that could have served."""
     streams_cached: int
     """Free pieces that only the stream kept from serving."""
     cause: Cause
@@ -266,7 +266,7 @@ class Verdict:
     top: tuple[Top, ...]
     advice: tuple[Advice, ...]
     stack: tuple[Frame, ...]
-    """Where it was asked for."""
+    """The stack of the request that failed."""
     text: OomText | None
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
 

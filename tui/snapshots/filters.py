@@ -66,4 +66,4 @@ class Keep:
 
 
 EVERYTHING = Keep()
-"""Leaves nothing out."""
+"""The filter that leaves nothing out."""

@@ -17,8 +17,8 @@ _PLAIN: frozenset[type] = frozenset((str, int))
 _RECENT = 3
 """So many stacks foretell the next."""
 _LONGEST_RUN = 4096
-_NONE_LIKE_IT = ...
-"""What no data of a file is equal to, and what is the same in another process."""
+_NONE_LIKE_IT = object()
+"""What no data of a file is equal to."""
 MOST_STREAMS = 1 << 16
 MOST_POOLS = 1 << 15
 
@@ -27,8 +27,7 @@ class Interner:
     """The tables of one file while it is being read.
 
     Frames of the file are known by ``id``: valid even while they are given up one after the
-    other, since no object of the file is made after the first was given up. A pickled copy, of a
-    fork to where it was made, lacks the file's own lists: see :meth:`recognise`.
+    other, since no object of the file is made after the first was given up.
     """
 
     def __init__(self) -> None:
@@ -60,14 +59,6 @@ class Interner:
         """What stood in ``compile_context`` and ``user_metadata`` to its number."""
         self._context_by_text: dict[str, int] = {"": 0}
         self.pool_numbers: dict[tuple[int, int], int] = {}
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_examples": [None] + [_NONE_LIKE_IT] * (len(self.stacks) - 1)}
-
-    def recognise(self, number: int, raw: object) -> None:
-        """Compare others with one of the file's lists, the stack of a number."""
-        if number and isinstance(raw, (list, tuple)) and self._flat.issuperset(map(id, raw)):
-            self._examples[number] = raw
 
     def stack_numbers(self, raws: list[object]) -> array[int]:
         """The stacks of consecutive entries, each a list of frames or ``None``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tui.snapshots.allocations import Allocations, round_up
 from tui.snapshots.facts import Fragmentation
@@ -36,11 +36,11 @@ class Filled:
     range: Range
     held: list[Held] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Address and size."""
+    """The address and the size of each gap."""
 
     @property
     def free(self) -> int:
-        """Bytes of all gaps."""
+        """The bytes of all gaps together."""
         return sum(size for _, size in self.gaps)
 
     @property
@@ -67,13 +67,13 @@ class Need:
     """What a request could be served from: pieces of one pool, stream and size class."""
 
     size: int
-    """Rounded."""
+    """The size of the block for the request: its bytes, rounded up."""
     stream: int
     pool: Pool
 
     @property
     def kind(self) -> str:
-        """``small`` or ``large``."""
+        """The size class of the pieces, ``small`` or ``large``."""
         return "small" if self.size <= SMALL_REQUEST else "large"
 
 
@@ -89,7 +89,14 @@ def final_layout(device: DeviceSnapshot) -> Layout:
             else:
                 pending = block.state != "active_allocated"
                 part.held.append(
-                    Held(block.address, block.size, block.requested, pending, block.stack, None)
+                    Held(
+                        address=block.address,
+                        size=block.size,
+                        requested=block.requested,
+                        pending=pending,
+                        stack=block.stack,
+                        row=None,
+                    )
                 )
         filled.append(part)
     return Layout(None, tuple(filled), 0, 0)
@@ -121,7 +128,14 @@ def layout_at(
             continue
         pending = table.requested[row] <= event
         filled[place].held.append(
-            Held(address, table.rounded(row), table.size[row], pending, table.stack[row], row)
+            Held(
+                address=address,
+                size=table.rounded(row),
+                requested=table.size[row],
+                pending=pending,
+                stack=table.stack[row],
+                row=row,
+            )
         )
     for part in filled:
         _find_gaps(part)
@@ -147,7 +161,7 @@ def _told_by_content(part: Filled) -> Range:
     kind = None
     if part.held:
         kind = "small" if round_up(part.held[0].requested) <= SMALL_REQUEST else "large"
-    return Range(item.address, item.size, item.stream, item.pool, kind, item.expandable)
+    return replace(item, kind=kind)
 
 
 def pools_of_rows(snapshot: Snapshot, layout: Layout) -> dict[int, int]:

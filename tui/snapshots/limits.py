@@ -24,7 +24,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tui import format as fmt
-from tui.devices.cgroup import Cgroup
+from tui.child.cgroup import Cgroup
 from workloads.fact import fact
 
 MIB = 1 << 20
@@ -39,7 +39,7 @@ _UNPACKED_TIMES = 256
 """Real snapshots pack 10 to 40 times; a bomb 1 000 times."""
 
 _SPARE = 64 * MIB
-"""Of what is available, left to others."""
+"""Bytes of what is available that are left to others."""
 
 
 @fact

@@ -12,12 +12,11 @@ import gc
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
 
 from tui.snapshots import jsonfile, limits, text, unpickle
-from tui.snapshots.ahead import Ahead
 from tui.snapshots.filters import EVERYTHING, Keep
 from tui.snapshots.limits import Estimate
 from tui.snapshots.model import Snapshot, SnapshotError
@@ -109,50 +108,39 @@ def _load(
     available: int | None,
     spent: list[object] | None,
 ) -> Snapshot:
-    def tell(done: int, whole: int, phase: str) -> None:
+    with (
+        _failures(),
+        Source(where, progress=progress, most_unpacked=limits.most_unpacked) as source,
+    ):
+        needed = _estimate(source, limits.available() if available is None else available)
+        if not needed.enough:
+            raise SnapshotError(
+                f"{needed}; range and size filters do not lower this, since a file is unpacked "
+                "whole: read it on a machine with more memory, or record less (max_entries=, "
+                'stacks="python")'
+            )
+        raw, container, notes = _objects(source, progress)
+        name, byte, unpacked = source.name, source.size or source.read, source.unpacked
+
+    def tick(done: int, total: int) -> None:
         if progress is not None:
-            progress(done, whole, phase)
-        ahead.tell(done, whole)
+            progress(done, total, "indexing")
 
-    with closing(Ahead()) as ahead:
-        with (
-            _failures(),
-            Source(where, progress=tell, most_unpacked=limits.most_unpacked) as source,
-        ):
-            needed = _estimate(source, limits.available() if available is None else available)
-            if not needed.enough:
-                raise SnapshotError(
-                    f"{needed}; range and size filters do not lower this, since a file is "
-                    "unpacked whole: read it on a machine with more memory, or record less "
-                    '(max_entries=, stacks="python")'
-                )
-            # What a filter leaves out must not be counted.
-            watch = ahead.watch if keep == EVERYTHING else None
-            raw, container, notes = _objects(source, progress, watch)
-            name, byte, unpacked = source.name, source.size or source.read, source.unpacked
-
-        def tick(done: int, total: int) -> None:
-            if progress is not None:
-                progress(done, total, "indexing")
-
-        return normalise(
-            raw,
-            file=name,
-            container=container,
-            byte=byte,
-            keep=keep,
-            consume=True,
-            spent=spent,
-            most_items=unpacked,
-            notes=notes,
-            ahead=ahead,
-            tick=tick,
-        )
+    return normalise(
+        raw,
+        file=name,
+        container=container,
+        byte=byte,
+        keep=keep,
+        consume=True,
+        spent=spent,
+        most_items=unpacked,
+        notes=notes,
+        tick=tick,
+    )
 
 
-def _objects(
-    source: Source, progress: Progress | None, watch: unpickle.Watch | None
-) -> tuple[object, str, tuple[str, ...]]:
+def _objects(source: Source, progress: Progress | None) -> tuple[object, str, tuple[str, ...]]:
     def tick() -> None:
         if progress is not None:
             progress(source.read, source.size or source.read, "reading")
@@ -163,7 +151,7 @@ def _objects(
     if not unpickle.looks_like(source.head):
         shown = text.clean(source.head[:16].decode("ascii", "replace"))
         raise SnapshotError(f"begins with {shown!r}: neither a pickle nor JSON")
-    raw = unpickle.load(source.bytes, watch)
+    raw = unpickle.load(source.bytes)
     notes = ("bytes after the end of the pickle were not read",) if source.bytes.read(1) else ()
     return raw, f"{unpickle.protocol(source.head)}{packed}", notes
 

@@ -136,7 +136,7 @@ def _stack(stack: tuple[Frame, ...]) -> list[str]:
 
 
 def diff_markdown(differences: dict[int, Difference], a: str, b: str) -> str:
-    """Two files compared."""
+    """The differences of two files, device by device, as Markdown."""
     lines = [f"# Allocator snapshots compared: `{_code(a)}` and `{_code(b)}`", ""]
     for index, difference in differences.items():
         lines += [

@@ -192,7 +192,7 @@ def slot(request: Request) -> Slot:
 
 
 def same(one: Request, other: Request) -> bool:
-    """They ask for the same, whatever their ids."""
+    """Whether two requests ask for the same, whatever their ids."""
     return type(one) is type(other) and replace(one, id=0) == replace(other, id=0)
 
 
@@ -216,7 +216,7 @@ class Estimated:
 
     id: int
     byte: int
-    """Of the files as they lie on the disk; 0 for a pipe."""
+    """Bytes of the files as they lie on the disk; 0 for a pipe."""
     expected: int | None
     """Resident bytes at the peak."""
     allowed: int | None
@@ -228,19 +228,20 @@ class Estimated:
 class Progress:
     id: int
     phase: str
-    """``reading``, ``indexing``, ``replaying``."""
+    """What is being done: ``reading``, ``indexing``, ``checking`` or ``replaying``."""
     done: int
-    """Bytes on the disk while reading, else trace entries."""
+    """How much is done: bytes on the disk while reading, entries and segments while indexing, then
+    files or devices."""
     total: int
-    """0 where it is not known."""
+    """The whole of what is to be done, in the same unit; 0 where it is not known."""
     elapsed_s: float
     left_s: float | None
-    """Of this phase, from its pace so far; ``None`` before there is one."""
+    """Seconds that the phase will still take by its pace so far; ``None`` before there is one."""
 
 
 @fact
 class FileInfo:
-    """What a file is."""
+    """What a file is called, what it was read from, and what was odd about it."""
 
     file: str
     container: str
@@ -261,7 +262,7 @@ class Loaded:
     common: tuple[int, ...]
     """Devices that all files have."""
     texts: int
-    """Messages of exceptions that were understood."""
+    """How many messages of exceptions were understood."""
     took_s: float
 
 
@@ -299,7 +300,7 @@ class SitesAre:
 class StackIs:
     id: int
     frames: tuple[Frame, ...]
-    """Innermost first."""
+    """The frames of the stack, innermost first."""
 
 
 @fact
@@ -326,11 +327,11 @@ class StretchIs:
     id: int
     states: str
     used: str
-    """Both as in :class:`RowPicture`."""
+    """The stretch drawn as cells, in the letters and digits of :class:`RowPicture`."""
     piece: Piece | None
-    """At the address asked for; ``None`` where nothing is mapped."""
+    """What lies at the address asked for; ``None`` where nothing is mapped."""
     frames: tuple[Frame, ...]
-    """Of the piece, innermost first; without those of C++."""
+    """The stack of the piece, innermost first, without frames of C++."""
 
 
 @fact
@@ -355,7 +356,7 @@ class Exported:
     id: int
     text: str
     more: bool = False
-    """Another part follows."""
+    """Whether another part of the report follows."""
 
 
 @fact
@@ -365,9 +366,9 @@ class Refused:
     id: int
     reason: str
     fatal: bool = False
-    """Nothing can be asked of this child any more."""
+    """Whether nothing can be asked of this child any more."""
     asked: str = field(default="")
-    """The request's type."""
+    """The name of the request's type."""
 
 
 Answer = Union[

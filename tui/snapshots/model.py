@@ -57,7 +57,7 @@ class Block:
     state: str
     """``active_allocated``, ``active_pending_free`` or ``inactive``."""
     stack: int
-    """Number into :attr:`Snapshot.stacks`."""
+    """The stack that allocated it, as a number into :attr:`Snapshot.stacks`."""
 
 
 @fact
@@ -73,7 +73,7 @@ class Segment:
     """``(0, 0)`` is the default pool, others are private (CUDA graphs, MemPool); ``None``: the
     file does not say."""
     kind: str
-    """``small`` or ``large``."""
+    """The size class of the blocks in it, ``small`` or ``large``."""
     expandable: bool
     stack: int
     blocks: tuple[Block, ...]
@@ -88,7 +88,7 @@ class Annotation:
 
     name: str
     stage: str
-    """``START`` or ``END``."""
+    """Which end of the span it marks, ``START`` or ``END``."""
     device: int
     time_us: int
 
@@ -129,16 +129,16 @@ class Trace:
 def empty_trace() -> Trace:
     """A trace without entries."""
     return Trace(
-        bytearray(),
-        array("Q"),
-        array("q"),
-        array("H"),
-        array("I"),
-        array("q"),
-        array("h"),
-        array("I"),
-        {},
-        {},
+        action=bytearray(),
+        address=array("Q"),
+        size=array("q"),
+        stream=array("H"),
+        stack=array("I"),
+        time_us=array("q"),
+        pool=array("h"),
+        context=array("I"),
+        device_free={},
+        unknown={},
     )
 
 
@@ -163,16 +163,16 @@ class DeviceSnapshot:
 
 @fact
 class Snapshot:
-    """A whole file."""
+    """Everything that one file tells."""
 
     file: str
-    """As it was named; ``-`` for standard input."""
+    """The name that it was asked for by; ``-`` for standard input."""
     container: str
     """``pickle protocol 4``, ``JSON``, each with ``, gzip`` where it was compressed."""
     form: str
     """``snapshot`` (a dict), ``segments`` (the bare list) or ``history`` (torch 2.0)."""
     byte: int
-    """Of the file as it lies on the disk."""
+    """Bytes of the file as it lies on the disk."""
     devices: tuple[DeviceSnapshot, ...]
     frames: tuple[Frame, ...]
     stacks: tuple[Stack, ...]
@@ -181,7 +181,7 @@ class Snapshot:
     pools: tuple[tuple[int, int], ...]
     contexts: tuple[str, ...]
     settings: dict[str, str]
-    """``allocator_settings`` as text."""
+    """The allocator's settings in the file, ``allocator_settings``, as text."""
     annotations: tuple[Annotation, ...]
     host_segments: int
     """Pinned-host segments that the file also holds (torch 2.14); counted, not replayed."""

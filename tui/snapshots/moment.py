@@ -41,17 +41,17 @@ def entry_at(
         row = table.of_event(event, address)
     pool, time_us = trace.pool[event], trace.time_us[event]
     return Entry(
-        event,
-        trace.unknown.get(event, Action(action).name.lower()),
-        None if action in _WITHOUT_ADDRESS else address,
-        trace.size[event],
-        snapshot.streams[trace.stream[event]],
-        None if pool == NEVER_TOLD else snapshot.pools[pool],
-        None if time_us == NEVER_TOLD else time_us,
-        snapshot.contexts[trace.context[event]],
-        trace.device_free.get(event),
-        None if table is None or row is None else table.name(row),
-        stacks.of(trace.stack[event]),
+        event=event,
+        action=trace.unknown.get(event, Action(action).name.lower()),
+        address=None if action in _WITHOUT_ADDRESS else address,
+        size=trace.size[event],
+        stream=snapshot.streams[trace.stream[event]],
+        pool=None if pool == NEVER_TOLD else snapshot.pools[pool],
+        time_us=None if time_us == NEVER_TOLD else time_us,
+        context=snapshot.contexts[trace.context[event]],
+        device_free=trace.device_free.get(event),
+        name=None if table is None or row is None else table.name(row),
+        stack=stacks.of(trace.stack[event]),
     )
 
 
@@ -83,22 +83,22 @@ def state_of(replayed: Replay, layout: Layout, event: int | None, entry: Entry |
             " is incomplete"
         )
     return State(
-        replayed.device,
-        event,
-        None if entry is None else entry.time_us,
-        entry,
-        live,
-        sum(block.requested for block in held if block.pending),
-        blocks - requested,
-        reserved,
-        reserved - live - (blocks - requested),
-        len(held) + layout.outside,
-        _largest(default),
-        sum(part.range.size for part in private),
-        sum(part.free for part in private),
-        _largest(private),
-        len(filled),
-        tuple(doubts),
+        device=replayed.device,
+        event=event,
+        time_us=None if entry is None else entry.time_us,
+        entry=entry,
+        live=live,
+        pending=sum(block.requested for block in held if block.pending),
+        rounding=blocks - requested,
+        reserved=reserved,
+        cached=reserved - live - (blocks - requested),
+        allocations=len(held) + layout.outside,
+        largest_free_block=_largest(default),
+        private_reserved=sum(part.range.size for part in private),
+        private_cached=sum(part.free for part in private),
+        largest_private_free_block=_largest(private),
+        segments=len(filled),
+        doubts=tuple(doubts),
     )
 
 

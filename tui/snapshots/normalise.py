@@ -7,7 +7,6 @@ from typing import Any
 
 from tui import format as fmt
 from tui.snapshots import columns, text
-from tui.snapshots.ahead import Ahead, Turned
 from tui.snapshots.filters import EVERYTHING, Keep
 from tui.snapshots.final import FinalState
 from tui.snapshots.intern import Interner
@@ -44,7 +43,6 @@ def normalise(
     spent: list[object] | None = None,
     most_items: int | None = None,
     notes: tuple[str, ...] = (),
-    ahead: Ahead | None = None,
     tick: Tick | None = None,
 ) -> Snapshot:
     """Make a snapshot of what ``_snapshot()`` or ``memory_snapshot()`` returned.
@@ -60,7 +58,6 @@ def normalise(
         most_items: entries, segments and blocks that can be true of a file of this size; a list
             that a file names again and again could pretend any number.
         notes: lines to put before those that are found here.
-        ahead: what has turned some of the entries already; only where all are kept.
         tick: progress.
 
     Raises:
@@ -70,8 +67,7 @@ def normalise(
     segments = _list(top, "segments")
     traces = _traces(_list(top, "device_traces") if "device_traces" in top else [])
     _bounded(segments, traces, most_items)
-    begun = (None if ahead is None else ahead.turned(traces)) or Turned(Interner(), {})
-    interner = begun.interner
+    interner = Interner()
     total, done = len(segments) + sum(map(len, traces)), 0
 
     def advance(count: int) -> None:
@@ -94,7 +90,16 @@ def normalise(
             continue
         trace = traces[index] if index < len(traces) else []
         devices.append(
-            _device(index, by_device.get(index, []), trace, begun, keep, consume, spent, advance)
+            _device(
+                index,
+                by_device.get(index, []),
+                trace,
+                keep,
+                interner=interner,
+                consume=consume,
+                spent=spent,
+                advance=advance,
+            )
         )
     others = [text.clean(key) for key in top if isinstance(key, str) and key not in _KNOWN]
     return Snapshot(
@@ -196,8 +201,9 @@ def _device(
     index: int,
     segments: list[Segment],
     trace: list[Raw],
-    begun: Turned,
     keep: Keep,
+    *,
+    interner: Interner,
     consume: bool,
     spent: list[object] | None,
     advance: Callable[[int], None],
@@ -209,8 +215,7 @@ def _device(
         trace = trace[first:stop]
     made, smaller = columns.fill(
         trace,
-        begun.interner,
-        begun=begun.traces.get(id(trace)),
+        interner,
         wanted=keep.wants if keep.minimal_size > 0 else None,
         consume=consume,
         spent=spent,

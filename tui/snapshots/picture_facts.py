@@ -19,12 +19,12 @@ class Bucket:
 
     first: int
     last: int
-    """Inclusive."""
+    """The last event of the bucket, itself included."""
     time_us: int | None
-    """Of the first event."""
+    """The time of the first event."""
     live_min: int
     live_max: int
-    """After any event of the bucket."""
+    """The most that was live after any event of the bucket."""
     reserved_max: int
     ooms: int
     segment_events: int
@@ -61,7 +61,7 @@ class Timeline:
     """``None`` where the trace begins with the peak, or is empty."""
     peak: int
     ooms: tuple[int, ...]
-    """All OOM events of the part shown."""
+    """The OOM events of the part shown."""
     bands: tuple[Band, ...]
 
 
@@ -70,7 +70,7 @@ class Fragmentation:
     """Three figures of the same thing."""
 
     free: int
-    """Cached bytes, in pieces."""
+    """Bytes that are cached: reserved and not in use."""
     pieces: int
     largest: int
     unused: float | None
@@ -91,7 +91,7 @@ class MapRow:
     stream: int
     pool: tuple[int, int] | None
     kind: str
-    """``small`` or ``large``."""
+    """The size class of the segment, ``small`` or ``large``."""
     expandable: bool
     allocated: int
     """Bytes of the blocks in use; at an event, rounded to 512."""
@@ -99,7 +99,7 @@ class MapRow:
     free: int
     largest_free: int
     blocks: int
-    """In use, pending included."""
+    """How many blocks are in use, pending ones included."""
 
 
 @fact
@@ -121,13 +121,13 @@ class Piece:
     address: int
     size: int
     requested: int | None
-    """``None`` for a gap."""
+    """The bytes that were asked for; ``None`` for a gap."""
     state: CellState
     stack: int
     site: str
-    """Empty for a gap."""
+    """The line of a program that asked for it; empty for a gap."""
     name: str | None
-    """As :attr:`Entry.name`."""
+    """The name of the allocation, as in :attr:`Entry.name`."""
 
 
 @fact
@@ -135,11 +135,11 @@ class Pinning:
     """What keeps a segment from being one free piece."""
 
     address: int
-    """Of the span that would be free."""
+    """Where the span begins that would be free."""
     span: int
     """Its length: the gain is ``span`` minus the largest piece that is free now."""
     largest_free: int
-    """Now."""
+    """The largest piece that is free as it is."""
     blocks: tuple[Piece, ...]
     """In use within the span, the smallest first; the first few of :attr:`count`."""
     count: int

@@ -17,11 +17,11 @@ class Window:
     """Neighbouring blocks whose release would leave one free span."""
 
     address: int
-    """Of the span: with the gaps on both sides."""
+    """Where the span begins, the gap before the blocks included."""
     span: int
     blocks: tuple[Held, ...]
     cost: int
-    """Bytes of the blocks."""
+    """What the blocks hold together, in bytes."""
 
 
 def cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
@@ -113,5 +113,10 @@ def pinning(
             row = table.at_address(block.address, event)
         shown.append(piece_of(block, stacks, None if row is None else table.name(row)))
     return Pinning(
-        window.address, window.span, largest_free, tuple(shown), len(blocks), window.cost
+        address=window.address,
+        span=window.span,
+        largest_free=largest_free,
+        blocks=tuple(shown),
+        count=len(blocks),
+        cost=window.cost,
     )

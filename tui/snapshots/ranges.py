@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from dataclasses import replace
 
 from tui.snapshots.model import NEVER_TOLD, Action, DeviceSnapshot, Snapshot, Trace
 from tui.snapshots.replay import Replay
@@ -46,12 +47,12 @@ def final_ranges(device: DeviceSnapshot) -> tuple[Range, ...]:
     """The segments of the file, by address."""
     return tuple(
         Range(
-            segment.address,
-            segment.size,
-            segment.stream,
-            segment.pool,
-            segment.kind or None,
-            segment.expandable,
+            address=segment.address,
+            size=segment.size,
+            stream=segment.stream,
+            pool=segment.pool,
+            kind=segment.kind or None,
+            expandable=segment.expandable,
         )
         for segment in sorted(device.segments, key=lambda segment: segment.address)
     )
@@ -97,12 +98,12 @@ class _Walk:
             return
         pool_number = trace.pool[event]
         item = Range(
-            address,
-            size,
-            snapshot.streams[trace.stream[event]],
-            None if pool_number == NEVER_TOLD else snapshot.pools[pool_number],
-            None,
-            action == Action.SEGMENT_UNMAP,
+            address=address,
+            size=size,
+            stream=snapshot.streams[trace.stream[event]],
+            pool=None if pool_number == NEVER_TOLD else snapshot.pools[pool_number],
+            kind=None,
+            expandable=action == Action.SEGMENT_UNMAP,
         )
         if not item.expandable:
             # cudaMalloc is asked for exactly this on behalf of small requests, and for more else.
@@ -149,7 +150,7 @@ class _Walk:
 
 
 def _part(whole: Range, start: int, end: int) -> Range:
-    return Range(start, end - start, whole.stream, whole.pool, whole.kind, whole.expandable)
+    return replace(whole, address=start, size=end - start)
 
 
 def _joins(low: Range, high: Range) -> bool:

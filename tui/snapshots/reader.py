@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tui.devices import channel
+from tui.child.channel import ParentChannel
 from tui.snapshots import limits, messages
 from tui.snapshots.analysis import Analysis
 from tui.snapshots.answers import Answers
@@ -18,7 +18,7 @@ from tui.snapshots.load import Where, collector_off, estimate, load
 from tui.snapshots.model import Snapshot, SnapshotError
 from tui.snapshots.redact import redacted
 from tui.snapshots.waiting import Waiting
-from workloads.wire import WireError, decode, encode
+from workloads.wire import encode
 
 STANDARD_INPUT = "-"
 TELL_S = 0.2
@@ -27,9 +27,6 @@ KNOWN_AFTER_S = 0.5
 """Before that a phase has no pace to tell the time left from."""
 LONGEST_ANSWER = 3 << 20
 """Bytes of a line; the other side takes one more."""
-
-BESIDE_FROM = 200_000
-"""Entries of a trace whose replay takes longer than a process to do it in."""
 PART = 1 << 18
 """Characters of a report in one line; each may take six bytes there."""
 
@@ -65,18 +62,27 @@ class Pace:
         spent = now - self._phase_began
         known = spent >= KNOWN_AFTER_S and 0 < done <= total
         left = spent * (total - done) / done if known else None
-        self._say(messages.Progress(self._number, phase, done, total, now - self._began, left))
+        self._say(
+            messages.Progress(
+                id=self._number,
+                phase=phase,
+                done=done,
+                total=total,
+                elapsed_s=now - self._began,
+                left_s=left,
+            )
+        )
 
 
-def serve(protocol: int, source: int | None) -> None:
+def serve(parent: ParentChannel, source: int | None) -> None:
     """Answer requests until the front end goes away; never returns.
 
     Args:
-        protocol: descriptor to write to.
+        parent: the front end.
         source: descriptor that stands for ``-``; ``None`` where there is none.
     """
     waiting = Waiting()
-    channel.listen(lambda line: _take(line, waiting))
+    parent.listen(messages.REQUESTS, waiting.put)
 
     def say(event: messages.ReaderEvent) -> None:
         line = encode(event)
@@ -84,7 +90,7 @@ def serve(protocol: int, source: int | None) -> None:
             number = 0 if isinstance(event, messages.ReaderHello) else event.id
             reason = "the answer is too long: the names in this file are"
             line = encode(messages.Refused(number, reason))
-        channel.send(protocol, line)
+        parent.write(line)
 
     answers: Answers | None = None
     spent: list[object] = []
@@ -123,17 +129,6 @@ def _parts(answer: messages.Answer) -> Iterator[messages.Answer]:
         yield replace(answer, text=text[start : start + PART], more=start + PART < len(text))
 
 
-def _take(line: bytes, waiting: Waiting) -> None:
-    if not line.strip():
-        return
-    try:
-        request: messages.Request = decode(line, messages.REQUESTS)
-    except WireError as error:
-        channel.complain(f"not a request: {error}")
-        return
-    waiting.put(request)
-
-
 def _load(request: messages.Load, source: int | None, say: Say, spent: list[object]) -> Answers:
     """Read the files, replay them and say what is in them.
 
@@ -164,10 +159,6 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     if request.redact:
         read, text = _redacted(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
-    for file in files:
-        for device in file.devices.values():
-            if len(device.device.trace) >= BESIDE_FROM:
-                device.begin()
     pace.tell(0, len(read), "checking")
     answers = Answers(files, tuple(file.faults for file in files), text)
     devices = answers.files[0].devices
@@ -178,12 +169,12 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     common = set(devices).intersection(*(other.devices for other in answers.files))
     say(
         messages.Loaded(
-            request.id,
-            tuple(map(_info, read, answers.warnings)),
-            tuple(summaries),
-            tuple(sorted(common)),
-            len(answers.texts),
-            time.monotonic() - began,
+            id=request.id,
+            files=tuple(map(_info, read, answers.warnings)),
+            devices=tuple(summaries),
+            common=tuple(sorted(common)),
+            texts=len(answers.texts),
+            took_s=time.monotonic() - began,
         )
     )
     return answers
@@ -239,11 +230,11 @@ def _offset(snapshot: Snapshot) -> list[str]:
 
 def _info(snapshot: Snapshot, warnings: tuple[str, ...]) -> messages.FileInfo:
     return messages.FileInfo(
-        snapshot.file,
-        snapshot.container,
-        snapshot.form,
-        snapshot.byte,
-        snapshot.settings,
-        (*snapshot.notes, *_offset(snapshot), *warnings),
-        snapshot.host_segments,
+        file=snapshot.file,
+        container=snapshot.container,
+        form=snapshot.form,
+        byte=snapshot.byte,
+        settings=snapshot.settings,
+        warnings=(*snapshot.notes, *_offset(snapshot), *warnings),
+        host_segments=snapshot.host_segments,
     )

@@ -46,7 +46,7 @@ class Replay:
     """``q``, n + 1 items: before the first event, then after each; requested bytes, pending ones
     included."""
     reserved: array[int]
-    """``q``, n + 1 items, likewise."""
+    """``q``, n + 1 items, as :attr:`live`."""
     peak: int
     """The most that was live."""
     peak_event: int | None
@@ -66,12 +66,12 @@ class Replay:
 
     @property
     def live_at_start(self) -> int:
-        """Before the first event."""
+        """Bytes that were live before the first event."""
         return self.live[0]
 
     @property
     def live_at_end(self) -> int:
-        """After the last event: the sum over the blocks."""
+        """Bytes that were live after the last event: the sum over the blocks."""
         return self.live[-1]
 
     def live_at(self, event: int) -> int:
@@ -92,16 +92,16 @@ def replay(device: DeviceSnapshot) -> Replay:
     peak, reserved_peak = max(live), max(steps)
     reserved_first = steps.index(reserved_peak)
     return Replay(
-        device.index,
-        array("q", live),
-        _spread(steps, events, len(trace)),
-        peak,
-        live.index(peak) - 1 if live[0] != peak else None,
-        reserved_peak,
-        events[reserved_first - 1] if reserved_first else None,
-        tuple(found.start() for found in _OOMS.finditer(trace.action)),
-        events,
-        _doubts(device, min(live), min(steps)),
+        device=device.index,
+        live=array("q", live),
+        reserved=_spread(steps, events, len(trace)),
+        peak=peak,
+        peak_event=live.index(peak) - 1 if live[0] != peak else None,
+        reserved_peak=reserved_peak,
+        reserved_peak_event=events[reserved_first - 1] if reserved_first else None,
+        ooms=tuple(found.start() for found in _OOMS.finditer(trace.action)),
+        segment_events=events,
+        doubts=_doubts(device, min(live), min(steps)),
     )
 
 

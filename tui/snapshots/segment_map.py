@@ -13,18 +13,18 @@ def map_rows(layout: Layout) -> tuple[MapRow, ...]:
     """One row for each segment, by address."""
     return tuple(
         MapRow(
-            index,
-            part.range.address,
-            part.range.size,
-            part.range.stream,
-            part.range.pool,
-            part.range.kind or "unknown",
-            part.range.expandable,
-            sum(held.size for held in part.held if not held.pending),
-            sum(held.size for held in part.held if held.pending),
-            part.free,
-            part.largest,
-            len(part.held),
+            index=index,
+            address=part.range.address,
+            size=part.range.size,
+            stream=part.range.stream,
+            pool=part.range.pool,
+            kind=part.range.kind or "unknown",
+            expandable=part.range.expandable,
+            allocated=sum(held.size for held in part.held if not held.pending),
+            pending=sum(held.size for held in part.held if held.pending),
+            free=part.free,
+            largest_free=part.largest,
+            blocks=len(part.held),
         )
         for index, part in enumerate(layout.filled)
     )
@@ -88,18 +88,29 @@ def _cell(sums: list[int], length: int) -> Cell:
 def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
     """The blocks in use and the gaps of a segment, by address."""
     made = [piece_of(held, stacks) for held in part.held]
-    made += [Piece(address, size, None, "inactive", 0, "", None) for address, size in part.gaps]
+    made += [
+        Piece(
+            address=address,
+            size=size,
+            requested=None,
+            state="inactive",
+            stack=0,
+            site="",
+            name=None,
+        )
+        for address, size in part.gaps
+    ]
     return tuple(sorted(made, key=lambda piece: piece.address))
 
 
 def piece_of(held: Held, stacks: Stacks, name: str | None = None) -> Piece:
     """A block in use, with the site that asked for it."""
     return Piece(
-        held.address,
-        held.size,
-        held.requested,
-        "pending" if held.pending else "allocated",
-        held.stack,
-        stacks.site(held.stack).label,
-        name,
+        address=held.address,
+        size=held.size,
+        requested=held.requested,
+        state="pending" if held.pending else "allocated",
+        stack=held.stack,
+        site=stacks.site(held.stack).label,
+        name=name,
     )

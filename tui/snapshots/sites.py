@@ -94,12 +94,12 @@ class SiteTree:
         ordered = sorted((row.told(self.bytes) for row in rows.values()), key=_ORDERS[order])
         rest = ordered[limit:]
         return SiteListing(
-            path,
-            tuple(ordered[:limit]),
-            len(rest),
-            sum(row.bytes for row in rest),
-            self.bytes,
-            self.count,
+            path=path,
+            rows=tuple(ordered[:limit]),
+            more=len(rest),
+            more_bytes=sum(row.bytes for row in rest),
+            total_bytes=self.bytes,
+            total_count=self.count,
         )
 
     def _path(self, place: tuple[Key, int]) -> tuple[Node, ...]:
@@ -114,7 +114,7 @@ class SiteTree:
 
 
 class _Gathered:
-    """Sums of one node."""
+    """What is summed up of one node of the tree while it is gathered."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -134,15 +134,15 @@ class _Gathered:
 
     def told(self, total: int) -> SiteRow:
         return SiteRow(
-            self._node.key,
-            self._node.label,
-            self._node.kind,
-            self._bytes,
-            self._count,
-            self._bytes / total if total else 0.0,
-            len(self._children),
-            max(0, self._stack),
-            self._node.folded,
+            key=self._node.key,
+            label=self._node.label,
+            kind=self._node.kind,
+            bytes=self._bytes,
+            count=self._count,
+            share=self._bytes / total if total else 0.0,
+            children=len(self._children),
+            stack=max(0, self._stack),
+            folded=self._node.folded,
         )
 
 
@@ -207,7 +207,14 @@ def site_tree(
         def kept(stack: int) -> bool:
             return any(frame in found for frame in stacks.stack(stack))
 
-    keys, group = _grouping(snapshot, table, trace, cover, query.grouping, pools or {})
+    keys, group = _grouping(
+        snapshot=snapshot,
+        table=table,
+        trace=trace,
+        cover=cover,
+        grouping=query.grouping,
+        pools=pools or {},
+    )
     sums = _sum_up(table, rows, keys, kept)
     if query.grouping in ("function", "file"):
         sums = {
@@ -220,7 +227,15 @@ def site_tree(
 def top_of(listing: SiteListing) -> tuple[Top, ...]:
     """The rows of a listing as they stand in a verdict."""
     return tuple(
-        Top(row.label, row.kind, row.bytes, row.count, row.share, row.stack) for row in listing.rows
+        Top(
+            label=row.label,
+            kind=row.kind,
+            bytes=row.bytes,
+            count=row.count,
+            share=row.share,
+            stack=row.stack,
+        )
+        for row in listing.rows
     )
 
 

@@ -22,7 +22,11 @@ _TABLE = _Table()
 
 
 def clean(text: str) -> str:
-    """Text without line ends, escapes, lone surrogates or marks that turn its direction."""
+    """Text without line ends, escapes, lone surrogates or marks that turn its direction.
+
+    Stricter than what a screen needs (:func:`tui.views.lines.clean`), since it is written into
+    reports and JSON too: every character that Python does not call printable is replaced.
+    """
     if len(text) > LONGEST:
         text = text[: LONGEST - 1] + "…"
     return text if text.isprintable() else text.translate(_TABLE)

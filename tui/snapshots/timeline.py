@@ -42,22 +42,31 @@ def timeline(
     shown = end - begin + 1
     if events == 0:
         return Timeline(
-            replayed.device, 0, -1, scale, (), replayed.live_at_start, None, replayed.peak, (), ()
+            device=replayed.device,
+            first=0,
+            last=-1,
+            scale=scale,
+            buckets=(),
+            live_at_first=replayed.live_at_start,
+            peak_event=None,
+            peak=replayed.peak,
+            ooms=(),
+            bands=(),
         )
     count = min(width, shown)
     edges = [begin + shown * place // count for place in range(count + 1)]
     buckets = tuple(_bucket(replayed, trace, low, high - 1) for low, high in pairwise(edges))
     return Timeline(
-        replayed.device,
-        begin,
-        end,
-        scale,
-        buckets,
-        replayed.live_at(begin - 1),
-        replayed.peak_event,
-        replayed.peak,
-        tuple(event for event in replayed.ooms if begin <= event <= end),
-        bands(found, trace, begin, end),
+        device=replayed.device,
+        first=begin,
+        last=end,
+        scale=scale,
+        buckets=buckets,
+        live_at_first=replayed.live_at(begin - 1),
+        peak_event=replayed.peak_event,
+        peak=replayed.peak,
+        ooms=tuple(event for event in replayed.ooms if begin <= event <= end),
+        bands=bands(found, trace, begin, end),
     )
 
 
@@ -65,13 +74,13 @@ def _bucket(replayed: Replay, trace: Trace, first: int, last: int) -> Bucket:
     live = replayed.live[first + 1 : last + 2]
     time_us = trace.time_us[first]
     return Bucket(
-        first,
-        last,
-        None if time_us == NEVER_TOLD else time_us,
-        min(live),
-        max(live),
-        max(replayed.reserved[first + 1 : last + 2]),
-        bisect_left(replayed.ooms, last + 1) - bisect_left(replayed.ooms, first),
-        bisect_left(replayed.segment_events, last + 1)
+        first=first,
+        last=last,
+        time_us=None if time_us == NEVER_TOLD else time_us,
+        live_min=min(live),
+        live_max=max(live),
+        reserved_max=max(replayed.reserved[first + 1 : last + 2]),
+        ooms=bisect_left(replayed.ooms, last + 1) - bisect_left(replayed.ooms, first),
+        segment_events=bisect_left(replayed.segment_events, last + 1)
         - bisect_left(replayed.segment_events, first),
     )

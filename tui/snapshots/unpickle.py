@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import copyreg
 import pickle
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 from tui.snapshots import text
 from tui.snapshots.model import SnapshotError
@@ -36,8 +35,6 @@ ERRORS = (
     ValueError,
 )
 """What the C unpickler raises over a damaged file, besides running out of bytes or of memory."""
-
-Watch: TypeAlias = "Callable[[pickle.Unpickler], None]"
 
 _TORCH_SAVE = 0x1950A86A20F9469CFC6C
 _NAME = 80
@@ -63,17 +60,13 @@ def looks_like(head: bytes) -> bool:
 
 
 def protocol(head: bytes) -> str:
-    """``pickle protocol 4``."""
+    """The protocol that a pickle states: ``pickle protocol 4``."""
     stated = head[:1] == b"\x80" and len(head) > 1
     return f"pickle protocol {head[1] if stated else '0 or 1'}"
 
 
-def load(data: Bytes, watch: Watch | None = None) -> object:
+def load(data: Bytes) -> object:
     """Read one pickle.
-
-    Args:
-        data: its bytes.
-        watch: given what reads them, before it does.
 
     Raises:
         SnapshotError: damaged, truncated, or it asked for something that is not data.
@@ -83,11 +76,8 @@ def load(data: Bytes, watch: Watch | None = None) -> object:
     # A class that something else once unpickled by an extension code is handed out from there
     # without asking. It is a cache: emptied, it fills again.
     copyreg.clear_extension_cache()
-    unpickler = _Data(data)
-    if watch is not None:
-        watch(unpickler)
     try:
-        found = unpickler.load()
+        found = _Data(data).load()
     except EOFError as error:
         raise SnapshotError(TRUNCATED) from error
     except ERRORS as error:

@@ -43,7 +43,16 @@ def verdict(
         message: the text of the exception that fits the entry, where it is known.
     """
     need = Need(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
-    figures = gather(snapshot, device, replayed, layout, state, entry, need, message)
+    figures = gather(
+        snapshot=snapshot,
+        device=device,
+        replayed=replayed,
+        layout=layout,
+        state=state,
+        entry=entry,
+        need=need,
+        message=message,
+    )
     cause, reasons = decide(figures)
     serving = [part for part in layout.filled if could_serve(part.range, need)]
     window = cheapest_window(serving, need.size)
@@ -55,25 +64,25 @@ def verdict(
     if figures.device_free is None:
         unavailable["device_free"] = "neither the event nor a text tells it"
     return Verdict(
-        device.index,
-        entry.event,
-        entry.time_us,
-        entry.size,
-        state,
-        figures.device_free,
-        figures.total,
-        figures.others,
-        figures.serving_largest,
-        figures.serving_cached,
-        figures.streams_cached,
-        cause,
-        headline(cause, figures),
-        (*reasons, *_unsure(snapshot, figures, entry, cause, message)),
-        top,
-        advise(figures, cause, top, snapshot.settings, window),
-        entry.stack,
-        message,
-        unavailable,
+        device=device.index,
+        event=entry.event,
+        time_us=entry.time_us,
+        asked=entry.size,
+        state=state,
+        device_free=figures.device_free,
+        total=figures.total,
+        others=figures.others,
+        serving_free_block=figures.serving_largest,
+        serving_cached=figures.serving_cached,
+        streams_cached=figures.streams_cached,
+        cause=cause,
+        headline=headline(cause, figures),
+        reasons=(*reasons, *_unsure(snapshot, figures, entry, cause, message)),
+        top=top,
+        advice=advise(figures, cause, top, snapshot.settings, window),
+        stack=entry.stack,
+        text=message,
+        unavailable=unavailable,
     )
 
 

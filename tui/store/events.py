@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, Union
 
 from tui.devices.messages import MonitorEvent
-from tui.session.conditions import Conditions
+from tui.store.conditions import Conditions
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
 from workloads.fact import fact

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar, Union
 
+from tui.format import old
 from workloads.fact import fact
 
 T = TypeVar("T")
@@ -52,6 +53,16 @@ def reading(value: T | None, reason: str | None = None) -> Value[T] | Absent:
 def value_of(read: Reading[T]) -> T | None:
     """The value, current or old; ``None`` for an absence."""
     return None if isinstance(read, Absent) else read.value
+
+
+def reading_text(read: Reading[T], text: Callable[[T], str]) -> str:
+    """The value as text, with its age if it is old, or the short word for its absence."""
+    if isinstance(read, Absent):
+        return read.short
+    if isinstance(read, Stale):
+        age_text = "old" if read.age_s is None else f"{old(read.age_s)} old"
+        return f"{text(read.value)} ({age_text})"
+    return text(read.value)
 
 
 def aged(read: Reading[T], age_s: float | None, reason: str) -> Reading[T]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tui.session.conditions import Conditions
+from tui.store.conditions import Conditions
 from workloads import protocol
 from workloads.fact import fact
 from workloads.inventory import Setting
-from workloads.results import Arm, Comparison, Figure, RunResult
+from workloads.results import Arm, Comparison, RunResult
 
 
 @fact
@@ -41,28 +41,6 @@ class CompareState:
     done: bool = False
     conditions: Conditions | None = None
     """``None`` before it has ended, and where nothing was measured."""
-
-
-def ended_run(state: RunState, ending: protocol.Rejected) -> RunResult:
-    """A run that ended before it could say so itself; what it has measured is kept."""
-    if state.so_far is not None:
-        return replace(state.so_far, status=ending.status, reason=ending.reason)
-    request, progress = state.request, state.progress
-    figures = {}
-    if progress is not None and progress.estimate_s is not None:
-        about = f"of {progress.blocks} blocks, when it ended"
-        figures["median_so_far"] = Figure(progress.estimate_s, "s", about)
-    return RunResult(
-        id=request.id,
-        workload=request.workload,
-        device=request.device,
-        parameters=request.parameters,
-        flags=request.flags,
-        status=ending.status,
-        reason=ending.reason,
-        figures=figures,
-        unavailable={"time": "it ended before the measurement did"},
-    )
 
 
 def ended_comparison(state: CompareState, ending: protocol.Rejected) -> Comparison:

@@ -33,11 +33,12 @@ from tui.store.history import MemoryHistory
 from tui.store.pairing import CPU, DeviceView, pair
 from tui.store.parameters import defaults
 from tui.store.run_book import RunBook
-from tui.store.runs import CompareState, RunState, ended_comparison, ended_run
+from tui.store.runs import CompareState, RunState, ended_comparison
 from tui.sweeps.sweep import Sweep
 from workloads import protocol
-from workloads.ceilings import COPY
+from workloads.ended_runs import ended_run
 from workloads.inventory import Environment, Setting, WorkloadInfo
+from workloads.results import COPY
 
 LOG_LINES = 500
 
@@ -231,7 +232,11 @@ class Store:
         level: Literal["info", "error"] = "error" if event.status == "failed" else "info"
         self.log.append(LogLine("runner", event.reason, level))
         if event.id in self.runs:
-            self.runs.change(event.id, result=ended_run(self.runs[event.id], event))
+            run = self.runs[event.id]
+            result = ended_run(
+                run.request, run.progress, run.so_far, status=event.status, reason=event.reason
+            )
+            self.runs.change(event.id, result=result)
         elif event.id in self.comparisons:
             item = self.comparisons[event.id]
             ended = ended_comparison(item, event)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-THEME = "ansi-dark"
-"""The terminal's own sixteen colours: the fewest bytes, and the colours that its user chose."""
 FPS_SSH = "15"
 """Frames a second at most over a link, where each frame costs bytes."""
 

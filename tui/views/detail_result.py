@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tui import format as text
-from tui.session.conditions import NOT_SAMPLED, Conditions
+from tui.store.conditions import NOT_SAMPLED, Conditions
 from tui.terminal import glyphs
 from tui.views.findings import finding_lines, missing_lines
 from tui.views.lines import Line, Span, Tone, flow, line, paragraph, verbatim

@@ -9,7 +9,7 @@ from tui.accounting import Gauge, Slice
 from tui.commands.registry import BY_ACTION, key_text
 from tui.store.history import SPAN_S, MemoryPoint
 from tui.store.pairing import CPU, DeviceView
-from tui.store.reading import Absent, Stale, value_of
+from tui.store.reading import Absent, Stale, reading_text, value_of
 from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, fit, flow, paragraph, width
 
@@ -173,7 +173,7 @@ def title(gauge: Gauge, view: DeviceView, cells: int) -> str:
     """Device, free and total, and what must not be overlooked, as far as there is room."""
     total = value_of(gauge.total)
     spare = next((part for part in gauge.known if part.key == "free"), None)
-    sizes = f"total {text.of(gauge.total, text.size)}"
+    sizes = f"total {reading_text(gauge.total, text.size)}"
     if total is not None and spare is not None:
         sizes = f"{text.size_pair(value_of(spare.bytes), total, ' of ')} {spare.label}"
     if gauge.unified:

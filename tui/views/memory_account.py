@@ -9,7 +9,7 @@ from tui import format as text
 from tui.accounting import Gauge, Term
 from tui.devices.messages import GpuProcess
 from tui.store.pairing import CPU, DeviceView
-from tui.store.reading import Absent, Stale, value_of
+from tui.store.reading import Absent, Stale, reading_text, value_of
 from tui.terminal import glyphs
 from tui.views.device_detail import Fact
 from tui.views.lines import Line, Span, Tone, fit_line, left, paragraph, right, width, wrap
@@ -155,7 +155,7 @@ def _counters(gauge: Gauge, cells: int) -> list[Line]:
         tone = Tone.QUIET if absent else Tone.STRONG
         head: Line = (
             Span(left(counter.label, LABEL)),
-            Span(right(text.of(counter.count, text.count), SIZE), tone),
+            Span(right(reading_text(counter.count, text.count), SIZE), tone),
         )
         remark = counter.count.reason if isinstance(counter.count, Absent) else counter.about
         found += _with_remark(head, remark, LABEL + SIZE + 2, cells)
@@ -172,7 +172,7 @@ def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
             remark += "; private pools, as of CUDA graphs, may hold some of it"
     head: Line = (
         Span(left(WOULD_FREE, LABEL)),
-        Span(right(text.of(free, text.size), SIZE), Tone.STRONG),
+        Span(right(reading_text(free, text.size), SIZE), Tone.STRONG),
     )
     return [*_section("cache", cells), *_with_remark(head, remark, LABEL + SIZE + 2, cells)]
 

@@ -3,7 +3,7 @@
 They are listed in the order of declaration, so the imports stand in the order of the screen.
 """
 
-# ruff: noqa: I001
+# ruff: noqa: F401, I001 (imported for what they declare, in the order of the screen)
 
 from workloads.catalog import transfer, transfer_placement, transfer_copies, transfer_overlap
 from workloads.catalog import compute, compute_shapes, compute_precision, compute_float8
@@ -17,41 +17,3 @@ from workloads.catalog import training_profiler
 from workloads.catalog import memory, memory_oom, memory_batch
 from workloads.catalog import pitfalls, pitfalls_comparing, pitfalls_device, pitfalls_host
 from workloads.catalog import multi_gpu_devices, multi_gpu, multi_gpu_burn
-
-__all__ = [
-    "ceiling",
-    "compute",
-    "compute_attention",
-    "compute_float8",
-    "compute_linalg",
-    "compute_memory_bound",
-    "compute_precision",
-    "compute_shapes",
-    "convolution",
-    "convolution_block",
-    "convolution_choice",
-    "convolution_layers",
-    "convolution_layouts",
-    "memory",
-    "memory_batch",
-    "memory_oom",
-    "multi_gpu",
-    "multi_gpu_burn",
-    "multi_gpu_devices",
-    "pitfalls",
-    "pitfalls_comparing",
-    "pitfalls_device",
-    "pitfalls_host",
-    "training",
-    "training_compile",
-    "training_loading",
-    "training_memory",
-    "training_precision",
-    "training_profiler",
-    "training_scaling",
-    "training_step",
-    "transfer",
-    "transfer_copies",
-    "transfer_overlap",
-    "transfer_placement",
-]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.ceilings import COPY
-from workloads.results import Cell, Column
+from workloads.results import COPY, Cell, Column
 from workloads.study import Study
 from workloads.workload import Case, one_of, workload
 

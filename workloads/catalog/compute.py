@@ -10,16 +10,6 @@ from workloads.workload import Case, one_of, whole, workload
 if TYPE_CHECKING:
     from workloads.place import Place
 
-TOLERANCES = {
-    "float64": 1e-12,
-    "float32": 1e-4,
-    "3xtf32": 1e-4,
-    "tf32": 5e-3,
-    "float16": 5e-3,
-    "bfloat16": 4e-2,
-}
-"""Of the largest error over the largest entry: the unit round-off times a small multiple that
-covers the growth over sums of up to 65 536 terms with random signs."""
 CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
 
 
@@ -42,7 +32,7 @@ def matmul(
     import torch
 
     from workloads import flop
-    from workloads.checks import against_float64
+    from workloads.checks import TOLERANCES, against_float64
     from workloads.place import DTYPES, precision
 
     made_as = DTYPES[dtype].itemsize if on.type != "cpu" else max(4, DTYPES[dtype].itemsize)

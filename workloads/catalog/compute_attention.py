@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.compute import TOLERANCES
 from workloads.results import Check
 from workloads.study import Study, Within
 from workloads.workload import Case, one_of, whole, workload
@@ -25,12 +24,6 @@ KERNELS = {
     "memory-efficient": "EFFICIENT_ATTENTION",
     "cuDNN": "CUDNN_ATTENTION",
 }
-
-
-def needed_flop(batch: int, heads: int, length: int, width: int, mask: str) -> int:
-    """FLOP of both products: 4 B H S² D; a causal mask needs only the S (S + 1) / 2 pairs."""
-    pairs = length * (length + 1) // 2 if mask == CAUSAL else length**2
-    return 4 * batch * heads * pairs * width
 
 
 @workload(
@@ -55,7 +48,8 @@ def attention(
 ) -> Case:
     import torch
 
-    from workloads.checks import against_float64
+    from workloads import flop
+    from workloads.checks import TOLERANCES, against_float64
     from workloads.place import DTYPES, attention_precision
 
     room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
@@ -63,7 +57,7 @@ def attention(
     on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
     q, k, v = (on.randn(batch, heads, length, width, dtype=dtype) for _ in range(3))
     causal = mask == CAUSAL
-    operations = needed_flop(batch, heads, length, width, mask)
+    operations = flop.attention(batch, heads, length, width, causal=causal)
 
     def timed() -> torch.Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -93,14 +87,14 @@ def attention(
             found.say(f"not at {LONG} positions: the math kernel's scores would not fit")
             return
         query, key, value = (on.randn(batch, heads, LONG, width, dtype=dtype) for _ in range(3))
-        flop = needed_flop(batch, heads, LONG, width, mask)
+        needed = flop.attention(batch, heads, LONG, width, causal=causal)
 
         def attend() -> torch.Tensor:
             return torch.nn.functional.scaled_dot_product_attention(
                 query, key, value, is_causal=causal
             )
 
-        _kernels(found, "long_kernels", f"by kernel, {LONG} positions", attend, flop)
+        _kernels(found, "long_kernels", f"by kernel, {LONG} positions", attend, needed)
 
     return Case(timed, flop=operations, precision=used, check=check, study=study)
 

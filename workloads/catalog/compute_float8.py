@@ -40,8 +40,7 @@ def matmul_float8(
 ) -> Case:
     import torch
 
-    from workloads.catalog.compute import TOLERANCES
-    from workloads.checks import against_float64
+    from workloads.checks import TOLERANCES, against_float64
 
     if n % MULTIPLE:
         raise ParameterError(f"matmul_float8: n={n}: a multiple of {MULTIPLE}")

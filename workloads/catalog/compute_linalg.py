@@ -52,8 +52,7 @@ def linalg(
 ) -> Case:
     import torch
 
-    from workloads.catalog.compute import TOLERANCES
-    from workloads.checks import against_float64
+    from workloads.checks import TOLERANCES, against_float64
 
     host = 8 * n * (3 * n + 2 * right)
     on.require(4 * n * (MATRICES * n + 3 * right), f"matrices of {n} x {n}", host=host)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
-from workloads import statistics
+from workloads import intervals
 from workloads.results import Column
 from workloads.study import Study
 from workloads.workload import Case, Skip, one_of, whole, workload
@@ -64,7 +64,7 @@ def elementwise(
         about = "the first call: the chain traced, the kernel written and compiled"
         found.figure("compile", compile_s, "s", about)
         _count_kernels(found, on, ways)
-        calls = statistics.break_even_calls(0.0, eager.median_s, compile_s, fused.median_s)
+        calls = intervals.break_even_calls(0.0, eager.median_s, compile_s, fused.median_s)
         about = "after so many calls compiling has paid for itself"
         if calls is None or fused.verdict != "faster":
             found.absent("break_even_calls", "compiling was not shown to be faster", "", about)
@@ -78,7 +78,7 @@ def elementwise(
 
 def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]]) -> None:
     """How many kernels one call of each way launches, by the profiler."""
-    from workloads.catalog.training_profiler import NO_DEVICE_ROWS, kernels_of
+    from workloads.catalog.profiler_rows import NO_DEVICE_ROWS, kernels_of
 
     for name, call in ways.items():
         about = f"launched by one call, {name}"

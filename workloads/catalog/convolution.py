@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.compute import TOLERANCES
+from workloads.catalog.convolution_shared import NCHW, NHWC, memory_format
 from workloads.results import Check
 from workloads.workload import Case, ParameterError, one_of, whole, workload
 
@@ -15,15 +15,7 @@ if TYPE_CHECKING:
     from workloads.place import Place
 
 FORWARD, BOTH = "forward", "forward+backward"
-NCHW, NHWC = "NCHW", "channels_last"
 DTYPES = ("float32", "bfloat16", "float16", "float64")
-
-
-def memory_format(layout: str) -> torch.memory_format:
-    """A layout as torch calls it."""
-    import torch
-
-    return torch.channels_last if layout == NHWC else torch.contiguous_format
 
 
 @workload(
@@ -55,7 +47,7 @@ def conv2d(
     import torch
 
     from workloads import flop, place
-    from workloads.checks import against_float64
+    from workloads.checks import TOLERANCES, against_float64
 
     if channels_in % groups or channels % groups:
         raise ParameterError(

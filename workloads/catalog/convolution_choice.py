@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.convolution_layouts import BATCH, CHANNELS, SIZE, Batch, Channels, Size
+from workloads.catalog.convolution_shared import BATCH, CHANNELS, SIZE, Batch, Channels, Size
 from workloads.results import Check, Column
 from workloads.study import Study
 from workloads.workload import Case, whole, workload

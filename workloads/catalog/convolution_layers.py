@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.convolution import NCHW, NHWC, memory_format
+from workloads.catalog.convolution_shared import NCHW, NHWC, memory_format
 from workloads.fact import fact
 from workloads.results import Column
 from workloads.study import Study
@@ -56,19 +56,19 @@ class Layer:
 
 def _resnet50() -> tuple[Layer, ...]:
     """The convolutions of ResNet-50 (He et al. 2015, table 1), the stride in the 3 x 3 layer."""
-    layers = [Layer(3, 64, 7, 2, 224, 1)]
+    layers = [Layer(3, 64, kernel=7, stride=2, size=224, count=1)]
     channels, size = 64, 56
     for blocks, width in ((3, 64), (4, 128), (6, 256), (3, 512)):
         stride = 1 if width == 64 else 2
         out = 4 * width
         after = size // stride
         layers += [
-            Layer(channels, width, 1, 1, size, 1),
-            Layer(width, width, 3, stride, size, 1),
-            Layer(width, out, 1, 1, after, blocks),
-            Layer(channels, out, 1, stride, size, 1),
-            Layer(out, width, 1, 1, after, blocks - 1),
-            Layer(width, width, 3, 1, after, blocks - 1),
+            Layer(channels, width, kernel=1, stride=1, size=size, count=1),
+            Layer(width, width, kernel=3, stride=stride, size=size, count=1),
+            Layer(width, out, kernel=1, stride=1, size=after, count=blocks),
+            Layer(channels, out, kernel=1, stride=stride, size=size, count=1),
+            Layer(out, width, kernel=1, stride=1, size=after, count=blocks - 1),
+            Layer(width, width, kernel=3, stride=1, size=after, count=blocks - 1),
         ]
         channels, size = out, after
     merged: dict[tuple[int, ...], Layer] = {}

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from workloads.catalog.compute import TOLERANCES
-from workloads.catalog.convolution import NCHW, NHWC, memory_format
+from workloads.catalog.convolution_shared import (
+    BATCH,
+    CHANNELS,
+    NCHW,
+    NHWC,
+    SIZE,
+    Batch,
+    Channels,
+    Size,
+    memory_format,
+)
 from workloads.results import Check, Column
 from workloads.study import Study
-from workloads.workload import Case, by_device, whole, workload
+from workloads.workload import Case, workload
 
 if TYPE_CHECKING:
     import torch
 
     from workloads.place import Place
-
-
-BATCH, CHANNELS, SIZE = (4, 64), (32, 128), (28, 56)
-"""On the CPU and on a GPU, where the small ones would time the launch."""
-Batch = Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")]
-Channels = Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")]
-Size = Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")]
 
 
 def types(on: Place) -> dict[str, tuple[str, bool | None]]:
@@ -77,7 +79,7 @@ def conv_layouts(
 ) -> Case:
     import torch
 
-    from workloads.checks import against_float64
+    from workloads.checks import TOLERANCES, against_float64
     from workloads.place import DTYPES, precision
 
     sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))

@@ -143,6 +143,8 @@ def ddp_training(
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
+    from workloads.catalog.multi_gpu_shared import perceptron
+
     rank, world = dist.get_rank(), dist.get_world_size()
     # Weights, gradients, DDP's buckets and the model alone; activations forth and back.
     size = 4 * (6 * (3 * width * width + 2 * width) + 12 * batch * width)
@@ -209,19 +211,6 @@ def ddp_training(
         found.figure("scaling_efficiency", 100 * one / ways[2].median_s, "%", about)
 
     return Case(timed, clock="wall", item=world * batch, check=check, study=study)
-
-
-def perceptron(on: Place, width: int) -> torch.nn.Module:
-    """Three hidden layers, and the same weights in every process."""
-    import torch
-
-    from workloads.place import SEED
-
-    torch.manual_seed(SEED)
-    layers: list[torch.nn.Module] = []
-    for _ in range(3):
-        layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
-    return torch.nn.Sequential(*layers, torch.nn.Linear(width, 1)).to(on.device)
 
 
 def _gradients(model: torch.nn.Module) -> torch.Tensor:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from workloads import statistics
 from workloads.inventory import Setting
 from workloads.results import Check, Column
 from workloads.study import Study
@@ -131,8 +131,7 @@ def burn(
     import torch
 
     from workloads import flop
-    from workloads.catalog.compute import TOLERANCES
-    from workloads.checks import against_float64
+    from workloads.checks import TOLERANCES, against_float64
     from workloads.place import DTYPES, Place, precision
 
     rows, numbers = _settings(on, n, dtype)

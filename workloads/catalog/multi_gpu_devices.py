@@ -163,7 +163,7 @@ def data_parallel(
 ) -> Case:
     import torch
 
-    from workloads.catalog.multi_gpu import perceptron
+    from workloads.catalog.multi_gpu_shared import perceptron
 
     size = 4 * (3 * (3 * width * width + 2 * width) + 12 * batch * width)
     on.require(size, f"a model of width {width} and a batch of {batch}")

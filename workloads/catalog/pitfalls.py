@@ -57,7 +57,7 @@ def naive_timing(
     import torch
 
     from workloads import flop
-    from workloads.catalog.training_stopwatch import Stopwatch
+    from workloads.catalog.stopwatch import Stopwatch
     from workloads.place import precision
 
     on.require(3 * n * n * 4, f"three {n} x {n} matrices of float32")

@@ -44,9 +44,8 @@ def transformer_compile(
     import torch
 
     from workloads.catalog.compiling import compiling_cold
-    from workloads.catalog.compute import TOLERANCES
     from workloads.catalog.training_models import TransformerBlock, transformer_flop
-    from workloads.checks import against_float64
+    from workloads.checks import TOLERANCES, against_float64
     from workloads.place import SEED, attention_precision
 
     if width % heads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from workloads import process, statistics
+from workloads import process
 from workloads.results import Column
 from workloads.study import Study
 from workloads.workload import Case, Skip, one_of, whole, workload
@@ -187,7 +188,7 @@ def data_loading(
 
     def study(found: Study) -> None:
         title = f"{samples} samples of {cost_us} µs each, prefetch_factor={prefetch}"
-        _try_workers(found, on, loaders, step, samples, title)
+        _try_workers(found, on, loaders, step, samples=samples, title=title)
         resident = images[:batch].to(on.device), labels[:batch].to(on.device)
         fed = found.time(partial(step, *resident), "wall")
         about = "the step alone, its data at hand"
@@ -248,7 +249,7 @@ def _epoch(
     step: Callable[[torch.Tensor, torch.Tensor], None],
 ) -> tuple[float, float]:
     """Seconds of an epoch, and those between the end of a step and the start of the next."""
-    from workloads.catalog.training_stopwatch import Stopwatch
+    from workloads.catalog.stopwatch import Stopwatch
 
     watch = Stopwatch(on)
     watch.synchronize()

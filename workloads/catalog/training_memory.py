@@ -40,7 +40,6 @@ def gradient_accumulation(
 ) -> Case:
     import torch
 
-    from workloads.catalog.compute import TOLERANCES
     from workloads.catalog.training_models import (
         cnn_bytes,
         cnn_flop,
@@ -50,6 +49,7 @@ def gradient_accumulation(
         small_cnn,
     )
     from workloads.catalog.training_tensors import peak_memory
+    from workloads.checks import TOLERANCES
     from workloads.place import precision
 
     on.require(cnn_bytes(batch, size, width), f"the model and a batch of {batch}")
@@ -140,9 +140,9 @@ def checkpointing(
     from torch.utils.checkpoint import checkpoint_sequential
 
     from workloads import flop
-    from workloads.catalog.compute import TOLERANCES
     from workloads.catalog.training_models import deep_mlp, gradients, largest_difference
     from workloads.catalog.training_tensors import peak_memory
+    from workloads.checks import TOLERANCES
     from workloads.place import precision
     from workloads.workload import ParameterError
 

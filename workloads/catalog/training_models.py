@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from workloads import flop
-from workloads.catalog.compute_attention import CAUSAL, needed_flop
 from workloads.place import SEED, Place
 
 CLASSES = 10
@@ -121,7 +120,7 @@ def transformer_flop(batch: int, length: int, width: int, heads: int, *, backwar
     """FLOP that a :class:`TransformerBlock` needs, by torch's counter but for its attention.
 
     The counter takes a causal mask's scores for computed, above the diagonal too, which no fused
-    kernel does: they count as :func:`workloads.catalog.compute_attention.needed_flop` says. The
+    kernel does: they count as :func:`workloads.flop.attention` says. The
     backward pass of a product is two products; what a kernel computes again for it counts nothing.
 
     Args:
@@ -143,7 +142,7 @@ def transformer_flop(batch: int, length: int, width: int, heads: int, *, backwar
     attention = counted(
         lambda: nn.functional.scaled_dot_product_attention(each, each, each, is_causal=True)
     )
-    needed = needed_flop(batch, heads, length, width // heads, CAUSAL)
+    needed = flop.attention(batch, heads, length, width // heads, causal=True)
     return whole - attention + (3 if backward else 1) * needed
 
 

@@ -2,92 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from workloads.fact import fact
+from workloads.catalog.profiler_rows import NO_DEVICE_ROWS, ProfilerRow, kernels, operators
 from workloads.results import Column
 from workloads.study import Study
 from workloads.workload import Case, whole, workload
 
 if TYPE_CHECKING:
     from workloads.place import Place
-
-MICROSECOND = 1e-6
-"""The profiler's unit."""
-NO_DEVICE_ROWS = (
-    "the profiler saw no kernel: CUPTI is missing, or this user may not use it (counters need "
-    "CAP_SYS_ADMIN or the driver's option NVreg_RestrictProfilingToAdminUsers=0)"
-)
-
-
-@fact
-class Row:
-    """An operator or a kernel, over all its calls; seconds and bytes."""
-
-    name: str
-    calls: int
-    self_s: float
-    """Without what it called."""
-    total_s: float
-    memory: int
-    """Allocated less freed by itself."""
-
-
-def operators(averages: Any, *, device: bool) -> list[Row]:
-    """The operators of a profile, the one with the longest time of its own first.
-
-    Args:
-        averages: ``profile.key_averages()``.
-        device: by time and memory on the device, those without any left out; else of the CPU.
-    """
-    kind = "device" if device else "cpu"
-    return _longest_first(
-        Row(
-            event.key,
-            event.count,
-            getattr(event, f"self_{kind}_time_total") * MICROSECOND,
-            getattr(event, f"{kind}_time_total") * MICROSECOND,
-            getattr(event, f"self_{kind}_memory_usage"),
-        )
-        for event in averages
-        if event.device_type.name == "CPU"
-    )
-
-
-def kernels(averages: Any) -> list[Row]:
-    """The kernels and copies of a profile, the longest first.
-
-    Their time stands in the operators' time on the device too: the two are never added up.
-    """
-    return _longest_first(
-        Row(
-            event.key,
-            event.count,
-            event.self_device_time_total * MICROSECOND,
-            event.device_time_total * MICROSECOND,
-            0,
-        )
-        for event in averages
-        if event.device_type.name != "CPU" and not event.is_user_annotation
-    )
-
-
-def kernels_of(call: Callable[[], object], on: Place) -> list[Row]:
-    """The kernels and copies that one call launches; none where the profiler cannot see them."""
-    from torch.profiler import ProfilerActivity, profile, supported_activities
-
-    if ProfilerActivity.CUDA not in supported_activities():
-        return []
-    on.synchronize()
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
-        call()
-        on.synchronize()
-    return kernels(recorded.key_averages())
-
-
-def _longest_first(rows: Iterable[Row]) -> list[Row]:
-    return sorted((row for row in rows if row.self_s > 0), key=lambda row: -row.self_s)
 
 
 @workload(
@@ -169,7 +92,7 @@ def profiler(
     return Case(timed, clock="wall", item=steps * batch, study=study)
 
 
-def _kernels(found: Study, ran: list[Row], steps: int) -> None:
+def _kernels(found: Study, ran: list[ProfilerRow], steps: int) -> None:
     everything = sum(row.self_s for row in ran)
     found.table(
         "kernels", "the kernels and copies that they launched", Column("kernel"),

@@ -48,15 +48,14 @@ def cnn_training(
 ) -> Case:
     import torch
 
-    from workloads.catalog.compute import TOLERANCES
+    from workloads.catalog.stopwatch import split
     from workloads.catalog.training_models import (
         cnn_bytes,
         cnn_flop,
         images_and_labels,
         small_cnn,
     )
-    from workloads.catalog.training_stopwatch import split
-    from workloads.checks import against_float64
+    from workloads.checks import TOLERANCES, against_float64
     from workloads.place import precision
 
     dataset = KEPT_BATCHES * batch * 3 * size * size * 4

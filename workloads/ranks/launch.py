@@ -30,7 +30,7 @@ START_S = 60.0
 """Beside the wait for other hosts, the ranks have this long to import torch and to meet."""
 CANCEL_S = 0.4
 """Ranks that were asked to end have this long to tell what they have."""
-SETTLE_S = 3.0
+REPORTS_S = 3.0
 """After a rank has failed, for the others and torchrun to say what they know."""
 LEAVE_S = 10.0
 """After every rank has finished, for torchrun to end."""
@@ -238,7 +238,7 @@ def _follow(
         # Ranks of other hosts that failed make torchrun fail here too, but what we have is whole.
         launch.listen_until(lambda: launch.torchrun.poll() is not None, LEAVE_S)
         return _ours(first.finished, begun, launch)
-    launch.listen_until(lambda: launch.torchrun.poll() is not None, SETTLE_S)
+    launch.listen_until(lambda: launch.torchrun.poll() is not None, REPORTS_S)
     launch.listen(0.0)
     return _failed(launch, planned, begun)
 

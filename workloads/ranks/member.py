@@ -14,16 +14,16 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from workloads import catalog, execute, worker
+from workloads import catalog, execute
+from workloads.ended_runs import nothing_measured
 from workloads.outcome import outcome
 from workloads.process import Channel
-from workloads.protocol import Measured, Run
+from workloads.protocol import Finished, Run
 from workloads.ranks import lockstep
 from workloads.ranks.folder import Folder
 from workloads.ranks.lockstep import Together
 from workloads.ranks.messages import Joined, Order
-from workloads.reporting import Reporter
-from workloads.results import RunResult
+from workloads.reporting import Reporter, finished
 from workloads.timing import Cancelled
 
 COLLECTIVE_S = 120
@@ -31,40 +31,30 @@ COLLECTIVE_S = 120
 assert catalog  # importing it declares the workloads
 
 
-def run(order: Order, channel: Channel, folder: Folder) -> RunResult:
-    """Run what was ordered, in lock-step with the other ranks."""
+def run(order: Order, channel: Channel, folder: Folder) -> bool:
+    """Run what was ordered, in lock-step with the other ranks, and tell the result.
+
+    Returns:
+        Whether the run went well or was cancelled.
+    """
     request = replace(order.request, device=_device(order.request.device))
     try:
         if order.source:
             _declare(order.source)
         together = _join(request, channel, folder)
     except Exception as error:  # noqa: BLE001 (the file and torch may raise anything; it is told)
-        return _never_ran(request, outcome(error)[1])
+        failed = nothing_measured(request, outcome(error)[1])
+        channel.send(Finished(replace(failed, ended_at=time.time())))
+        return False
     lockstep.join(together)
-
-    def tell(result: RunResult) -> None:
-        if worker.tellable(result) is result:
-            channel.send(Measured(result))
-
-    control = MemberReporter(channel, request, together)
-    result = worker.tellable(execute.run(request, control, tell, cold=True))
-    if result.status in ("ok", "cancelled"):
+    reporter = MemberReporter(channel, request, together)
+    result, line = finished(execute.run(request, reporter, reporter.measured, cold=True))
+    well = result.status in ("ok", "cancelled")
+    if well:
         # Who leaves first closes connections that another may still need.
         together.meet()
-    return result
-
-
-def _never_ran(request: Run, reason: str) -> RunResult:
-    return RunResult(
-        id=request.id,
-        workload=request.workload,
-        device=request.device,
-        parameters=request.parameters,
-        flags=request.flags,
-        status="failed",
-        reason=reason,
-        ended_at=time.time(),
-    )
+    channel.write(line)
+    return well
 
 
 def _device(asked: str) -> str:
@@ -100,13 +90,13 @@ def _join(request: Run, channel: Channel, folder: Folder) -> Together:
     together.meet()
     channel.send(
         Joined(
-            dist.get_rank(),
-            dist.get_world_size(),
-            os.getpid(),
-            socket.gethostname(),
-            str(dist.get_backend()),
-            torch.get_num_threads(),
-            request.device,
+            rank=dist.get_rank(),
+            world=dist.get_world_size(),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            backend=str(dist.get_backend()),
+            threads=torch.get_num_threads(),
+            device=request.device,
         )
     )
     return together
@@ -119,7 +109,7 @@ class MemberReporter(Reporter):
         super().__init__(channel, request)
         self._together = together
 
-    def look_around(self, _now: float, /) -> None:
+    def on_report(self, _now: float, /) -> None:
         """See the base class."""
         # A rank that ended by itself would leave the others waiting for it.
         if self._together.ended:

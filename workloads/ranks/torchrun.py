@@ -13,15 +13,14 @@ import re
 import socket
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
+from workloads import BOOTSTRAP
 from workloads.fact import fact
 from workloads.inventory import Setting
 from workloads.process import signal_in_words
 from workloads.protocol import VERSION, Run
 from workloads.workload import RANK_PARAMETERS, ParameterError, Skip
 
-BOOTSTRAP = Path(__file__).parents[1] / "bootstrap.py"
 CPU_RANKS = 2
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 SHUTDOWN_S = 5
@@ -97,7 +96,7 @@ def own_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
 def command(planned: Layout) -> list[str]:
     """The command that starts torchrun, and it the ranks, with this Python."""
     # Through our own start, so that the kernel ends torchrun with the worker.
-    words = [sys.executable, str(BOOTSTRAP), "torchrun", str(os.getpid())]
+    words = [sys.executable, BOOTSTRAP, "torchrun", str(os.getpid())]
     words += [f"--nnodes={planned.hosts}", f"--nproc-per-node={planned.ranks}"]
     words += ["--max-restarts=0"]
     if planned.hosts == 1:
@@ -109,7 +108,7 @@ def command(planned: Layout) -> list[str]:
     if planned.on_loopback:
         # Else the ranks look for this host by its full name, which not every box can resolve.
         words += ["--local-addr=127.0.0.1"]
-    return [*words, str(BOOTSTRAP), "rank"]
+    return [*words, BOOTSTRAP, "rank"]
 
 
 def environment(planned: Layout, cores: int) -> dict[str, str]:

@@ -11,17 +11,6 @@ from tui.views.lines import Line, Span, Tone, fit_line, line
 from tui.views.snapshot.words import FRAME_TONES, SITE_HEADING
 from workloads.fact import fact
 
-GROUPINGS: tuple[Grouping, ...] = (
-    "site",
-    "function",
-    "file",
-    "annotation",
-    "size class",
-    "stream",
-    "pool",
-    "context",
-)
-ORDERS: tuple[Order, ...] = ("bytes", "count", "name")
 Path = tuple[str, ...]
 
 

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Sequence
 
 from tui import format as text
+from tui.snapshot_desk.focus import Focus
 from tui.snapshot_desk.store import SnapshotStore
 from tui.snapshots.facts import FrameKind, Summary
 from tui.snapshots.frames import base_name, frame_kind, frame_label
@@ -14,7 +15,6 @@ from tui.snapshots.messages import Answer, Refused, Request
 from tui.snapshots.model import Frame
 from tui.terminal import glyphs
 from tui.views.lines import Line, Span, Tone, fit, fit_line, line, paragraph, wrap
-from workloads.fact import fact
 
 FRAME_TONES: dict[FrameKind | None, Tone] = {
     "user": Tone.PLAIN,
@@ -23,37 +23,6 @@ FRAME_TONES: dict[FrameKind | None, Tone] = {
     "native": Tone.QUIET,
     None: Tone.QUIET,
 }
-
-
-@fact
-class Focus:
-    """What is looked at: a device and a moment of it."""
-
-    device: int
-    event: int | None
-    """The state right after it; -1 is before the first, ``None`` the end."""
-
-
-def first_focus(summary: Summary) -> Focus:
-    """Where one looks first: the last OOM, else the peak, else the end."""
-    if summary.ooms:
-        return Focus(summary.device, summary.ooms[-1])
-    return Focus(summary.device, peak_of(summary))
-
-
-def peak_of(summary: Summary) -> int | None:
-    """The event of the peak; -1 where it lies before the first, ``None`` without a trace."""
-    if not summary.events:
-        return None
-    return -1 if summary.live_peak_event is None else summary.live_peak_event
-
-
-def oom_after(summary: Summary, event: int | None) -> int | None:
-    """The next OOM, from the last one on to the first; ``None`` where there is none."""
-    if not summary.ooms:
-        return None
-    later = [oom for oom in summary.ooms if event is not None and oom > event]
-    return later[0] if later else summary.ooms[0]
 
 
 def moment_words(focus: Focus, summary: Summary) -> str:

@@ -1,0 +1,255 @@
+"""Start, feed, read and end one child process that speaks JSON lines. No Textual.
+
+Started from the event loop's thread only: the signal that a child gets when its parent dies is
+tied to the thread that started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from workloads import wire
+from workloads.fact import fact
+from workloads.process import signal_in_words
+
+E = TypeVar("E")
+
+LINE_LIMIT = 4 * 2**20
+STDERR_BYTES = 256 * 1024
+DRAIN_S = 0.5
+TERM_S = 0.8
+SWEEPS = 3
+"""Searches for what is left: a process may have started another between two of them."""
+NEVER_STARTED = "was never started"
+
+
+def _in_session(leader: int) -> list[int]:
+    """The processes of a session, but for its leader; none where the system has no /proc."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        pid = int(entry.name)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if pid != leader and os.getsid(pid) == leader:
+                found.append(pid)
+    return found
+
+
+@fact
+class Garbage:
+    """A line on the protocol channel that is no message we know."""
+
+    reason: str
+    line: str
+
+
+class Ring:
+    """The newest lines of a stream, up to a number of bytes."""
+
+    def __init__(self, limit: int = STDERR_BYTES) -> None:
+        self._limit = limit
+        self._size = 0
+        self._lines: deque[str] = deque()
+
+    def add(self, line: str) -> None:
+        """Append a line and drop the oldest ones that have no room."""
+        self._lines.append(line)
+        self._size += len(line)
+        while self._size > self._limit:
+            self._size -= len(self._lines.popleft())
+
+    def last(self, count: int | None = None) -> list[str]:
+        """The newest lines, oldest first."""
+        lines = list(self._lines)
+        return lines if count is None else lines[-count:]
+
+
+class ChildProcess(Generic[E]):
+    """One child process.
+
+    Args:
+        argv: program and arguments.
+        kinds: the messages that it may send.
+        variables: environment variables on top of ours.
+        folder: where it runs; ``None`` for where we are.
+        inherit: descriptors that it gets under their own numbers.
+        sent: is called with each message that was sent to it.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        kinds: tuple[type[E], ...],
+        variables: Mapping[str, str] | None = None,
+        folder: str | None = None,
+        inherit: Sequence[int] = (),
+        sent: Callable[[object], None] | None = None,
+    ) -> None:
+        self._argv = list(argv)
+        self._kinds = kinds
+        self._variables = dict(variables or {})
+        self._folder = folder
+        self._inherit = tuple(inherit)
+        self._sent = sent
+        self._process: asyncio.subprocess.Process | None = None
+        self._draining: asyncio.Task[None] | None = None
+        self.stderr = Ring()
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, once it is started."""
+        return self._process.pid if self._process else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is started and has not ended."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Start it in a session of its own, with no descriptor of the terminal.
+
+        Raises:
+            OSError: it cannot be started; the text says why.
+        """
+        self._process = await asyncio.create_subprocess_exec(
+            *self._argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **self._variables},
+            cwd=self._folder,
+            limit=LINE_LIMIT,
+            start_new_session=True,
+            pass_fds=self._inherit,
+        )
+        # Unread, a full stderr would stop the child, and waiting for it would never return.
+        self._draining = asyncio.create_task(self._drain_stderr())
+
+    def send(self, message: object) -> bool:
+        """Send one message; ``False`` if nobody is there to read it."""
+        if not self.running:
+            return False
+        assert self._process is not None
+        assert self._process.stdin is not None
+        if self._process.stdin.is_closing():
+            return False
+        self._process.stdin.write(wire.encode(message))
+        if self._sent is not None:
+            self._sent(message)
+        return True
+
+    async def events(self) -> AsyncIterator[E | Garbage]:
+        """The messages of the child, until it closes the channel."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:
+                # asyncio has dropped the buffer and goes on with what comes next.
+                yield Garbage(f"a line of more than {LINE_LIMIT} bytes", "")
+                continue
+            if not line:
+                return
+            try:
+                yield wire.decode(line, self._kinds)
+            except wire.WireError as error:
+                yield Garbage(str(error), line[:200].decode(errors="replace").rstrip())
+
+    async def stop(self) -> str:
+        """End it: close its stdin, then SIGTERM, then SIGKILL to its group; says how it ended.
+
+        Never waits unbounded: a process in an uninterruptible system call is left to the kernel.
+        """
+        if self._process is None:
+            return NEVER_STARTED
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        for number, patience in ((None, DRAIN_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, 1.0)):
+            if number is not None:
+                self._signal_group(number)
+            if await self._ended_within(patience):
+                break
+        self._end_what_it_left()
+        await self._finish_draining()
+        return self.exit_in_words()
+
+    async def ended(self) -> str:
+        """How the child ended, after its channel was closed; ends it if it goes on living."""
+        if self._process is None:
+            return NEVER_STARTED
+        if await self._ended_within(DRAIN_S):
+            # It may not have ended by itself, and what is left holds its pipes open.
+            self._end_what_it_left()
+            await self._finish_draining()
+            return self.exit_in_words()
+        return await self.stop()
+
+    def kill(self) -> None:
+        """Send SIGKILL to the child's process group, at once."""
+        if self._process is not None:
+            self._signal_group(signal.SIGKILL)
+
+    def exit_in_words(self) -> str:
+        """How the process ended: its exit status, or the signal and what usually sends it."""
+        code = self._process.returncode if self._process else None
+        if code is None:
+            return "does not end: it may be stuck in the driver"
+        return signal_in_words(-code) if code < 0 else f"exit status {code}"
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return  # nobody is left in the group
+
+    def _end_what_it_left(self) -> None:
+        """SIGKILL to all that is left of its group and of its session.
+
+        The number of a session is not given to a new process while one is in it.
+        """
+        assert self._process is not None
+        self._signal_group(signal.SIGKILL)
+        for _ in range(SWEEPS):
+            left = _in_session(self._process.pid)
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    async def _ended_within(self, seconds: float) -> bool:
+        assert self._process is not None
+        deadline = asyncio.get_running_loop().time() + seconds
+        # Process.wait() can hang although the child is reaped, if a pipe is kept open; the code is
+        # set by the child watcher all the same.
+        while self._process.returncode is None:
+            if asyncio.get_running_loop().time() > deadline:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+    async def _finish_draining(self) -> None:
+        if self._draining is not None:
+            await asyncio.wait({self._draining}, timeout=DRAIN_S)
+            self._draining.cancel()
+
+    async def _drain_stderr(self) -> None:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        rest = b""
+        while chunk := await self._process.stderr.read(65_536):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > STDERR_BYTES:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                self.stderr.add(line.decode(errors="replace"))
+        if rest:
+            self.stderr.add(rest.decode(errors="replace"))

@@ -1,0 +1,125 @@
+"""``gpu-workbench devices``: one look at the devices and the host."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from tui import format as fmt
+from tui.child.process import ChildProcess
+from tui.cli.look import ask_runner, look
+from tui.cli.options import add_common
+from tui.cli.output import print_json, run_to_exit
+from tui.cli.resolve import python_to_use
+from tui.cli.subcommand import Subcommand
+from tui.devices.messages import Device, Sample
+from tui.store.pairing import DeviceView, pair
+from workloads import protocol, wire
+from workloads.fact import fact
+from workloads.inventory import TorchDevice
+from workloads.protocol import Event
+
+if TYPE_CHECKING:
+    from tui.settings import Value
+
+
+@fact
+class DevicesOptions:
+    """Whose torch names them, and how they are printed."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    json: bool = False
+
+
+def devices(options: DevicesOptions) -> int:
+    """Print one sample; returns the exit code."""
+    python = python_to_use(options.given)
+
+    async def work() -> int:
+        sample = await look()
+        reason = "no NVML device to pair it with"
+        torch_devices: tuple[TorchDevice, ...] = ()
+        if sample.devices:
+            torch_devices, reason = await torch_names(python)
+        sample, views = _paired(sample, torch_devices, reason)
+        if options.json:
+            print_json(_plain(sample))
+        else:
+            sys.stdout.write(as_text(sample, views))
+        return 0
+
+    return run_to_exit(work())
+
+
+async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
+    """The devices as a Python's torch sees them, or none and the reason."""
+
+    async def read(child: ChildProcess[Event]) -> tuple[tuple[TorchDevice, ...], str]:
+        async for event in child.events():
+            if isinstance(event, protocol.Ready):
+                environment = event.environment
+                return environment.devices, environment.unavailable.get("devices", "")
+            if isinstance(event, protocol.Unusable):
+                return (), event.reason
+        return (), "the runner ended before it said what torch sees"
+
+    return await ask_runner(python, read, lambda reason: ((), reason))
+
+
+def _paired(
+    sample: Sample, torch_devices: tuple[TorchDevice, ...], reason: str
+) -> tuple[Sample, tuple[DeviceView, ...]]:
+    views = pair(sample.devices, torch_devices)
+    named = []
+    for view in views:
+        if view.nvml is not None:
+            absent = dict(view.nvml.unavailable)
+            if view.torch is None:
+                absent["torch"] = view.unpaired or reason
+            named.append(replace(view.nvml, torch=view.torch, unavailable=absent))
+    return replace(sample, devices=tuple(named)), views
+
+
+def _plain(sample: Sample) -> dict[str, Any]:
+    plain: dict[str, Any] = wire.to_plain(sample)
+    del plain["watched"]
+    return plain
+
+
+def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
+    """A line for each device, the host last."""
+    lines = []
+    driver = sample.driver
+    if driver.error:
+        lines.append(driver.error)
+    elif driver.version:
+        lines.append(f"driver {driver.version}  CUDA {driver.cuda or 'n/a'}")
+    lines += [_gpu_line(view.label, view.nvml) for view in views if view.nvml is not None]
+    cpu, memory = sample.host.cpu, sample.host.memory
+    load = fmt.percent(cpu.load_percent)
+    used = fmt.size_pair(memory.used, memory.total)
+    lines.append(f"cpu       {cpu.model}, {cpu.cores_usable} cores usable  {load}  {used}")
+    return "\n".join(lines) + "\n"
+
+
+def _gpu_line(label: str, device: Device) -> str:
+    if device.lost is not None:
+        return f"{label:<9} {device.name}  lost: {device.lost}"
+    parts = [
+        f"{label:<9} {device.name}",
+        fmt.percent(device.utilization.gpu),
+        fmt.size_pair(device.memory.used, device.memory.total),
+        fmt.temperature(device.temperature_c),
+        fmt.power(device.power_w, device.power_limit_w),
+        fmt.megahertz(device.clocks_mhz.sm),
+    ]
+    if device.throttle:
+        parts.append(", ".join(device.throttle))
+    return "  ".join(parts)
+
+
+SUBCOMMAND = Subcommand(
+    "one look at the devices, then exit", DevicesOptions, add_common, devices, place=10
+)

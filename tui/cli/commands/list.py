@@ -1,0 +1,132 @@
+"""``gpu-workbench list``: the catalogue. The runner says it before it imports torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from tui.child.process import ChildProcess, Garbage
+from tui.cli.errors import Failure
+from tui.cli.options import add_common
+from tui.cli.output import print_json, run_to_exit
+from tui.cli.resolve import python_to_use
+from tui.cli.subcommand import Subcommand
+from tui.cli.watch import say_problems
+from tui.session.supervisors import runner_command
+from tui.store.parameters import allowed, text_of
+from workloads import protocol
+from workloads.fact import fact
+from workloads.inventory import WorkloadInfo
+from workloads.protocol import Event
+
+if TYPE_CHECKING:
+    from tui.settings import Value
+
+
+@fact
+class ListOptions:
+    """Whose catalogue, and how it is printed."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    """Of workloads that the user brings; absolute paths."""
+    json: bool = False
+
+
+def list_catalogue(options: ListOptions) -> int:
+    """Print the workloads by group; returns the exit code, 1 if a file could not be read."""
+    python = python_to_use(options.given)
+
+    async def work() -> int:
+        hello = await catalogue(python, options.files)
+        say_problems(hello)
+        if options.json:
+            print_json({"workloads": [_plain(info) for info in hello.workloads]})
+        else:
+            sys.stdout.write(as_text(hello.workloads))
+        return 1 if hello.problems else 0
+
+    return run_to_exit(work())
+
+
+async def catalogue(python: str, files: Sequence[str] = ()) -> protocol.Hello:
+    """The workloads of a Python's runner, and what is wrong with the user's files.
+
+    Args:
+        python: that runs the workloads.
+        files: of workloads that the user brings.
+
+    Raises:
+        Failure: it does not start, or says something else.
+    """
+    child: ChildProcess[Event] = ChildProcess(runner_command(python, files), protocol.EVENTS)
+    try:
+        await child.start()
+        async for event in child.events():
+            if isinstance(event, protocol.Hello):
+                return event
+            if isinstance(event, Garbage):
+                raise Failure(f"{python}: the runner says {event.line!r}: {event.reason}")
+    except OSError as error:
+        raise Failure(f"{python}: {error.strerror}; give --python the path of a Python") from error
+    finally:
+        child.kill()
+        ended = await child.ended()
+    last = "; ".join(child.stderr.last(1))
+    raise Failure(f"{python}: the runner ended before it said what it can run: {ended} {last}")
+
+
+def _plain(info: WorkloadInfo) -> dict[str, object]:
+    parameters = {
+        item.name: {
+            "default": item.default,
+            "choices": list(item.choices) or None,
+            "minimum": item.minimum,
+            "maximum": item.maximum,
+            "about": item.about,
+        }
+        for item in info.parameters
+    }
+    return {
+        "name": info.name,
+        "group": info.group,
+        "title": info.title,
+        "about": info.about,
+        "parameters": parameters,
+        "needs": list(info.needs),
+        "devices": list(info.devices),
+    }
+
+
+def _by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
+    """Groups in the order of their first appearance, each with its workloads."""
+    groups: dict[str, list[WorkloadInfo]] = {}
+    for info in infos:
+        groups.setdefault(info.group, []).append(info)
+    return groups
+
+
+def as_text(infos: tuple[WorkloadInfo, ...]) -> str:
+    """The catalogue for people: name, title, and each parameter with what it may be."""
+    lines = []
+    for group, members in _by_group(infos).items():
+        lines.append(group)
+        for info in members:
+            needs = f"   needs {', '.join(info.needs)}" if info.needs else ""
+            lines.append(f"  {info.name:<16} {info.title}{needs}")
+            lines += [
+                f"      {item.name} = {text_of(item.default)}   {item.about} ({allowed(item)})"
+                for item in info.parameters
+            ]
+    return "\n".join(lines) + "\n"
+
+
+SUBCOMMAND = Subcommand(
+    "the catalogue of workloads and their parameters",
+    ListOptions,
+    add_common,
+    list_catalogue,
+    place=20,
+)

@@ -1,0 +1,39 @@
+"""``gpu-workbench``: read the arguments, then import only what they ask for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from tui.cli.errors import UsageError
+
+
+def main() -> int:
+    """Run the program; returns its exit code.
+
+    0 done, 1 something failed or was found wrong, 2 wrong usage, 130 ended by Ctrl-C.
+    """
+    try:
+        return _carry_out(sys.argv[1:])
+    except UsageError as error:
+        sys.stderr.write(f"gpu-workbench: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has gone, as ``| head`` does. Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+
+
+def _carry_out(argv: Sequence[str]) -> int:
+    # Each side of this door is imported where it is needed: a plain start, which is to be quick,
+    # does without argparse.
+    if not argv:
+        from tui.cli.workbench import WorkbenchOptions, open_workbench
+
+        return open_workbench(WorkbenchOptions())
+    from tui.cli.program import parse
+
+    return parse(argv).carry_out()

@@ -1,0 +1,51 @@
+"""What commands without a screen share: JSON, a progress line, and how a failure ends one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+from tui.cli.errors import Failure
+from tui.views.lines import fit
+from workloads import wire
+
+SCHEMA = 1
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One object, with the schema's number first."""
+    text = json.dumps({"schema": SCHEMA, **wire.to_plain(value)}, allow_nan=False, indent=2)
+    sys.stdout.write(f"{text}\n")
+
+
+class ProgressLine:
+    """One line on stderr that is written over; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Put a text in the place of the one before."""
+        if self._shown:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r\x1b[K{fit(text, width)}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Leave nothing behind."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def run_to_exit(work: Coroutine[Any, Any, int]) -> int:
+    """Run a command; a failure is one line on stderr and exit code 1."""
+    try:
+        return asyncio.run(work)
+    except Failure as failure:
+        sys.stderr.write(f"gpu-workbench: {failure}\n")
+        return 1

@@ -1,0 +1,155 @@
+"""The whole program's arguments. Each command is found by its file in ``tui.cli.commands``."""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from tui.cli import workbench
+from tui.cli.errors import UsageError
+from tui.cli.options import Parser, add_python_and_files
+from tui.cli.subcommand import Subcommand
+from tui.settings import KNOWN
+from workloads.fact import fact
+
+COMMANDS = "tui.cli.commands"
+REST = "rest"
+"""The name of what a command that stands first does not know."""
+
+
+@fact
+class Asked:
+    """What was asked for."""
+
+    name: str
+    """The command's; empty for the workbench."""
+    subcommand: Subcommand[Any]
+    found: dict[str, Any]
+    """What was given, by the names of options; ``given`` has those that are settings."""
+
+    def carry_out(self) -> int:
+        """Do it; returns the exit code.
+
+        Raises:
+            UsageError: the arguments cannot be carried out.
+        """
+        usage = self.subcommand.usage_when_first
+        if usage and REST not in self.found:
+            raise UsageError(f"{self.name} comes first: gpu-workbench {self.name} {usage}")
+        return self.subcommand.carry_out(self.found)
+
+
+def parse(argv: Sequence[str]) -> Asked:
+    """Read the arguments. Of the commands, only what they name is imported.
+
+    Raises:
+        UsageError: arguments that cannot be carried out.
+        SystemExit: argparse's own end, for ``--help``.
+    """
+    names = command_names()
+    try:
+        return _read(argv, [name for name in names if name in argv], complete=False)
+    except _IncompleteError:
+        return _read(argv, names, complete=True)
+
+
+def command_names() -> list[str]:
+    """The names of the files, which are the names of the commands."""
+    return [module.name for module in pkgutil.iter_modules(import_module(COMMANDS).__path__)]
+
+
+class _IncompleteError(Exception):
+    """What is to be said may name the commands that there are, and not all are imported."""
+
+
+class _Program(Parser):
+    """The parser of the arguments up to the command.
+
+    Args:
+        complete: it has all commands, and can say which there are.
+    """
+
+    def __init__(self, *, complete: bool) -> None:
+        self._complete = complete
+        super().__init__(prog="gpu-workbench", description=workbench.SUBCOMMAND.about)
+
+    def error(self, message: str) -> NoReturn:
+        """Called by argparse.
+
+        Raises:
+            UsageError: always, where it is complete.
+        """
+        if not self._complete:
+            raise _IncompleteError
+        super().error(message)
+
+    def print_help(self, file: Any = None) -> None:
+        """Called by argparse for ``--help``."""
+        if not self._complete:
+            raise _IncompleteError
+        super().print_help(file)
+
+
+def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> Parser:
+    """The parser of the program.
+
+    Args:
+        names: of the commands that it has.
+        first: the word that the arguments begin with.
+        complete: these are all commands.
+    """
+    program = _Program(complete=complete)
+    add_python_and_files(program)
+    workbench.SUBCOMMAND.add_options(program)
+    program.set_defaults(asked=("", workbench.SUBCOMMAND))
+    program.add_argument(
+        "--version",
+        dest="asked",
+        action="store_const",
+        const=("--version", VERSION),
+        help="print the version",
+    )
+    commands = program.add_subparsers(metavar="COMMAND", parser_class=Parser)
+    found = {name: import_module(f"{COMMANDS}.{name}").SUBCOMMAND for name in names}
+    for name, one in sorted(found.items(), key=lambda item: item[1].place):
+        # One that has to stand first and does not knows no options.
+        knows = not one.usage_when_first or first == name
+        text = one.description or one.about
+        child = commands.add_parser(name, help=one.about, description=text, add_help=knows)
+        child.set_defaults(asked=(name, one))
+        if knows:
+            one.add_options(child)
+    return program
+
+
+def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Asked:
+    first = next(iter(argv), "")
+    program = parser(names, first=first, complete=complete)
+    namespace, rest = program.parse_known_args(argv)
+    found = vars(namespace)
+    name, one = found.pop("asked")
+    if one.usage_when_first and first == name:
+        found[REST] = rest
+    elif rest:
+        program.error(f"unrecognized arguments: {' '.join(rest)}")
+    found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
+    return Asked(name, one, found)
+
+
+@fact
+class NoOptions:
+    """A command that takes none."""
+
+
+def _show_version(_options: NoOptions) -> int:
+    # The door to the packages' metadata, which no other command pays for.
+    from importlib.metadata import version
+
+    sys.stdout.write(f"gpu-workbench {version('gpu-workbench')}\n")
+    return 0
+
+
+VERSION = Subcommand("print the version", NoOptions, lambda _parser: None, _show_version)

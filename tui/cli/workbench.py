@@ -1,0 +1,198 @@
+"""``gpu-workbench`` without a command: the screens."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui.cli.errors import UsageError
+from tui.cli.resolve import python_of, resolve
+from tui.cli.subcommand import Subcommand
+from tui.cli.values import STANDARD_INPUT, oom_text, setting_named
+from tui.terminal import theme
+from workloads.fact import fact
+
+if TYPE_CHECKING:
+    from tui.cli.options import Parser
+    from tui.recordings.recorder import Recorder
+    from tui.settings import Settings, Value
+
+DUMB = ("dumb", "unknown")
+"""What TERM is where text cannot be placed; the screen would come as a stream of escape codes."""
+SWITCH_S = 0.001
+"""A frame is written by a thread, which waits for so long where the loop goes on working. Python's
+own 5 ms can be felt: they are a fifth of what a key takes to be answered."""
+WITHOUT_SCREEN = "devices, list, run, compare, snapshot or doctor"
+
+
+@fact
+class WorkbenchOptions:
+    """What can be asked for before a command, and is of use without one."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    """Settings, by the names of ``tui.settings``."""
+    files: Sequence[str] = ()
+    """Of workloads that the user brings; absolute paths."""
+    readonly: bool = False
+    demo: str = ""
+    """The group to step through from the start."""
+    snapshot: str = ""
+    """A snapshot file to open."""
+    oom_text: str = ""
+    """File with the text of exceptions; empty for none."""
+    record: str = ""
+    """File that what the children say is written to."""
+    redact: bool = False
+
+
+def add_options(parser: Parser) -> None:
+    """How it looks, what it may do and what it begins with."""
+    parser.add_argument("--theme", type=setting_named("theme"), metavar="NAME", help="how it looks")
+    parser.add_argument(
+        "--refresh",
+        type=setting_named("refresh"),
+        metavar="SECONDS",
+        help="between two samples, 0.2 to 60",
+    )
+    parser.add_argument(
+        "--device",
+        type=setting_named("device"),
+        metavar="D",
+        help="the device that is selected at first: cpu, cuda:0 or a GPU's UUID",
+    )
+    parser.add_argument(
+        "--no-mouse", dest="mouse", action="store_false", help="leave the mouse to the terminal"
+    )
+    parser.add_argument("--ascii", action="store_true", help="draw with plain ASCII characters")
+    parser.add_argument(
+        "--readonly", action="store_true", help="look only: run nothing, change nothing"
+    )
+    parser.add_argument(
+        "--demo", metavar="GROUP", help="step through a group of workloads page by page"
+    )
+    parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
+    parser.add_argument(
+        "--oom-text", metavar="FILE", help="with --snapshot: the text of the exception"
+    )
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        help="write down what is seen and measured, to be played with replay; compressed where the "
+        "name ends in .gz. It holds the names of this host, of users and of what they run",
+    )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="with --record: without these names, home directories and arguments of programs",
+    )
+
+
+def open_workbench(options: WorkbenchOptions) -> int:
+    """Run the workbench on the terminal; returns the exit code.
+
+    Raises:
+        UsageError: there is no terminal to draw on, or it cannot place text.
+    """
+    check_terminal()
+    text = _oom_text(options)
+    chosen, problems = resolve(options.given)
+    python = python_of(chosen)
+    prepare_screen(chosen)
+    # The door to the screens: what they read when they are imported is set by now.
+    from tui.app.workbench import WorkbenchApp
+    from tui.cli.themes import with_theme
+    from tui.session.preferences import Preferences
+    from tui.session.session import Session
+
+    preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
+    session = Session(python, preferences.refresh, options.files, _recorder(options))
+    preferences.attach(session)
+    app = WorkbenchApp(
+        session, readonly=options.readonly, demo=options.demo, preferences=preferences
+    )
+    if options.snapshot:
+        app.open_at_start(options.snapshot, text)
+    app.run(mouse=chosen.value("mouse"))
+    for problem in preferences.problems:
+        sys.stderr.write(f"gpu-workbench: {problem}\n")
+    return app.return_code or 0
+
+
+def check_terminal() -> None:
+    """See that there is something to draw on.
+
+    Raises:
+        UsageError: there is no terminal, or it cannot place text.
+    """
+    if "TEXTUAL_DRIVER" in os.environ:
+        return  # it draws elsewhere, as in a browser
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(f"the workbench needs a terminal; without one use {WITHOUT_SCREEN}")
+    term = os.environ.get("TERM", "")
+    if term in DUMB:
+        raise UsageError(
+            f"TERM={term}: such a terminal cannot place text; set TERM to what it is, as in"
+            f" TERM=xterm-256color, or use {WITHOUT_SCREEN}"
+        )
+
+
+def prepare_screen(chosen: Settings) -> None:
+    """Set what is read when the screens are imported."""
+    if chosen.value("ascii"):
+        os.environ["GPU_WORKBENCH_ASCII"] = "1"
+    theme.prepare()
+    # What is imported stays; the app collects again once it has painted.
+    gc.disable()
+    sys.setswitchinterval(SWITCH_S)
+
+
+def _recorder(options: WorkbenchOptions) -> Recorder | None:
+    """What writes the recording that was asked for.
+
+    Raises:
+        UsageError: the file is there already, or cannot be made.
+    """
+    if not options.record:
+        if options.redact:
+            raise UsageError("--redact belongs to a recording: give --record FILE too")
+        return None
+    # The door to recordings, of which a start without one reads nothing.
+    from tui.recordings.recorder import Recorder
+    from tui.recordings.redaction import Redaction
+
+    path = Path(options.record)
+    try:
+        return Recorder(path, Redaction() if options.redact else None)
+    except FileExistsError:
+        raise UsageError(f"--record {path}: it is there already; name another file") from None
+    except OSError as error:
+        raise UsageError(f"--record {path}: {error.strerror}") from error
+
+
+def _oom_text(options: WorkbenchOptions) -> str:
+    """The text of exceptions that belongs to the snapshot to be opened.
+
+    Raises:
+        UsageError: it cannot be read, or there is no snapshot.
+    """
+    if not options.oom_text:
+        return ""
+    if not options.snapshot:
+        raise UsageError("--oom-text belongs to a snapshot: give --snapshot FILE too")
+    if options.oom_text == STANDARD_INPUT:
+        raise UsageError("--oom-text -: the workbench needs standard input for keys; name a file")
+    return oom_text(options.oom_text, ())
+
+
+SUBCOMMAND = Subcommand(
+    "A terminal workbench for PyTorch on GPU boxes: look, run, debug memory. "
+    "Without a command it opens the workbench.",
+    WorkbenchOptions,
+    add_options,
+    open_workbench,
+)

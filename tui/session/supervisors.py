@@ -1,0 +1,299 @@
+"""Keep the monitor and the runner running; what they say, and how they end, becomes events."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tui import reports
+from tui.child.process import ChildProcess, Garbage
+from tui.devices.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
+from tui.session import ceilings
+from tui.session.conditions import SampledDevice, sampled
+from tui.store.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
+from tui.store.store import Store
+from workloads import BOOTSTRAP, protocol
+from workloads.protocol import Event
+from workloads.results import Ceiling
+
+BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""Between the end of a child and its next start; the last one from then on."""
+SILENT_S = 5.0
+KEPT_SAMPLES = 600
+
+VARIABLES = {
+    "PYTHONFAULTHANDLER": "1",
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+}
+"""Environment variables of the runner: stacks of crashes on stderr, NVML's order of devices, no
+colours."""
+
+Apply = Callable[[AnyEvent], None]
+Sent = Callable[[object], None]
+
+
+def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
+    """The command that starts the runner in a Python that has torch and need not have this package.
+
+    Args:
+        python: path of the Python.
+        files: of workloads that the user brings.
+    """
+    return (python, BOOTSTRAP, "serve", *(word for file in files for word in ("--workloads", file)))
+
+
+def _back_off(attempt: int) -> float:
+    return BACK_OFF_S[min(attempt, len(BACK_OFF_S) - 1)]
+
+
+class MonitorSupervisor:
+    """Keeps a monitor running, and what conditions need of its newest samples.
+
+    Args:
+        store: to see which worker is to be watched.
+        apply: takes each event.
+        interval: seconds between two samples.
+        sent: is called with each request that was sent.
+    """
+
+    def __init__(
+        self, store: Store, apply: Apply, interval: float, sent: Sent | None = None
+    ) -> None:
+        self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
+        """The devices of the newest samples, as far as conditions are made of them."""
+        self._newest: Sample | None = None
+        self.child: ChildProcess[MonitorEvent] | None = None
+        self._store = store
+        self._apply = apply
+        self._interval = interval
+        self._sent = sent
+        self._host_wanted = False
+
+    async def supervise(self) -> None:
+        """Start it, and start it again whenever it has ended; never returns."""
+        failures = 0
+        while True:
+            before = self._newest
+            reason = await self._run_once()
+            failures = 0 if self._newest is not before else failures + 1
+            self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
+            self._apply(LogLine("monitor", f"ended: {reason}", "error"))
+            await asyncio.sleep(_back_off(failures))
+
+    async def _run_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
+        command = (sys.executable, "-m", "tui.devices", "serve", "--interval", str(self._interval))
+        # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
+        child: ChildProcess[MonitorEvent] = ChildProcess(
+            command, MONITOR_EVENTS, folder="/", sent=self._sent
+        )
+        self.child = child
+        try:
+            await child.start()
+        except OSError as error:
+            return str(error)
+        async for event in child.events():
+            if isinstance(event, Garbage):
+                text = f"unreadable: {event.reason}: {event.line}"
+                self._apply(LogLine("monitor", text, "warning"))
+                continue
+            if isinstance(event, Sample):
+                self._newest = event
+                self.sampled.append(sampled(event))
+            self._apply(event)
+            self.watch_worker()
+            self._ask_for_host()
+        return await child.ended()
+
+    def watch_worker(self) -> None:
+        """Have the monitor read the memory of the worker that lives now."""
+        pid = self._store.worker_pid
+        wanted = () if pid is None else (pid,)
+        seen = tuple(item.pid for item in self._newest.watched) if self._newest else ()
+        if self.child is not None and wanted != seen:
+            self.child.send(Watch(wanted))
+
+    def set_interval(self, seconds: float) -> None:
+        """Have the monitor sample that often from now on, and after it had to be started anew."""
+        self._interval = seconds
+        if self.child is not None:
+            self.child.send(Pace(seconds))
+
+    def watch_host(self, wanted: bool) -> None:
+        """Have the monitor list the host's processes, or no longer."""
+        self._host_wanted = wanted
+        self._ask_for_host()
+
+    def _ask_for_host(self) -> None:
+        newest = self._newest
+        listed = newest is not None and newest.host_processes is not None
+        if self.child is not None and self._host_wanted != listed:
+            self.child.send(WatchHost(self._host_wanted))
+
+
+class RunnerSupervisor:
+    """Keeps a runner running, as long as its Python can use torch.
+
+    Args:
+        store: to see what is pending.
+        apply: takes each event.
+        python: the Python that runs the workloads.
+        files: of workloads that the user brings.
+        sent: is called with each request that was sent.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        apply: Apply,
+        python: str,
+        files: Sequence[str] = (),
+        sent: Sent | None = None,
+    ) -> None:
+        self.child: ChildProcess[Event] | None = None
+        self._store = store
+        self._apply = apply
+        self._python = python
+        self._files = tuple(files)
+        self._sent = sent
+        self._retry_asked = asyncio.Event()
+        self._heard = 0.0
+        self._got_ready = False
+
+    async def supervise(self) -> None:
+        """Start it, and start it again whenever it has ended; never returns."""
+        failures = 0
+        while True:
+            self._heard, self._got_ready = 0.0, False
+            reason = await self._run_once()
+            if self._store.runner.status == "unusable":
+                self._fail_pending(self._store.runner.reason)
+                self._retry_asked.clear()
+                await self._retry_asked.wait()
+                self._apply(RunnerStatus("starting"))
+            else:
+                failures = 0 if self._got_ready else failures + 1
+                self._report_end(reason)
+                await asyncio.sleep(_back_off(failures))
+                # The reason stays on the screen until the new runner is ready.
+                self._apply(replace(self._store.runner, status="starting"))
+
+    async def _run_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
+        command = runner_command(self._python, self._files)
+        child: ChildProcess[Event] = ChildProcess(
+            command, protocol.EVENTS, VARIABLES, sent=self._sent
+        )
+        self.child = child
+        try:
+            await child.start()
+        except OSError as error:
+            advice = "give --python the path of a Python that has torch"
+            self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
+            return str(error)
+        child.send(protocol.KnownCeilings(self._known_ceilings()))
+        for request in self._store.pending_requests():
+            child.send(request)
+        async for event in child.events():
+            self._heard = time.monotonic()
+            if self._store.runner.status == "unusable":
+                continue
+            if isinstance(event, Garbage):
+                text = f"unreadable: {event.reason}: {event.line}"
+                self._apply(LogLine("runner", text, "warning"))
+            else:
+                self._take(event)
+        return await child.ended()
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, protocol.Hello) and event.version != protocol.VERSION:
+            event = protocol.Unusable(
+                f"the runner speaks protocol {event.version}, this program {protocol.VERSION}",
+                "install the same version of gpu-workbench in both environments",
+            )
+            # Nothing else that it says is to be believed.
+            self.replace()
+        if isinstance(event, protocol.Ready):
+            self._got_ready = True
+        self._apply(event)
+        if isinstance(event, protocol.CeilingMeasured):
+            self._keep_ceiling(event.ceiling)
+        if isinstance(event, protocol.WorkerEnded) and not event.expected:
+            self._save_report(event.reason)
+
+    def _known_ceilings(self) -> tuple[Ceiling, ...]:
+        try:
+            return ceilings.load()
+        except (OSError, ValueError) as error:
+            self._apply(LogLine("workbench", f"no ceilings are known: {error}", "warning"))
+            return ()
+
+    def _keep_ceiling(self, ceiling: Ceiling) -> None:
+        try:
+            ceilings.keep(ceiling)
+        except OSError as error:
+            text = f"the ceiling is not kept for later: {error}"
+            self._apply(LogLine("workbench", text, "warning"))
+
+    def send(self, message: object) -> bool:
+        """Send a request; ``False`` if no runner is there."""
+        return self.child is not None and self.child.send(message)
+
+    def retry(self) -> None:
+        """Try again a Python whose torch could not be used."""
+        self._retry_asked.set()
+
+    def replace(self) -> None:
+        """End the runner, whatever it does; it starts anew."""
+        self._retry_asked.set()
+        if self.child is not None and self.child.running:
+            self.child.kill()
+
+    async def watch_silence(self) -> None:
+        """Say so within a second when it has been silent for long; never returns.
+
+        It beats every second.
+        """
+        silent = 0.0
+        while True:
+            # Not before it can have been silent for long enough.
+            await asyncio.sleep(max(1.0, SILENT_S - silent))
+            silent = time.monotonic() - self._heard
+            runner = self._store.runner
+            if runner.status == "ready" and self._heard:
+                reason = f"no word for {silent:.0f} s" if silent > SILENT_S else ""
+                if reason != runner.reason:
+                    self._apply(RunnerStatus("ready", reason))
+
+    def _report_end(self, reason: str) -> None:
+        text = f"the runner ended: {reason}"
+        path = self._save_report(text)
+        self._fail_pending(f"{text}; the next run gets a new one")
+        self._apply(RunnerStatus("restarting", text, "it starts anew by itself", path))
+
+    def _save_report(self, reason: str) -> str | None:
+        """Save what the runner wrote to stderr; the path, or ``None`` with a line in the log."""
+        environment = self._store.environment
+        facts = [
+            ("python", self._python),
+            ("torch", environment.torch if environment else "not known"),
+            ("busy with", self._store.busy_with or "nothing"),
+        ]
+        stderr = self.child.stderr.last() if self.child else []
+        try:
+            path = reports.save(reason, facts, stderr)
+        except OSError as error:
+            self._apply(LogLine("workbench", f"the report was not saved: {error}", "error"))
+            return None
+        self._apply(LogLine("workbench", f"{reason}; report: {path}", "error"))
+        return str(path)
+
+    def _fail_pending(self, reason: str) -> None:
+        for request in self._store.pending_requests():
+            self._apply(protocol.Rejected(request.id, reason))

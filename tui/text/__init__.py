@@ -1,0 +1,1 @@
+"""Numbers, units, glyphs and names as text. No Textual."""

@@ -1,0 +1,106 @@
+"""Names of users taken out of what is shown or handed on.
+
+The same text always gives the same result. In a path the name of the user becomes ``user``;
+``/root`` names nobody and stays. Names that stood in a home directory are also replaced wherever
+else they stand as a whole part of a path, such as ``/data/jane/run``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable
+from typing import TypeVar, cast
+
+NAME = "user"
+T = TypeVar("T")
+
+_HOMES = re.compile(
+    r"(?P<before>"
+    r"(?:/mnt/[a-z])?[\\/]+(?:home|users|Users|Documents and Settings)[\\/]+"
+    r"|/(?:var/home|usr/home|export/home|nfs/home|private/home|Volumes/home)/+"
+    r"|(?<!\w)~(?=[A-Za-z_][\w.-]*[\\/])"
+    r")(?P<name>[^\\/:;,\"'<>|\s()\[\]{}]+(?: [^\\/:;,\"'<>|\s()\[\]{}]+(?=[\\/]))?)",
+    re.IGNORECASE,
+)
+_TEMPORARY = re.compile(r"(?P<before>torchinductor_|pytest-of-|hsperfdata_)(?P<name>[^\\/\s]+)")
+_SHARED = frozenset(
+    ("root", NAME, "public", "shared", "all users", "default", "runner", "ubuntu", "home", "users")
+)
+"""Names that stand for nobody in particular."""
+
+
+class Redactor:
+    """Replaces user names; made for one file, so that it knows every name in it."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Collect the names.
+
+        Args:
+            texts: paths, and any text that may hold paths.
+        """
+        names: set[str] = set()
+        for text in texts:
+            for pattern in (_HOMES, _TEMPORARY):
+                names.update(found["name"] for found in pattern.finditer(text))
+        # What is no more than a short common word would be replaced where it means something else.
+        self.names = tuple(
+            sorted(name for name in names if name.lower() not in _SHARED and len(name) > 2)
+        )
+        self._names = whole_words(self.names, within=r"\w.-")
+
+    def __call__(self, text: str) -> str:
+        """A text without user names."""
+        text = _HOMES.sub(_replaced, text)
+        text = _TEMPORARY.sub(_replaced, text)
+        return text if self._names is None else self._names.sub(NAME, text)
+
+    def all_of(self, value: T) -> T:
+        """Every text within a value, the keys of dicts included: see :func:`with_texts`."""
+        return with_texts(value, self, keys=True)
+
+
+def _replaced(found: re.Match[str]) -> str:
+    if found["name"].lower() in _SHARED:
+        return found[0]
+    return found["before"] + NAME
+
+
+def whole_words(names: Iterable[str], within: str = r"\w") -> re.Pattern[str] | None:
+    """A pattern that finds any of the names as a whole word; ``None`` where there is none.
+
+    Args:
+        names: as they are written, but capitals do not matter; those of one character are left out.
+        within: what words are made of, as between the brackets of a pattern.
+    """
+    longest_first = sorted({name for name in names if len(name) > 1}, key=len, reverse=True)
+    if not longest_first:
+        return None
+    alternatives = "|".join(map(re.escape, longest_first))
+    return re.compile(rf"(?<![{within}])(?:{alternatives})(?![{within}])", re.IGNORECASE)
+
+
+def with_texts(value: T, change: Callable[[str], str], *, keys: bool) -> T:
+    """A value with every text within it changed: in dataclasses, dicts, lists and tuples.
+
+    Args:
+        value: data; what is nothing of these is left as it is.
+        change: the text to another one.
+        keys: whether the keys of dicts are texts too; where they are names of fields, they are not.
+    """
+
+    def of(item: object) -> object:
+        if isinstance(item, str):
+            return change(item)
+        if dataclasses.is_dataclass(item) and not isinstance(item, type):
+            fields = dataclasses.fields(item)
+            return type(item)(**{field.name: of(getattr(item, field.name)) for field in fields})
+        if isinstance(item, dict):
+            return {of(key) if keys else key: of(each) for key, each in item.items()}
+        if isinstance(item, list):
+            return [of(each) for each in item]
+        if isinstance(item, tuple):
+            return tuple(of(each) for each in item)
+        return item
+
+    return cast(T, of(value))

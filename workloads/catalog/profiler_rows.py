@@ -1,0 +1,87 @@
+"""What torch.profiler has recorded, a row for each operator or kernel; for several groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from workloads.fact import fact
+
+if TYPE_CHECKING:
+    from workloads.place import Place
+
+MICROSECOND = 1e-6
+"""The profiler's unit."""
+NO_DEVICE_ROWS = (
+    "the profiler saw no kernel: CUPTI is missing, or this user may not use it (counters need "
+    "CAP_SYS_ADMIN or the driver's option NVreg_RestrictProfilingToAdminUsers=0)"
+)
+
+
+@fact
+class ProfilerRow:
+    """An operator or a kernel, over all its calls; seconds and bytes."""
+
+    name: str
+    calls: int
+    self_s: float
+    """Without what it called."""
+    total_s: float
+    memory: int
+    """Allocated less freed by itself."""
+
+
+def operators(averages: Any, *, device: bool) -> list[ProfilerRow]:
+    """The operators of a profile, the one with the longest time of its own first.
+
+    Args:
+        averages: ``profile.key_averages()``.
+        device: by time and memory on the device, those without any left out; else of the CPU.
+    """
+    kind = "device" if device else "cpu"
+    return _longest_first(
+        ProfilerRow(
+            event.key,
+            event.count,
+            getattr(event, f"self_{kind}_time_total") * MICROSECOND,
+            getattr(event, f"{kind}_time_total") * MICROSECOND,
+            getattr(event, f"self_{kind}_memory_usage"),
+        )
+        for event in averages
+        if event.device_type.name == "CPU"
+    )
+
+
+def kernels(averages: Any) -> list[ProfilerRow]:
+    """The kernels and copies of a profile, the longest first.
+
+    Their time stands in the operators' time on the device too: the two are never added up.
+    """
+    return _longest_first(
+        ProfilerRow(
+            event.key,
+            event.count,
+            event.self_device_time_total * MICROSECOND,
+            event.device_time_total * MICROSECOND,
+            0,
+        )
+        for event in averages
+        if event.device_type.name != "CPU" and not event.is_user_annotation
+    )
+
+
+def kernels_of(call: Callable[[], object], on: Place) -> list[ProfilerRow]:
+    """The kernels and copies that one call launches; none where the profiler cannot see them."""
+    from torch.profiler import ProfilerActivity, profile, supported_activities
+
+    if ProfilerActivity.CUDA not in supported_activities():
+        return []
+    on.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+        call()
+        on.synchronize()
+    return kernels(recorded.key_averages())
+
+
+def _longest_first(rows: Iterable[ProfilerRow]) -> list[ProfilerRow]:
+    return sorted((row for row in rows if row.self_s > 0), key=lambda row: -row.self_s)

@@ -1,0 +1,162 @@
+"""Quantiles, intervals and verdicts, beside what the standard library's ``statistics`` has.
+
+The unit is a block of calls, or a process, never one call: successive timings are autocorrelated
+(clock, heat), and a test that takes single calls for independent finds differences that are not
+there.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from workloads.fact import fact
+from workloads.results import Verdict
+
+THRESHOLD = 0.01
+"""A difference counts when the whole interval lies beyond 1 ± this."""
+SAME_BAND = 0.02
+"""Two settings are the same when the whole interval lies within 1 ± this."""
+
+_T975 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""Student's t, 97.5 % quantile, for 1 to 30 degrees of freedom (any statistics textbook)."""
+_Z975 = statistics.NormalDist().inv_cdf(0.975)
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The quantile of a non-empty sequence, linear between neighbours (type 7).
+
+    It is asked for after each block, so the sequence is ascending already: ``statistics.quantiles``
+    would sort it again each time.
+    """
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % confidence interval of the median of an ascending sequence.
+
+    By order statistics: the ranks between which the median lies with at least 95 % probability
+    whatever the distribution (the sign test turned round). ``None`` below six values, where even
+    the whole range does not reach 95 %.
+    """
+    n = len(ordered)
+    rank = _interval_rank(n)
+    return None if rank is None else (ordered[rank], ordered[n - 1 - rank])
+
+
+def _interval_rank(n: int) -> int | None:
+    """The largest k with P(Binomial(n, 1/2) <= k) <= 2.5 %."""
+    if n > 70:
+        return max(0, math.floor(n / 2 - _Z975 * math.sqrt(n) / 2) - 1)
+    tail, rank = 0.0, None
+    for k in range(n // 2):
+        tail += math.comb(n, k) * 0.5**n
+        if tail > 0.025:
+            break
+        rank = k
+    return rank
+
+
+def relative_half_width(ordered: Sequence[float]) -> float | None:
+    """Half of the median's interval over the median; ``None`` where there is no interval."""
+    interval = median_interval(ordered)
+    middle = quantile(ordered, 0.5)
+    if interval is None or middle <= 0:
+        return None
+    return (interval[1] - interval[0]) / 2 / middle
+
+
+def relative_iqr(ordered: Sequence[float]) -> float:
+    """The distance between the quartiles over the median."""
+    middle = quantile(ordered, 0.5)
+    return (quantile(ordered, 0.75) - quantile(ordered, 0.25)) / middle if middle > 0 else 0.0
+
+
+def relative_spread(values: Sequence[float]) -> float:
+    """The standard deviation over the mean, of two values or more; infinite for a mean of zero."""
+    mean = statistics.fmean(values)
+    return math.inf if mean == 0 else statistics.stdev(values, mean) / mean
+
+
+def t_quantile(degrees: int) -> float:
+    """Student's t at 97.5 %; above the table by the Cornish-Fisher expansion (error below 1e-4)."""
+    if degrees <= len(_T975):
+        return _T975[degrees - 1]
+    z = _Z975
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+
+
+@fact
+class Ratio:
+    """Time A over time B, from pairs; above 1, B is faster."""
+
+    value: float
+    ci95: tuple[float, float] | None
+    """``None`` for a single pair."""
+    pairs: int
+
+
+MEDIAN_FROM = 12
+"""From so many pairs on the order statistics give an interval that is narrow enough."""
+
+
+def paired_ratio(ratios: Sequence[float]) -> Ratio:
+    """The centre of the pairs' ratios A/B with its 95 % interval.
+
+    Of many pairs the median, with the interval of its order statistics: a few pairs that another
+    process disturbed do not move it. Of few the geometric mean with Student's interval.
+
+    Args:
+        ratios: one per pair, each positive; not empty.
+    """
+    logs = sorted(math.log(ratio) for ratio in ratios)
+    n = len(logs)
+    interval = median_interval(logs)
+    if n >= MEDIAN_FROM and interval is not None:
+        bounds = (math.exp(interval[0]), math.exp(interval[1]))
+        return Ratio(math.exp(quantile(logs, 0.5)), bounds, n)
+    mean = statistics.fmean(logs)
+    if n < 2:
+        return Ratio(math.exp(mean), None, n)
+    half = t_quantile(n - 1) * statistics.stdev(logs, mean) / math.sqrt(n)
+    return Ratio(math.exp(mean), (math.exp(mean - half), math.exp(mean + half)), n)
+
+
+def verdict(ratio: Ratio) -> Verdict:
+    """What can be said of B against A.
+
+    Stricter than asking whether the interval excludes 1: with many looks at noisy machines one in
+    twenty such intervals does so by chance. A difference must clear :data:`THRESHOLD` with its
+    whole interval; sameness must be shown too, and is not the lack of a difference.
+    """
+    if ratio.ci95 is None or ratio.pairs < 3:
+        return "unclear"
+    low, high = ratio.ci95
+    if low > 1 + THRESHOLD:
+        return "faster"
+    if high < 1 / (1 + THRESHOLD):
+        return "slower"
+    if low >= 1 / (1 + SAME_BAND) and high <= 1 + SAME_BAND:
+        return "same"
+    return "unclear"
+
+
+def break_even_calls(
+    one_off_a: float, steady_a: float, one_off_b: float, steady_b: float
+) -> float | None:
+    """After how many calls B's dearer first call has paid for itself; times in seconds.
+
+    ``None`` where it never does (B is not faster once warm); 0 where B costs no more at first.
+    """
+    gain = steady_a - steady_b
+    if gain <= 0:
+        return None
+    return max(0.0, (one_off_b - one_off_a) / gain)

@@ -1,0 +1,145 @@
+"""Workloads that users bring: files that declare them with the catalogue's decorator.
+
+A file is executed once, in the runner and nowhere else. What is wrong with it is told in a line and
+leaves the other files and the catalogue as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+from workloads import wire, workload
+from workloads.inventory import WorkloadInfo
+
+OPTION = "--workloads"
+READ_S = 120.0
+"""A file that is not read by then is given up; importing a large library takes a while."""
+
+
+def files_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The files that ``--workloads FILE`` names, and the arguments that are left."""
+    files: list[str] = []
+    left: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == OPTION:
+            files += [item for item in [next(rest, None)] if item is not None]
+        else:
+            left.append(argument)
+    return files, left
+
+
+def options(files: Sequence[str]) -> list[str]:
+    """The arguments that :func:`files_in` reads."""
+    return [argument for file in files for argument in (OPTION, file)]
+
+
+def load(files: Sequence[str]) -> tuple[str, ...]:
+    """Declare what the files declare; returns a line for each problem.
+
+    Args:
+        files: paths; what a file has declared before its error stays declared.
+    """
+    problems: list[str] = []
+    for number, file in enumerate(files):
+        path = Path(file).expanduser().absolute()
+        before = set(workload.registered())
+        problem = _execute(path, f"user_workloads_{number}")
+        if problem is not None:
+            problems.append(problem)
+        declared = [item for name, item in workload.registered().items() if name not in before]
+        problems += [text for item in declared if (text := _unfit(path, item)) is not None]
+        if problem is None and not declared:
+            problems.append(
+                f"{path}:1: it declares no workload; decorate a function with @workload"
+            )
+    return tuple(problems)
+
+
+def _execute(path: Path, name: str) -> str | None:
+    """Run a file as a module; what went wrong, with its line."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        return f"{path}: not a Python file; its name must end in .py"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    # Its neighbours can be imported, but stand in for nothing that is installed.
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        with _time_limit(), contextlib.redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (a user's file may raise anything)
+        return f"{path}:{_line_of(error, path)}: {_words(error)}"
+    return _cuda_in_use(path)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"it cannot be read: {error.strerror}"
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _line_of(error: BaseException, path: Path) -> int:
+    """The file's last line on the way to the error; 1 where it was not reached."""
+    if isinstance(error, SyntaxError) and error.filename == str(path) and error.lineno:
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return (lines[-1] if lines else None) or 1
+
+
+def _cuda_in_use(path: Path) -> str | None:
+    """A context of this process would keep those that are forked from it off the GPU."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return f"{path}:1: it uses CUDA while it is read, so no workload can; do that in a function"
+    return None
+
+
+def _unfit(path: Path, item: workload.Workload) -> str | None:
+    """Take back a workload that could not be told of; the reason."""
+    line = item.prepare.__code__.co_firstlineno
+    try:
+        info = workload.with_code(item)
+        wire.from_plain(WorkloadInfo, wire.to_plain(info))
+        wire.encode(info)
+    except (ValueError, TypeError, OSError, SyntaxError) as error:
+        workload.forget(item.info.name)
+        return f"{path}:{line}: workload {item.info.name}: {_words(error)}"
+    return None
+
+
+@contextlib.contextmanager
+def _time_limit() -> Iterator[None]:
+    """Raise after :data:`READ_S`, where alarms can be had."""
+    if (
+        not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+
+    def ring(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"it was not read within {READ_S:g} s")
+
+    before: Callable[[int, FrameType | None], object] | int | None
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, READ_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
