@@ -72,6 +72,11 @@ class Running:
         """Wait until every message is handled and drawn."""
         await settle(self.pilot)
 
+    async def resize(self, width: int, height: int) -> None:
+        """Give the terminal another size."""
+        await self.pilot.resize_terminal(width, height)
+        await self.settle()
+
     async def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(ROUNDS):
             if condition():

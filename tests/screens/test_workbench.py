@@ -194,7 +194,9 @@ SIZES = [(80, 24), (60, 20), (120, 40), (200, 50), (80, 50), (120, 24)]
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_tab_reaches_every_pane_and_shows_it(size: tuple[int, int]) -> None:
+async def test_tab_reaches_every_pane_and_shows_it_between_header_and_footer(
+    size: tuple[int, int],
+) -> None:
     async with running(size, "two gpus", *ran(), *compared()) as on:
         shown = {
             "workloads": "matmul size=4096",
@@ -206,20 +208,13 @@ async def test_tab_reaches_every_pane_and_shows_it(size: tuple[int, int]) -> Non
         for name, words in shown.items():
             assert on.pane == name
             assert words in on.text
-            await on.press("tab")
-        assert on.pane == "workloads"
-        await on.press("shift+tab")
-        assert on.pane == "memory"
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_header_and_footer_are_on_the_screen_at_every_size(size: tuple[int, int]) -> None:
-    async with running(size, "two gpus", *ran(), *compared()) as on:
-        for _ in range(6):
             assert on.rows[0].startswith(" gpu-workbench")
             assert on.rows[-1].endswith("? help  q quit")
             assert len(on.rows) == size[1]
             await on.press("tab")
+        assert on.pane == "workloads"
+        await on.press("shift+tab")
+        assert on.pane == "memory"
 
 
 async def test_zoom_folds_the_others_and_escape_unfolds_them() -> None:
@@ -262,9 +257,9 @@ async def test_resizing_keeps_the_focus_and_shows_it() -> None:
     async with running((120, 40)) as on:
         await on.press("i")
         for size in ((60, 20), (80, 24), (200, 50), (40, 10)):
-            await on.pilot.resize_terminal(*size)
-            await on.until(lambda rows=size[1]: len(on.rows) == rows)  # type: ignore[misc]
-            await on.until(lambda: "matmul: matrix product" in on.text)
+            await on.resize(*size)
+            assert len(on.rows) == size[1]
+            assert "matmul: matrix product" in on.text
 
 
 async def test_2_shows_the_memory_and_1_the_workbench_as_it_is_now() -> None:
