@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from workloads import ceiling_bench, held_against, intervals, malloc, memory, timing
+from workloads import ceiling_bench, intervals, limit_lookup, malloc, memory, timing
 from workloads.ceilings import Ceilings
-from workloads.clocks import Block, Clock
+from workloads.clocks import Clock, TimedBlock
 from workloads.results import Ceiling, Limit
-from workloads.study import Call, ClockName, Held, entered
+from workloads.study import Call, ClockName, HeldMemory, entered
 from workloads.timing import BLOCK_S, Control
 
 ROUNDS = 12
@@ -111,8 +111,8 @@ class Bench:
         return max(0, highest.process_peak - resident)
 
     def ceiling(self, kind: str) -> Ceiling:
-        """Measure a ceiling of this device anew; see :func:`workloads.held_against.anew`."""
-        return held_against.anew(
+        """Measure a ceiling of this device, known or not."""
+        return limit_lookup.measure_ceiling(
             kind,
             self._device,
             self._clock,
@@ -123,10 +123,10 @@ class Bench:
 
     def limit(self, kind: str, rate: float) -> Limit | None:
         """What a rate is held against, as far as nothing has to be measured for it."""
-        asked = held_against.Question(kind, rate)
-        return held_against.known(asked, self._device, self._ceilings)
+        asked = limit_lookup.LimitQuery(kind, rate)
+        return limit_lookup.find(asked, self._device, self._ceilings)
 
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         """What is held now."""
         self._clock.synchronize()
         if self._device.type == "cuda":
@@ -135,11 +135,11 @@ class Bench:
             allocated = int(torch.mps.current_allocated_memory())
             driver = int(torch.mps.driver_allocated_memory())
             absent = {"used": "MPS tells of this process alone", "nvml": "no NVIDIA device"}
-            return Held(allocated, driver, None, None, absent)
+            return HeldMemory(allocated, driver, None, None, absent)
         return _held_cpu()
 
 
-def _held_cuda(device: torch.device) -> Held:
+def _held_cuda(device: torch.device) -> HeldMemory:
     free, total = torch.cuda.mem_get_info(device)
     nvml: int | None = None
     absent = {}
@@ -149,7 +149,7 @@ def _held_cuda(device: torch.device) -> Held:
         absent["nvml"] = "nvidia-ml-py is not installed beside this torch"
     except Exception as error:  # noqa: BLE001 (pynvml's own classes; torch may lack the module)
         absent["nvml"] = f"NVML: {error}"
-    return Held(
+    return HeldMemory(
         int(torch.cuda.memory_allocated(device)),
         int(torch.cuda.memory_reserved(device)),
         int(total - free),
@@ -158,7 +158,7 @@ def _held_cuda(device: torch.device) -> Held:
     )
 
 
-def _held_cpu() -> Held:
+def _held_cpu() -> HeldMemory:
     heap = malloc.heap()
     absent = {"nvml": "the CPU's memory is not NVML's"}
     resident = memory.resident()
@@ -167,7 +167,7 @@ def _held_cpu() -> Held:
         absent |= {"allocated": reason, "reserved": reason}
     if resident is None:
         absent["used"] = "no /proc/self/status here"
-    return Held(
+    return HeldMemory(
         heap.in_use if heap else None,
         heap.in_use + heap.cached if heap else None,
         resident,
@@ -176,7 +176,7 @@ def _held_cpu() -> Held:
     )
 
 
-def _seconds(block: Block, clock: ClockName) -> float:
+def _seconds(block: TimedBlock, clock: ClockName) -> float:
     if clock == "device" and block.device_s is not None:
         return block.device_s
     return block.wall_s

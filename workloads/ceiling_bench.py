@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from workloads import cpu_share, environment, flags, memory
-from workloads.clocks import Block, Clock, HostClock
+from workloads.clocks import Clock, HostClock, TimedBlock
 from workloads.frozen import frozen
 from workloads.limits import uncached
 from workloads.place import DTYPES, Place
@@ -181,7 +181,7 @@ def _race(
     return best, blocks
 
 
-def _seconds(block: Block) -> float:
+def _seconds(block: TimedBlock) -> float:
     return block.wall_s if block.device_s is None else block.device_s
 
 

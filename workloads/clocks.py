@@ -20,7 +20,7 @@ from workloads.frozen import frozen
 
 
 @frozen
-class Block:
+class TimedBlock:
     """Seconds that a block of calls took, all calls together."""
 
     wall_s: float
@@ -36,7 +36,7 @@ class Clock(Protocol):
     def synchronize(self) -> None:
         """Wait until the device has done everything asked of it."""
 
-    def block(self, call: Callable[[], object], calls: int) -> Block:
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
         """Time ``calls`` calls back to back."""
 
 
@@ -63,13 +63,13 @@ class HostClock:
     def synchronize(self) -> None:
         """Nothing to wait for."""
 
-    def block(self, call: Callable[[], object], calls: int) -> Block:
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
         """Time ``calls`` calls back to back."""
         with _no_collection():
             start = perf_counter()
             _loop(call, calls)
             wall = perf_counter() - start
-        return Block(wall, None, wall)
+        return TimedBlock(wall, None, wall)
 
 
 class CudaClock:
@@ -82,7 +82,7 @@ class CudaClock:
         """Wait for this device, whichever is current."""
         torch.cuda.synchronize(self._device)
 
-    def block(self, call: Callable[[], object], calls: int) -> Block:
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
         """Time ``calls`` calls back to back."""
         first = torch.cuda.Event(enable_timing=True)
         last = torch.cuda.Event(enable_timing=True)
@@ -95,7 +95,7 @@ class CudaClock:
             enqueue = perf_counter() - start
             self.synchronize()
             wall = perf_counter() - start
-        return Block(wall, first.elapsed_time(last) / 1e3, enqueue)
+        return TimedBlock(wall, first.elapsed_time(last) / 1e3, enqueue)
 
 
 class MpsClock:
@@ -105,7 +105,7 @@ class MpsClock:
         """Wait for the GPU."""
         torch.mps.synchronize()
 
-    def block(self, call: Callable[[], object], calls: int) -> Block:
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
         """Time ``calls`` calls back to back."""
         with _no_collection():
             self.synchronize()
@@ -114,7 +114,7 @@ class MpsClock:
             enqueue = perf_counter() - start
             self.synchronize()
             wall = perf_counter() - start
-        return Block(wall, None, enqueue)
+        return TimedBlock(wall, None, enqueue)
 
 
 def clock_for(device: torch.device) -> Clock:

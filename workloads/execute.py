@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from workloads import held_against, memory, readings, timing
+from workloads import limit_lookup, memory, readings, timing
 from workloads.bench import Bench
 from workloads.ceilings import Ceilings
 from workloads.ended_runs import nothing_measured
-from workloads.held_against import Question
+from workloads.limit_lookup import LimitQuery
 from workloads.outcome import outcome, trace
 from workloads.prepare import Prepared, allowed, lookup, prepared
 from workloads.protocol import Run
 from workloads.ranks import launch, lockstep
-from workloads.results import Limit, RunResult, Span
+from workloads.results import Limit, MeasuredSpan, RunResult
 from workloads.study import Study
 from workloads.timing import Cancelled, Control
 from workloads.workload import ParameterError, Skip
@@ -77,7 +77,7 @@ def _run(
         peak, unavailable = memory.peaks(ready.place.device)
         rates = readings.rates(case, measured.median_s)
         working = case.devices or (request.device,)
-        asked = held_against.questions(case, rates, ready.place.device)
+        asked = limit_lookup.queries(case, rates, ready.place.device)
         result = replace(
             result,
             status="cancelled" if cancelled else "ok",
@@ -86,11 +86,11 @@ def _run(
             rates=rates,
             memory=peak,
             chosen=dict(case.chosen),
-            spans=(Span(measured.measured_from, measured.measured_to, working),),
+            spans=(MeasuredSpan(measured.measured_from, measured.measured_to, working),),
             warnings=readings.warnings(measured, ready.place.type),
             unavailable={**unavailable, **readings.absences(measured, rates)},
         )
-        result = _held_against(result, asked, ready, ceilings or Ceilings())
+        result = _with_limit(result, asked, ready, ceilings or Ceilings())
         if cancelled or request.time_only:
             return readings.with_impossible(result)
         tell(result)
@@ -111,27 +111,27 @@ def _others_held(
     for held in study.held_rates if study is not None else ():
         limit = own
         if held.kind is not None:
-            asked = Question(held.kind, held.rate)
-            limit = held_against.known(asked, ready.place.device, ceilings)
+            asked = LimitQuery(held.kind, held.rate)
+            limit = limit_lookup.find(asked, ready.place.device, ceilings)
         if limit is not None:
             found.append((held.what, replace(limit, fraction=held.rate / limit.value)))
     return found
 
 
-def _held_against(
-    result: RunResult, asked: tuple[Question, ...] | str, ready: Prepared, ceilings: Ceilings
+def _with_limit(
+    result: RunResult, asked: tuple[LimitQuery, ...] | str, ready: Prepared, ceilings: Ceilings
 ) -> RunResult:
     """The result with its limit, as far as it is known, or the reason for none."""
     if isinstance(asked, str):
         return replace(result, unavailable={**result.unavailable, "limit": asked})
-    limit = held_against.nearest(asked, ready.place.device, ceilings)
+    limit = limit_lookup.nearest(asked, ready.place.device, ceilings)
     absent = {} if limit is not None else {"limit": UNMEASURED}
     return replace(result, limit=limit, unavailable={**result.unavailable, **absent})
 
 
 def _with_ceiling(
     result: RunResult,
-    asked: tuple[Question, ...],
+    asked: tuple[LimitQuery, ...],
     ready: Prepared,
     control: Control,
     ceilings: Ceilings,
@@ -145,14 +145,14 @@ def _with_ceiling(
         return result
     device = ready.place.device
     absent = {path: why for path, why in result.unavailable.items() if path != "limit"}
-    for question in asked:
+    for query in asked:
         # Its study may have measured the one that was lacking.
-        limit = held_against.known(question, device, ceilings)
+        limit = limit_lookup.find(query, device, ceilings)
         if limit is None or (limit.basis == "measured" and limit.exceeded):
-            found = held_against.measured(question, device, ready.clock, control, ceilings)
+            found = limit_lookup.measure(query, device, ready.clock, control, ceilings)
             if limit is None and isinstance(found, str):
                 absent.setdefault("limit", found)
-    nearest = held_against.nearest(asked, device, ceilings)
+    nearest = limit_lookup.nearest(asked, device, ceilings)
     if nearest is not None:
         absent.pop("limit", None)
     return replace(result, limit=nearest, unavailable=absent)

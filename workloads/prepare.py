@@ -55,13 +55,13 @@ def prepared(
     """
     workload = lookup(name)
     parameters, target = allowed(workload, device, given)
-    together = lockstep.current()
-    if workload.info.ranks and together is None:
+    ranks = lockstep.current()
+    if workload.info.ranks and ranks is None:
         raise Skip("its ranks are processes of their own: settings cannot be switched within one")
     flags.apply(settings)
     place, clock = Place(device), clock_for(target)
-    if together is not None:
-        clock = lockstep.LockstepClock(clock, together)
+    if ranks is not None:
+        clock = lockstep.LockstepClock(clock, ranks)
     own = torchrun.own_parameters(parameters) if workload.info.ranks else parameters
     with _on_device(target):
         _start_libraries(place, clock)

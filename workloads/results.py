@@ -180,7 +180,7 @@ class Check:
 
 
 @frozen
-class Span:
+class MeasuredSpan:
     """A time in which something was measured, so that samples of the devices can be laid beside it.
 
     Unix times.
@@ -219,7 +219,7 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     trace: str | None = None
     unavailable: dict[str, str] = field(default_factory=dict)
-    spans: tuple[Span, ...] = ()
+    spans: tuple[MeasuredSpan, ...] = ()
     """Of the timed blocks, and of what was put under load beside them."""
     pids: tuple[int, ...] = ()
     """Processes of this host that ran it; empty where the worker itself did."""

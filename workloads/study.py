@@ -15,14 +15,24 @@ from typing import Literal, Protocol
 
 from workloads import intervals
 from workloads.frozen import frozen
-from workloads.results import Ceiling, Cell, Chart, Column, Figure, Limit, Series, Span, Table
+from workloads.results import (
+    Ceiling,
+    Cell,
+    Chart,
+    Column,
+    Figure,
+    Limit,
+    MeasuredSpan,
+    Series,
+    Table,
+)
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
 
 
 @frozen
-class Held:
+class HeldMemory:
     """Memory that is held at one moment, bytes; on the CPU by the C library's heap.
 
     ``None`` is not known, and ``unavailable`` says why by the field's name.
@@ -65,7 +75,7 @@ class HeldRate:
     rate: float
     """FLOP/s or byte/s."""
     kind: str | None = None
-    """Of the limit, as ``held_against.Question`` has it; ``None``: that of the run itself."""
+    """Of the limit, as ``limit_lookup.LimitQuery`` has it; ``None``: that of the run itself."""
 
 
 def _three_digits(ratio: float) -> str:
@@ -115,7 +125,7 @@ class Tools(Protocol):
     def peak(self, call: Call) -> int | None:
         """Bytes that one call needs on top of what is held before it, at its highest."""
 
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         """What is held now."""
 
     def ceiling(self, kind: str) -> Ceiling:
@@ -164,7 +174,7 @@ class Study:
         self._tell = tell
         self.figures: dict[str, Figure] = {}
         self.log: list[str] = []
-        self.spans: list[Span] = []
+        self.spans: list[MeasuredSpan] = []
         self.unavailable: dict[str, str] = {}
         self.held_rates: list[HeldRate] = []
         self._tables: dict[str, Table] = {}
@@ -198,7 +208,7 @@ class Study:
         self._tools.look()
         return self._tools.peak(call)
 
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         """What is held now."""
         return self._tools.held()
 
@@ -279,7 +289,7 @@ class Study:
             start: of the load, Unix time.
             devices: as in ``cuda:0``.
         """
-        self.spans.append(Span(start, time.time(), tuple(devices)))
+        self.spans.append(MeasuredSpan(start, time.time(), tuple(devices)))
 
     def table(self, name: str, title: str, *columns: Column) -> None:
         """Begin a table."""
@@ -381,7 +391,7 @@ class Study:
         self._charts[name] = replace(chart, marks=(*chart.marks, line))
         self._changed()
 
-    def staircase(self, name: str, title: str) -> Callable[[str], Held]:
+    def staircase(self, name: str, title: str) -> Callable[[str], HeldMemory]:
         """Begin a table and a chart of the memory held after each step.
 
         Returns:
@@ -391,7 +401,7 @@ class Study:
         self.table(name, title, Column("step"), *(Column(word, "byte") for word in words))
         self.chart(name, title, "step", *((word, "byte") for word in words), steps=True)
 
-        def step(label: str) -> Held:
+        def step(label: str) -> HeldMemory:
             self._tools.look()
             held = self.held()
             values = (held.allocated, held.reserved, held.used, held.nvml)

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Literal
 
 from workloads import cpu_share, intervals
-from workloads.clocks import Block, Clock
+from workloads.clocks import Clock, TimedBlock
 from workloads.frozen import frozen
 from workloads.protocol import Budget, Phase
 from workloads.results import Timing
@@ -119,7 +119,7 @@ class Blocks:
     noise: list[float] = field(default_factory=list)
     """The relative distance between the quartiles after each block."""
 
-    def add(self, block: Block, clock: Literal["device", "wall"]) -> None:
+    def add(self, block: TimedBlock, clock: Literal["device", "wall"]) -> None:
         """Take in one block."""
         n = self.calls_per_block
         self.wall.append(block.wall_s / n)

@@ -10,7 +10,7 @@ from tests.unit.catalog_runs import column, numbers
 from workloads import ceiling_bench, environment, limits, pcie_link
 from workloads.ceilings import Ceilings
 from workloads.clocks import clock_for
-from workloads.held_against import Question, known
+from workloads.limit_lookup import LimitQuery, find
 from workloads.place import Place
 from workloads.results import COPY
 from workloads.timing import Control
@@ -34,7 +34,7 @@ def test_a_measured_ceiling_lies_below_the_hardwares_and_not_far_below(kind: str
 
 
 def test_a_published_or_derived_limit_goes_before_a_measured_one() -> None:
-    limit = known(Question("float32", 1e12), GPU, Ceilings())
+    limit = find(LimitQuery("float32", 1e12), GPU, Ceilings())
     if limit is None:
         pytest.skip("neither published nor derived")
     assert limit.basis in ("published", "derived")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.catalog_runs import column, numbers, ok, ran
-from workloads import ceiling_bench, curves, environment, flop, held_against, limits
+from workloads import ceiling_bench, curves, environment, flop, limit_lookup, limits
 from workloads.catalog import (
     compute_attention,
     compute_memory_bound,
@@ -28,7 +28,7 @@ from workloads.ceilings import Ceilings
 from workloads.needs import unmet
 from workloads.place import Place
 from workloads.results import COPY, Ceiling, Rates
-from workloads.study import Call, ClockName, Held, Study
+from workloads.study import Call, ClockName, HeldMemory, Study
 from workloads.workload import Case
 
 MIB = 2**20
@@ -109,14 +109,14 @@ def test_a_product_that_reads_much_for_few_operations_is_held_against_the_memory
     case = Case(lambda: None, flop=1, byte=vector.byte, precision="float32", byte_limit="memory")
     for shape, name in ((vector, "memory bandwidth"), (square, "float32")):
         rates = Rates(float(shape.flop), float(shape.byte), None)
-        asked = held_against.questions(case, rates, torch.device("cpu"))
+        asked = limit_lookup.queries(case, rates, torch.device("cpu"))
         assert not isinstance(asked, str)
-        nearest = held_against.nearest(asked, torch.device("cpu"), ceilings)
+        nearest = limit_lookup.nearest(asked, torch.device("cpu"), ceilings)
         assert nearest is not None
         assert nearest.name == name
     # Without the first, the others do not tell how far the units are from their limit.
     assert not isinstance(asked, str)
-    assert held_against.nearest(asked, torch.device("cpu"), Ceilings()) is None
+    assert limit_lookup.nearest(asked, torch.device("cpu"), Ceilings()) is None
 
 
 def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
@@ -158,7 +158,7 @@ class _Told:
     def peak(self, _call: Call) -> int | None:
         raise NotImplementedError
 
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         raise NotImplementedError
 
     def limit(self, _kind: str, _rate: float) -> object:

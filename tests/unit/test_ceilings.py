@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.session import ceilings as kept
-from workloads import catalog, ceiling_bench, cpu_share, execute, flags, held_against, readings
+from workloads import catalog, ceiling_bench, cpu_share, execute, flags, limit_lookup, readings
 from workloads.ceilings import Ceilings, newest
-from workloads.clocks import Block, HostClock
+from workloads.clocks import HostClock, TimedBlock
 from workloads.place import Place
 from workloads.protocol import Run
 from workloads.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
@@ -113,9 +113,9 @@ def test_the_best_block_counts_and_the_slow_ones_do_not() -> None:
         def synchronize(self) -> None:
             return None
 
-        def block(self, _call: object, calls: int) -> Block:
+        def block(self, _call: object, calls: int) -> TimedBlock:
             taken = next(self.times) * calls
-            return Block(taken, None, taken)
+            return TimedBlock(taken, None, taken)
 
     candidate = ceiling_bench._Candidate("copy", 100, lambda: None, 1.0)
     best, blocks = ceiling_bench._race([candidate], Scripted(), Control(), seconds=7.0)
@@ -130,10 +130,10 @@ def test_the_time_is_for_those_close_to_the_first_and_then_for_the_best_of_them(
         def synchronize(self) -> None:
             return None
 
-        def block(self, call: Callable[[], object], calls: int) -> Block:
+        def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
             name, seconds = cast("tuple[str, float]", call())
             self.asked.append(name)
-            return Block(seconds * calls, None, seconds * calls)
+            return TimedBlock(seconds * calls, None, seconds * calls)
 
     clock = Counting()
     first = ceiling_bench._Candidate("first", 1, lambda: ("first", 1.2), 1.0)
@@ -151,8 +151,8 @@ def test_a_cancel_is_heard_while_a_ceiling_is_measured() -> None:
         def report(self, *_args: object, **_more: object) -> None:
             raise Cancelled
 
-    asked = held_against.Question("float32", 1e9)
-    found = held_against.measured(asked, CPU, HostClock(), Ended(), Ceilings())
+    asked = limit_lookup.LimitQuery("float32", 1e9)
+    found = limit_lookup.measure(asked, CPU, HostClock(), Ended(), Ceilings())
     assert found == "cancelled before a ceiling was measured"
 
 
@@ -290,24 +290,24 @@ def test_half_precision_on_a_cpu_is_held_against_the_faster_of_its_own_and_float
     half: float, full: float
 ) -> None:
     under = ceiling_bench.under(CPU)
-    asked = held_against.Question("bfloat16", 2e9)
+    asked = limit_lookup.LimitQuery("bfloat16", 2e9)
     ceilings = Ceilings()
     ceilings.learn([Ceiling("bfloat16", half, "told", 1.0, under)])
-    assert held_against.known(asked, CPU, ceilings) is None
+    assert limit_lookup.find(asked, CPU, ceilings) is None
     ceilings.learn([Ceiling("float32", full, "told", 1.0, under)])
-    limit = held_against.known(asked, CPU, ceilings)
+    limit = limit_lookup.find(asked, CPU, ceilings)
     assert limit is not None
     assert (limit.name, limit.value) == ("bfloat16", 4e9)
     assert ("in float32, which is faster here" in limit.source) is (full > half)
-    assert held_against.kinds_of_ceiling("bfloat16", "cuda") == ("bfloat16",)
-    assert held_against.kinds_of_ceiling("memory", "cpu") == (COPY,)
-    assert held_against.kinds_of_ceiling("pcie", "cuda") == ()
+    assert limit_lookup.kinds_of_ceiling("bfloat16", "cuda") == ("bfloat16",)
+    assert limit_lookup.kinds_of_ceiling("memory", "cpu") == (COPY,)
+    assert limit_lookup.kinds_of_ceiling("pcie", "cuda") == ()
 
 
 @pytest.mark.parametrize(
     ("case", "rates", "reason"),
     [
-        (Case(lambda: None), Rates(None, None, 1.0), held_against.NO_RATE),
+        (Case(lambda: None), Rates(None, None, 1.0), limit_lookup.NO_RATE),
         (
             Case(lambda: None, byte=1, byte_limit="pcie"),
             Rates(None, 1.0, None),
@@ -316,7 +316,7 @@ def test_half_precision_on_a_cpu_is_held_against_the_faster_of_its_own_and_float
     ],
 )
 def test_a_rate_without_a_limit_says_why(case: Case, rates: Rates, reason: str) -> None:
-    assert held_against.questions(case, rates, CPU) == reason
+    assert limit_lookup.queries(case, rates, CPU) == reason
 
 
 # ---- kept by the front end ---------------------------------------------------------------------

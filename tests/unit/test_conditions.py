@@ -18,7 +18,7 @@ from tui.session.conditions import (
 from tui.session.measured import conditions_of
 from tui.store.conditions import NOT_SAMPLED, TOO_SHORT
 from workloads import protocol
-from workloads.results import Span
+from workloads.results import MeasuredSpan
 
 
 def _at(moment: float, device: Device) -> tuple[SampledDevice, ...]:
@@ -128,7 +128,7 @@ def test_a_process_that_cannot_be_known_for_ours_does_not_count() -> None:
 
 
 def test_a_run_is_followed_on_every_device_that_its_spans_name() -> None:
-    spans = (Span(0.0, 2.0, ("cuda:0",)), Span(3.0, 5.0, ("cuda:0", "cuda:1")))
+    spans = (MeasuredSpan(0.0, 2.0, ("cuda:0",)), MeasuredSpan(3.0, 5.0, ("cuda:0", "cuda:1")))
     store = make_store("two gpus")
     hot = replace(gpu(1), clocks_mhz=Clocks(900, 3201), throttle=("hw_slowdown",))
     samples = [_at(4.0, _device(1980)), _at(4.1, hot)]

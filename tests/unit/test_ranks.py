@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads import timing
-from workloads.clocks import Block
+from workloads.clocks import TimedBlock
 from workloads.inventory import Setting
 from workloads.protocol import Run
 from workloads.ranks import torchrun
-from workloads.ranks.lockstep import LockstepClock, Together
+from workloads.ranks.lockstep import LockstepClock, RankGroup
 from workloads.workload import RANK_PARAMETERS, ParameterError, Skip
 
 DEFAULTS = {parameter.name: parameter.default for parameter in RANK_PARAMETERS}
@@ -125,7 +125,7 @@ class _Meeting:
         self._out.wait()
         return found
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         self.largest(())
 
 
@@ -139,16 +139,16 @@ class _Scripted:
     def synchronize(self) -> None:
         return None
 
-    def block(self, _call: Callable[[], object], calls: int) -> Block:
+    def block(self, _call: Callable[[], object], calls: int) -> TimedBlock:
         seconds = self._seconds[self.blocks % len(self._seconds)] * calls
         self.blocks += 1
-        return Block(seconds, seconds / 2, seconds / 4)
+        return TimedBlock(seconds, seconds / 2, seconds / 4)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.floats(1e-3, 0.3), min_size=1, max_size=5), min_size=2, max_size=3))
 def test_ranks_decide_alike_whatever_each_of_them_measures(seconds: list[list[float]]) -> None:
-    meeting = cast(Together, _Meeting(len(seconds)))
+    meeting = cast(RankGroup, _Meeting(len(seconds)))
     clocks = [_Scripted(each) for each in seconds]
     plan = replace(timing.PLANS["quick"], max_s=1.0, calls_apart=0)
 

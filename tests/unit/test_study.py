@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from workloads import wire
 from workloads.results import Ceiling, Column, Limit
-from workloads.study import Call, ClockName, Held, Study
+from workloads.study import Call, ClockName, HeldMemory, Study
 from workloads.timing import Cancelled
 
-HELD = Held(10, 20, 30, None, {"nvml": "the CPU's memory is not NVML's"})
+HELD = HeldMemory(10, 20, 30, None, {"nvml": "the CPU's memory is not NVML's"})
 
 
 class Scripted:
@@ -33,7 +33,7 @@ class Scripted:
     def peak(self, _call: Call) -> int | None:
         return None
 
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         return HELD
 
     def ceiling(self, kind: str) -> Ceiling:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from workloads import timing
-from workloads.clocks import Block
+from workloads.clocks import TimedBlock
 from workloads.protocol import Phase
 from workloads.timing import Blocks, Cancelled, Control, Plan
 
@@ -27,11 +27,11 @@ class MadeUpClock:
     def synchronize(self) -> None:
         """Nothing to wait for."""
 
-    def block(self, call: Callable[[], object], calls: int) -> Block:
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
         call()
         self.calls += calls
         wall = sum(next(self._seconds) for _ in range(calls))
-        return Block(wall, wall / 2 if self._device else None, wall / 4)
+        return TimedBlock(wall, wall / 2 if self._device else None, wall / 4)
 
 
 def _constant(seconds: float) -> Iterator[float]:
@@ -140,5 +140,5 @@ def test_more_time_gives_a_narrower_target() -> None:
 def test_stability_of_noise_needs_a_full_window() -> None:
     blocks = Blocks(1)
     for _ in range(timing.NOISE_WINDOW - 1):
-        blocks.add(Block(1.0, None, 1.0), "wall")
+        blocks.add(TimedBlock(1.0, None, 1.0), "wall")
     assert not blocks.noise_is_stable()

@@ -14,7 +14,7 @@ from tui.store.conditions import NO_MONITOR, NOT_SAMPLED, SEVERAL, Conditions
 from tui.store.events import ConditionsSeen
 from tui.store.store import Store
 from workloads import protocol
-from workloads.results import Comparison, RunResult, Span
+from workloads.results import Comparison, MeasuredSpan, RunResult
 
 Samples = Iterable[tuple[SampledDevice, ...]]
 
@@ -37,12 +37,13 @@ def conditions_of(
     if isinstance(event, protocol.Compared):
         found = event.comparison
         names = found.devices or (found.device,)
-        spans = tuple(Span(start, end, names) for start, end in found.measured)
+        spans = tuple(MeasuredSpan(start, end, names) for start, end in found.measured)
     else:
         found, time = event.result, event.result.time
-        # Recordings may be older than the spans of a result.
-        whole = (Span(time.measured_from, time.measured_to, (found.device,)),) if time else ()
-        spans = found.spans or whole
+        spans = found.spans
+        if time and not spans:
+            # Recordings may be older than the spans of a result.
+            spans = (MeasuredSpan(time.measured_from, time.measured_to, (found.device,)),)
     if not spans:
         return None
     driver = store.sample.driver.version if store.sample else None
@@ -53,7 +54,7 @@ def conditions_of(
 
 def _sampled(
     found: RunResult | Comparison,
-    spans: tuple[Span, ...],
+    spans: tuple[MeasuredSpan, ...],
     store: Store,
     samples: Samples | None,
     pid: int | None,
@@ -73,7 +74,7 @@ def _sampled(
     return replace(seen, unavailable=absent)
 
 
-def _followed(spans: tuple[Span, ...], store: Store) -> list[Followed]:
+def _followed(spans: tuple[MeasuredSpan, ...], store: Store) -> list[Followed]:
     """The devices that worked, as far as the monitor sees them, each with its times."""
     keys = {view.torch: view.key for view in store.devices if view.torch and view.nvml is not None}
     names = dict.fromkeys(name for span in spans for name in span.devices if name in keys)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.frozen import frozen
 from workloads.results import Column
-from workloads.study import Held, Study
+from workloads.study import HeldMemory, Study
 from workloads.workload import Case, whole, workload
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ FINE = 16
 
 
 @frozen
-class Found:
+class BatchBounds:
     """Where a search ended."""
 
     fits: int | None
@@ -33,7 +33,7 @@ class Found:
     """The smallest that was found not to fit; ``None`` where all did, up to the largest."""
 
 
-def search(fits: Callable[[int], bool], first: int, largest: int) -> Found:
+def search(fits: Callable[[int], bool], first: int, largest: int) -> BatchBounds:
     """The largest size that fits, to one part in :data:`FINE`.
 
     Args:
@@ -48,17 +48,17 @@ def search(fits: Callable[[int], bool], first: int, largest: int) -> Found:
         else:
             good = size
             if size >= largest:
-                return Found(good, None)
+                return BatchBounds(good, None)
             size = min(2 * size, largest)
     if good is None:
-        return Found(None, bad)
+        return BatchBounds(None, bad)
     while bad - good > max(1, good // FINE):
         middle = (good + bad) // 2
         if fits(middle):
             good = middle
         else:
             bad = middle
-    return Found(good, bad)
+    return BatchBounds(good, bad)
 
 
 @frozen
@@ -69,7 +69,7 @@ class Trial:
     """Bytes of the batch and a step of it."""
     rate: float
     """Samples per second."""
-    held: Held
+    held: HeldMemory
     """After steps of it, while the batch is there."""
 
 
@@ -186,7 +186,7 @@ def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
         }
 
 
-def _report(found: Study, ended: Found, trials: Trials, where: str) -> None:
+def _report(found: Study, ended: BatchBounds, trials: Trials, where: str) -> None:
     sizes = sorted(trials.done)
     _by_size(found, [(size, trials.done[size]) for size in sizes])
     if ended.fits is None:

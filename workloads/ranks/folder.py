@@ -1,8 +1,8 @@
 """The private folder through which a worker and its ranks speak. No torch.
 
 torchrun closes what its ranks could inherit, so they are given named pipes: one for each rank's
-lines, and the lifeline, which the worker holds open for as long as it lives. A rank that reads its
-end ends itself, however the worker came to end and wherever the rank was waiting.
+lines, and the hangup pipe, which the worker holds open for as long as it lives. A rank that reads
+its end ends itself, however the worker came to end and wherever the rank was waiting.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.order = path / "order.json"
-        self.lifeline = path / "lifeline"
+        self.hangup = path / "hangup"
         self.cancel = path / "cancel"
         """There once the run is to end."""
         self.torchrun_words = path / "torchrun.err"
@@ -51,7 +51,7 @@ def create(ranks: int, order: Order) -> Folder:
     _sweep()
     folder = Folder(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")))
     folder.order.write_bytes(wire.encode(order))
-    os.mkfifo(folder.lifeline, 0o600)
+    os.mkfifo(folder.hangup, 0o600)
     for local_rank in range(ranks):
         os.mkfifo(folder.events(local_rank), 0o600)
     return folder
@@ -70,18 +70,18 @@ def _sweep() -> None:
             continue
 
 
-def hold_lifeline(folder: Folder) -> int:
-    """The worker's end of the lifeline, a descriptor to close when the ranks are to end."""
+def hold_hangup_pipe(folder: Folder) -> int:
+    """The worker's end of the hangup pipe, a descriptor to close when the ranks are to end."""
     # A pipe can be opened for writing only while somebody has it open for reading.
-    reading = os.open(folder.lifeline, os.O_RDONLY | os.O_NONBLOCK)
-    writing = os.open(folder.lifeline, os.O_WRONLY)
+    reading = os.open(folder.hangup, os.O_RDONLY | os.O_NONBLOCK)
+    writing = os.open(folder.hangup, os.O_WRONLY)
     os.close(reading)
     return writing
 
 
-def end_with_lifeline(folder: Folder) -> None:
-    """End this process, and those it started, when the worker's end of the lifeline is closed."""
-    reading = os.open(folder.lifeline, os.O_RDONLY | os.O_NONBLOCK)
+def end_on_hangup(folder: Folder) -> None:
+    """End this process, and those it started, when the worker's end of the hangup pipe closes."""
+    reading = os.open(folder.hangup, os.O_RDONLY | os.O_NONBLOCK)
 
     def watch() -> None:
         try:
@@ -94,4 +94,4 @@ def end_with_lifeline(folder: Folder) -> None:
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
-    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+    threading.Thread(target=watch, name="hangup", daemon=True).start()

@@ -19,7 +19,7 @@ from workloads.ranks import folder as shared
 from workloads.ranks import torchrun
 from workloads.ranks.folder import Folder
 from workloads.ranks.messages import KINDS, Joined, Order
-from workloads.ranks.torchrun import Layout
+from workloads.ranks.torchrun import RankLayout
 from workloads.results import Figure, RunResult
 from workloads.timing import Cancelled, Control
 from workloads.workload import Case
@@ -92,10 +92,10 @@ class Launch:
         source: the file that declares the workload; empty for one of the catalogue.
     """
 
-    def __init__(self, request: Run, planned: Layout, source: str) -> None:
+    def __init__(self, request: Run, planned: RankLayout, source: str) -> None:
         self._planned = planned
         self._folder = shared.create(planned.ranks, Order(request, source))
-        self._lifeline = shared.hold_lifeline(self._folder)
+        self._hangup = shared.hold_hangup_pipe(self._folder)
         self.ranks = [Rank(self._folder, index) for index in range(planned.ranks)]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         added = torchrun.environment(planned, cores or 1)
@@ -157,7 +157,7 @@ class Launch:
 
     def end(self) -> None:
         """End torchrun and every rank, and wait until they are gone."""
-        os.close(self._lifeline)
+        os.close(self._hangup)
         if self.torchrun.poll() is None:
             self.torchrun.kill()
         self.torchrun.wait()
@@ -218,7 +218,7 @@ def _source(prepare: Callable[..., Case]) -> str:
 
 def _follow(
     launch: Launch,
-    planned: Layout,
+    planned: RankLayout,
     control: Control,
     begun: RunResult,
     tell: Callable[[RunResult], None],
@@ -294,7 +294,7 @@ def _cancelled(launch: Launch, begun: RunResult) -> RunResult:
     return replace(_ours(kept, begun, launch), status="cancelled", reason=reason)
 
 
-def _failed(launch: Launch, planned: Layout, begun: RunResult) -> RunResult:
+def _failed(launch: Launch, planned: RankLayout, begun: RunResult) -> RunResult:
     words = launch.words()
     if launch.start_s is None and not any(rank.failed for rank in launch.ranks):
         if launch.late:

@@ -21,7 +21,7 @@ from workloads.process import Channel
 from workloads.protocol import Finished, Run
 from workloads.ranks import lockstep
 from workloads.ranks.folder import Folder
-from workloads.ranks.lockstep import Together
+from workloads.ranks.lockstep import RankGroup
 from workloads.ranks.messages import Joined, Order
 from workloads.reporting import Reporter, finished
 from workloads.timing import Cancelled
@@ -41,18 +41,18 @@ def run(order: Order, channel: Channel, folder: Folder) -> bool:
     try:
         if order.source:
             _declare(order.source)
-        together = _join(request, channel, folder)
+        ranks = _join(request, channel, folder)
     except Exception as error:  # noqa: BLE001 (the file and torch may raise anything; it is told)
         failed = nothing_measured(request, outcome(error)[1])
         channel.send(Finished(replace(failed, ended_at=time.time())))
         return False
-    lockstep.join(together)
-    reporter = MemberReporter(channel, request, together)
+    lockstep.join(ranks)
+    reporter = MemberReporter(channel, request, ranks)
     result, line = finished(execute.run(request, reporter, reporter.measured, cold=True))
     well = result.status in ("ok", "cancelled")
     if well:
         # Who leaves first closes connections that another may still need.
-        together.meet()
+        ranks.barrier()
     channel.write(line)
     return well
 
@@ -77,7 +77,7 @@ def _declare(source: str) -> None:
     spec.loader.exec_module(module)
 
 
-def _join(request: Run, channel: Channel, folder: Folder) -> Together:
+def _join(request: Run, channel: Channel, folder: Folder) -> RankGroup:
     device, patience = torch.device(request.device), timedelta(seconds=COLLECTIVE_S)
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -86,8 +86,8 @@ def _join(request: Run, channel: Channel, folder: Folder) -> Together:
         dist.init_process_group("gloo", timeout=patience)
     group = dist.new_group(backend="gloo", timeout=patience)
     assert isinstance(group, dist.ProcessGroup)
-    together = Together(group, folder.cancel.exists)
-    together.meet()
+    ranks = RankGroup(group, folder.cancel.exists)
+    ranks.barrier()
     channel.send(
         Joined(
             rank=dist.get_rank(),
@@ -99,18 +99,18 @@ def _join(request: Run, channel: Channel, folder: Folder) -> Together:
             device=request.device,
         )
     )
-    return together
+    return ranks
 
 
 class MemberReporter(Reporter):
     """Ends the run where the ranks have agreed on it."""
 
-    def __init__(self, channel: Channel, request: Run, together: Together) -> None:
+    def __init__(self, channel: Channel, request: Run, ranks: RankGroup) -> None:
         super().__init__(channel, request)
-        self._together = together
+        self._ranks = ranks
 
     def on_report(self, _now: float, /) -> None:
         """See the base class."""
         # A rank that ended by itself would leave the others waiting for it.
-        if self._together.ended:
+        if self._ranks.ended:
             raise Cancelled

@@ -22,7 +22,7 @@ def main() -> int:
     words = os.open(folder.words(local_rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(words, 1)
     os.dup2(words, 2)
-    shared.end_with_lifeline(folder)
+    shared.end_on_hangup(folder)
     channel = Channel(-1, os.open(folder.events(local_rank), os.O_WRONLY), ())
     order = wire.decode(folder.order.read_bytes(), (Order,))
     keep_freed_memory()

@@ -28,7 +28,7 @@ SHUTDOWN_S = 5
 
 
 @frozen
-class Layout:
+class RankLayout:
     """How many processes, and where they meet."""
 
     ranks: int
@@ -47,7 +47,7 @@ class Layout:
         return self.hosts == 1 or host in LOOPBACK
 
 
-def layout(request: Run, device_type: str, gpus: int) -> Layout:
+def layout(request: Run, device_type: str, gpus: int) -> RankLayout:
     """Read the layout out of a request whose parameters are complete.
 
     Args:
@@ -71,7 +71,7 @@ def layout(request: Run, device_type: str, gpus: int) -> Layout:
         raise Skip(f"{ranks} ranks need {ranks} GPUs on this host, torch sees {gpus}")
     if not asked and ranks * hosts < 2:
         raise Skip(f"needs 2 GPUs: torch sees {gpus}, and a rank has nobody to speak to")
-    return Layout(ranks, hosts, rendezvous, _number(request, "wait_s"), _meeting(request))
+    return RankLayout(ranks, hosts, rendezvous, _number(request, "wait_s"), _meeting(request))
 
 
 def _number(request: Run, name: str) -> int:
@@ -93,7 +93,7 @@ def own_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
     return {name: value for name, value in parameters.items() if name not in ours}
 
 
-def command(planned: Layout) -> list[str]:
+def command(planned: RankLayout) -> list[str]:
     """The command that starts torchrun, and it the ranks, with this Python."""
     # Through our own start, so that the kernel ends torchrun with the worker.
     words = [sys.executable, BOOTSTRAP, "torchrun", str(os.getpid())]
@@ -111,7 +111,7 @@ def command(planned: Layout) -> list[str]:
     return [*words, BOOTSTRAP, "rank"]
 
 
-def environment(planned: Layout, cores: int) -> dict[str, str]:
+def environment(planned: RankLayout, cores: int) -> dict[str, str]:
     """What torchrun and the ranks find set beside what is set already.
 
     Args:
@@ -143,7 +143,7 @@ def exit_in_words(code: int | None) -> str:
     return signal_in_words(-code) if code < 0 else f"exit status {code}"
 
 
-def no_start(planned: Layout, words: str) -> tuple[str, bool]:
+def no_start(planned: RankLayout, words: str) -> tuple[str, bool]:
     """Why no rank came up, in one line, and whether that says it all.
 
     Args:
@@ -161,7 +161,7 @@ def no_start(planned: Layout, words: str) -> tuple[str, bool]:
     return f"torchrun did not start the ranks: {lines[-1] if lines else 'it said nothing'}", False
 
 
-def no_meeting(planned: Layout) -> str:
+def no_meeting(planned: RankLayout) -> str:
     """That the hosts waited in vain, and what to do."""
     if planned.hosts == 1:
         return "the ranks did not meet in time: the machine may be overloaded; run it again"

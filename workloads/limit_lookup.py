@@ -1,4 +1,4 @@
-"""Find the limit that a run's rate is held against, and measure a ceiling where there is no other.
+"""Look up the limit of a run's rate, and measure a ceiling where there is no other.
 
 Measuring comes at the end of a run: what it allocates would be in the run's peaks.
 """
@@ -23,43 +23,43 @@ NO_RATE = "this workload is not held against a limit"
 
 
 @frozen
-class Question:
-    """A rate, and what kind of limit it asks for."""
+class LimitQuery:
+    """A rate, and the kind of limit that is looked up for it."""
 
     kind: str
     """A precision, ``memory``, ``pcie`` or ``nvlink``."""
     rate: float
 
 
-def questions(case: Case, rates: Rates, device: torch.device) -> tuple[Question, ...] | str:
-    """What a run's rates ask for, operations before bytes, or why they ask for nothing."""
+def queries(case: Case, rates: Rates, device: torch.device) -> tuple[LimitQuery, ...] | str:
+    """What is looked up for a run's rates, operations before bytes, or why nothing is."""
     asked = []
     if rates.flop_per_s is not None and case.precision is not None:
-        asked.append(Question(case.precision, rates.flop_per_s))
+        asked.append(LimitQuery(case.precision, rates.flop_per_s))
     traffic = _of_bytes(case, rates, device)
-    if isinstance(traffic, Question):
+    if isinstance(traffic, LimitQuery):
         return (*asked, traffic)
     return tuple(asked) or traffic
 
 
-def _of_bytes(case: Case, rates: Rates, device: torch.device) -> Question | str:
+def _of_bytes(case: Case, rates: Rates, device: torch.device) -> LimitQuery | str:
     if rates.byte_per_s is None or case.byte_limit is None:
         return NO_RATE
     if case.byte_limit == limits.PCIE and device.type != "cuda":
         return f"PCI Express is not what bounds {device.type}"
     cache = environment.last_cache(device)
-    return limits.cached(case.byte_limit, case.byte, cache) or Question(
+    return limits.cached(case.byte_limit, case.byte, cache) or LimitQuery(
         case.byte_limit, rates.byte_per_s
     )
 
 
-def nearest(asked: Sequence[Question], device: torch.device, ceilings: Ceilings) -> Limit | None:
+def nearest(asked: Sequence[LimitQuery], device: torch.device, ceilings: Ceilings) -> Limit | None:
     """Of the limits that are known, the one that is reached first: the lower part of the roofline.
 
-    ``None`` where that of the first question is not known: the others do not tell how far the
+    ``None`` where that of the first query is not known: the others do not tell how far the
     device's units are from theirs.
     """
-    found = [known(question, device, ceilings) for question in asked]
+    found = [find(query, device, ceilings) for query in asked]
     if found[0] is None:
         return None
     return max((limit for limit in found if limit is not None), key=lambda limit: limit.fraction)
@@ -80,7 +80,7 @@ def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
     return (own, "float32") if device_type == "cpu" and own in HALVES else (own,)
 
 
-def known(asked: Question, device: torch.device, ceilings: Ceilings) -> Limit | None:
+def find(asked: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit | None:
     """The limit, as far as nothing has to be measured for it."""
     described = environment.device(device)
     link = pcie_link.read(described.pci_bus_id) if asked.kind == limits.PCIE else None
@@ -93,7 +93,7 @@ def known(asked: Question, device: torch.device, ceilings: Ceilings) -> Limit | 
     return _highest([ceiling for ceiling in found if ceiling is not None], len(kinds), asked)
 
 
-def _highest(found: list[Ceiling], wanted: int, asked: Question) -> Limit | None:
+def _highest(found: list[Ceiling], wanted: int, asked: LimitQuery) -> Limit | None:
     """The limit by the highest ceiling, once all that are wanted are there."""
     if len(found) < wanted:
         return None
@@ -101,8 +101,8 @@ def _highest(found: list[Ceiling], wanted: int, asked: Question) -> Limit | None
     return limits.measured_limit(highest, asked.kind, asked.rate)
 
 
-def measured(
-    asked: Question, device: torch.device, clock: Clock, control: Control, ceilings: Ceilings
+def measure(
+    asked: LimitQuery, device: torch.device, clock: Clock, control: Control, ceilings: Ceilings
 ) -> Limit | str:
     """The limit by ceilings measured now, or why there is none.
 
@@ -114,18 +114,18 @@ def measured(
     lacking = [kind for kind in kinds if before[kind] is None]
     try:
         for kind in lacking or kinds:
-            anew(kind, device, clock, control, ceilings, at_least=before[kind])
+            measure_ceiling(kind, device, clock, control, ceilings, at_least=before[kind])
     except Cancelled:
         return "cancelled before a ceiling was measured"
     except Skip as none_such:
         return str(none_such)
     except RuntimeError as error:
         return f"its ceiling cannot be measured: {str(error).splitlines()[0]}"
-    limit = known(asked, device, ceilings)
+    limit = find(asked, device, ceilings)
     return limit or f"no limit is known for {limits.name_of(asked.kind)} of this device"
 
 
-def anew(
+def measure_ceiling(
     kind: str,
     device: torch.device,
     clock: Clock,
