@@ -22,6 +22,7 @@ from tui.recordings.playhead import AT_ONCE  # noqa: E402
 from tui.recordings.replay import ReplaySession  # noqa: E402
 from tui.text import glyphs  # noqa: E402
 from tui.ui.app.workbench import WorkbenchApp  # noqa: E402
+from tui.ui.screens.workbench import WorkbenchScreen  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"
 RECORDING = ROOT / "tui" / "recordings" / DEMO
@@ -50,19 +51,21 @@ async def pictures() -> dict[str, str]:
     async with app.run_test(size=SIZE) as pilot:
         app.theme = THEME
         await _until(pilot, lambda: session.playhead.ended)
-        assert app.workbench is not None
-        table = app.workbench.workloads.table
+        assert isinstance(app.front, WorkbenchScreen)
+        table = app.front.workloads.table
         table.action_move(-100)
         while table.workload != SELECTED:
             table.action_move(1)
         app.open_snapshot(str(SNAPSHOT))
-        await _until(pilot, lambda: app.desk is not None and app.desk.ready)
+        assert app.snapshot is not None
+        desk = app.snapshot.desk
+        await _until(pilot, lambda: desk.ready)
         await pilot.press("1")
         for name, keys in PICTURES.items():
             if name == "light":
                 app.theme = "textual-light"
             await pilot.press(*keys)
-            await _until(pilot, lambda: app.desk is not None and not app.desk.main.store.waiting)
+            await _until(pilot, lambda: not desk.main.store.waiting)
             await pilot.pause()
             app.draw_now()
             await pilot.pause()

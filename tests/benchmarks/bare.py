@@ -15,7 +15,7 @@ keep_freed_memory()
 import torch  # noqa: E402 (after the heap is set up)
 from torch.utils.benchmark import Timer  # noqa: E402
 
-from workloads import catalog
+from workloads import catalog  # noqa: E402
 from workloads.declare import workload  # noqa: E402
 from workloads.declare.place import Place  # noqa: E402
 

@@ -13,6 +13,7 @@ from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
 from tui.state.events import AnyEvent
 from tui.ui.app.workbench import WorkbenchApp
+from tui.ui.screens.workbench import WorkbenchScreen
 
 POLL_S = 0.005
 ROUNDS = 4000
@@ -46,10 +47,15 @@ class Running:
         return "\n".join(self.rows)
 
     @property
+    def workbench(self) -> WorkbenchScreen:
+        """The workbench, where it is what is looked at."""
+        assert isinstance(self.app.front, WorkbenchScreen)
+        return self.app.front
+
+    @property
     def pane(self) -> str | None:
         """The pane that keys go to."""
-        assert self.app.workbench is not None
-        return self.app.workbench.focused_pane
+        return self.workbench.focused_pane
 
     @property
     def asked(self) -> list[tuple[object, ...]]:

@@ -9,6 +9,7 @@ from rich.color import Color, ColorType
 from rich.style import Style
 from textual.app import App
 
+from tests.screens.helpers import screen_strips
 from workloads.protocol.frozen import frozen
 
 LEAST = 4.5
@@ -108,7 +109,7 @@ def contrast(style: Style, palette: Palette) -> float:
 
 def texts(app: App[Any]) -> Iterator[tuple[str, Style]]:
     """What of the screen is text, with how it is drawn: bars and rules are no text."""
-    for strip in app.screen._compositor.render_strips():
+    for strip in screen_strips(app):
         for segment in strip:
             if any(character.isalnum() for character in segment.text):
                 yield segment.text, segment.style or Style()

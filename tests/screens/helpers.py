@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from textual.app import App, ComposeResult
+from textual.strip import Strip
 
 from tui.monitor.messages import (
     Clocks,
@@ -360,13 +361,17 @@ class Recorder:
 # ---- screens -----------------------------------------------------------------------------------
 
 
-def screen_text(app: App[Any]) -> list[str]:
-    """What the screen shows, one plain string a row, trailing blanks removed.
+def screen_strips(app: App[Any]) -> list[Strip]:
+    """What the screen shows, a row each.
 
     The compositor has no public name; this is the one place that uses it.
     """
-    strips = app.screen._compositor.render_strips()
-    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+    return app.screen._compositor.render_strips()
+
+
+def screen_text(app: App[Any]) -> list[str]:
+    """What the screen shows, one plain string a row, trailing blanks removed."""
+    return ["".join(segment.text for segment in strip).rstrip() for strip in screen_strips(app)]
 
 
 def stylesheets() -> list[str | Path]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from textual.screen import Screen
 
 from tests.screens.app_helpers import running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
+from tui.state.events import LogLine
+from tui.ui.app.coalesce import PAUSE_S
 from tui.ui.app.workbench import WorkbenchApp
 
 
@@ -23,11 +27,39 @@ async def test_a_key_ends_it_and_the_session(key: str, code: int) -> None:
 
 async def test_a_key_ends_it_also_before_the_last_panes_are_there() -> None:
     async with running((80, 24)) as on:
-        assert on.app.workbench is not None
+        workbench = on.workbench
         on.app.exit()
         # As the frame would that is drawn between the key and the end.
-        on.app.workbench._add_panes()
+        workbench._add_panes()
     assert on.app.return_code == 0
+
+
+class SlowToGo(Screen[None]):
+    """Goes for longer than a drawing is waited for, after the workbench has gone."""
+
+    async def on_unmount(self) -> None:
+        await asyncio.sleep(2 * PAUSE_S)
+
+
+async def test_a_drawing_that_is_due_while_the_screens_go_is_not_done() -> None:
+    session = FakeSession(make_store())
+    app = WorkbenchApp(session, clock=clock)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.add_mode("slow", SlowToGo)
+        app.switch_mode("slow")
+        await pilot.press("1")
+        await pilot.pause()
+        session.tell(LogLine("runner", "ended", "info"))
+    assert session.stopped
+    assert app.return_code is None
+
+
+async def test_nothing_is_drawn_or_valid_once_the_screens_are_gone() -> None:
+    async with running() as on:
+        pass
+    on.session.tell(LogLine("runner", "late", "info"))
+    on.app.draw_now()
+    assert on.app.check_action("quit", ()) is False
 
 
 async def test_ctrl_c_ends_it_from_a_dialog_too() -> None:

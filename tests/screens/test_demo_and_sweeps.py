@@ -37,8 +37,8 @@ async def test_the_demo_turns_pages_and_runs_each_once(size: tuple[int, int]) ->
         await app.press("n")
         assert "2 of 2" in app.rows[0]
         await app.press("q")
-        assert not isinstance(app.app.screen, DemoScreen)
-        assert app.app.demo is None
+        assert not isinstance(app.app.front, DemoScreen)
+        assert app.app.screen is app.workbench
 
 
 async def test_a_page_shows_its_result_and_runs_again() -> None:
@@ -113,11 +113,11 @@ async def test_a_demo_leaves_the_user_s_results_as_they_were() -> None:
 
 async def test_a_group_that_there_is_not_is_said() -> None:
     async with running((80, 24), "no gpu", GROUP) as app:
-        app.app.open_demo("nonesuch")
+        app.app.push_screen(DemoScreen(app.app, "nonesuch"))
         await app.until(lambda: "There is no group nonesuch" in app.text)
         assert "group, elsewhere" in app.text
         await app.press("escape")
-        assert app.app.demo is None
+        assert app.app.screen is app.workbench
 
 
 async def test_the_editor_takes_a_sweep_and_runs_it() -> None:

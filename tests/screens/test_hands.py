@@ -13,7 +13,7 @@ from tests.screens.helpers import clock, make_store
 from tests.screens.test_golden import busy_events
 from tui.session.preferences import Preferences
 from tui.settings import choose, read
-from tui.ui.screens.help import HelpScreen
+from tui.ui.screens.dialogs import HelpScreen
 from tui.ui.views.lines import Span, Tone
 from tui.ui.widgets import styles as tones
 from tui.ui.widgets.pane import Pane

@@ -32,8 +32,8 @@ VIEWS: dict[str, tuple[str, ...]] = {
 
 
 def desk(on: Running) -> SnapshotDesk:
-    assert on.app.desk is not None
-    return on.app.desk
+    assert on.app.snapshot is not None
+    return on.app.snapshot.desk
 
 
 def event(on: Running) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.screens.app_helpers import Running, running
+from tui.ui.terminal.textual_private import notifications
 
 LONG = "the file of the report could not be written: " + " ".join(f"word{n}" for n in range(40))
 
@@ -44,6 +45,6 @@ async def test_a_longer_text_stays_longer() -> None:
         on.app.notify("short", markup=False)
         on.app.notify(LONG, markup=False)
         await on.settle()
-        short, long = (notification.timeout for notification in on.app._notifications)
+        short, long = (notification.timeout for notification in notifications(on.app))
         assert short == 3
         assert long > 10

@@ -13,7 +13,8 @@ from typing import Any
 
 from tui.cli.main import main
 from tui.session import session
-from tui.ui.app import workbench as app
+from tui.ui.app.drawing import Drawing
+from tui.ui.screens.workbench import WorkbenchScreen
 from tui.ui.widgets.devices_pane import DevicesPane
 
 WORDS = "broken on purpose [/x]"
@@ -51,9 +52,9 @@ def break_it(where: str) -> None:
         _break_event(int(count))
         return
     owner, name = {
-        "drawing": (app.WorkbenchApp, "_draw_due"),
-        "look": (app.WorkbenchApp, "_look"),
-        "key": (app.WorkbenchApp, "action_show_detail"),
+        "drawing": (Drawing, "_due"),
+        "look": (Drawing, "_look"),
+        "key": (WorkbenchScreen, "action_show_detail"),
         "paint": (DevicesPane, "store_changed"),
         "start": (session.Session, "_spawn"),
     }[kind]

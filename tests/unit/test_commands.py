@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from tui.ui.app.actions import command_bindings
 from tui.ui.app.replay import ReplayApp
 from tui.ui.app.workbench import WorkbenchApp
-from tui.ui.commands.command import Command, Situation
+from tui.ui.commands.command import NAMES, Command, Situation
 from tui.ui.commands.registry import (
     COMMANDS,
     KEY_WORDS,
@@ -23,14 +22,22 @@ from tui.ui.commands.registry import (
     key_text,
     keys_text,
 )
-from tui.ui.commands.tabs import NAMES
+from tui.ui.screens.command_screen import CommandScreen
 from tui.ui.screens.demo import DemoScreen
+from tui.ui.screens.memory import MemoryTab
+from tui.ui.screens.processes import ProcessesTab
+from tui.ui.screens.snapshot.tab import SnapshotTab
+from tui.ui.screens.workbench import WorkbenchScreen
 from tui.ui.views.footer import KEPT, chosen, command_at, footer_line
 from tui.ui.views.header import TABS
 from tui.ui.views.help import help_lines, sections
 from tui.ui.views.lines import plain, width
 
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
+SCREENS: dict[str, type[CommandScreen]] = {
+    screen.TAB: screen
+    for screen in (WorkbenchScreen, MemoryTab, SnapshotTab, ProcessesTab, DemoScreen)
+}
 SITUATIONS = [
     Situation(tab, pane, *flags)
     for tab, pane in (
@@ -63,7 +70,10 @@ def test_no_command_is_declared_twice_and_no_two_share_a_place_in_the_footer() -
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
 def test_a_command_has_an_action_and_a_help_of_one_sentence(command: Command) -> None:
-    assert hasattr(ReplayApp if command.replays else WorkbenchApp, f"action_{command.action}")
+    owners: list[type] = [SCREENS[tab] for tab in command.tabs]
+    if command.target == "app":
+        owners = [ReplayApp if command.replays else WorkbenchApp]
+    assert all(hasattr(owner, f"action_{command.id}") for owner in owners)
     help_text = command.help
     assert help_text[0].isupper()
     assert help_text.endswith(".")
@@ -91,10 +101,16 @@ def test_each_pane_of_the_workbench_has_a_key_that_goes_there() -> None:
 
 
 def test_every_key_is_bound() -> None:
-    demo = [binding for binding in DemoScreen.BINDINGS if isinstance(binding, Binding)]
-    bindings = [*command_bindings(), *(item for item in demo if item.action.startswith("app."))]
-    bound = {key for binding in bindings for key in binding.key.split(",")}
-    assert bound == {key for command in COMMANDS for key in command.keys}
+    for tab, screen in SCREENS.items():
+        everywhere = [*screen.BINDINGS, *WorkbenchApp.BINDINGS]
+        bound = [binding for binding in everywhere if isinstance(binding, Binding)]
+        for command in COMMANDS:
+            found = [binding for binding in bound if binding.action == command.action]
+            keys = [key for binding in found for key in binding.key.split(",")]
+            if command.target == "app" or tab in command.tabs:
+                assert keys == list(command.keys), (tab, command.id)
+            else:
+                assert not keys, (tab, command.id)
 
 
 def test_the_help_lists_every_command() -> None:

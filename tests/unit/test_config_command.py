@@ -12,7 +12,7 @@ from tui.cli.program import parse
 from tui.cli.resolve import python_of, resolve
 from tui.cli.themes import with_theme
 from tui.settings import BY_NAME, THEME, Settings
-from tui.ui.app.program_actions import DEFAULT_REFRESH_S
+from tui.ui.app.workbench import DEFAULT_REFRESH_S
 
 
 @pytest.fixture

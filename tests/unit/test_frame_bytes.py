@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
 from tui.ui.terminal.frame_bytes import FrugalUpdate
+from tui.ui.terminal.textual_private import ChopsUpdate
 
 ROWS, CELLS, CUT = 4, 16, 7
 # One choice of a style and not one of each part: an example has some thirty of them.

@@ -10,7 +10,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 from tui.cli.errors import Failure
-from tui.ui.views.lines import fit
 from workloads.protocol import wire
 
 SCHEMA = 1
@@ -31,6 +30,9 @@ class ProgressLine:
     def show(self, text: str) -> None:
         """Put a text in the place of the one before."""
         if self._shown:
+            # Here, because it measures with rich, which --help has no use for.
+            from tui.ui.views.lines import fit
+
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write(f"\r\x1b[K{fit(text, width)}")
             sys.stderr.flush()

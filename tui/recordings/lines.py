@@ -5,7 +5,8 @@ A recording is text, one JSON object a line. The first is a :class:`Recording`; 
 ``{"t": seconds since the first, "from": "monitor" | "runner" | "workbench", "message": {…}}``
 
 or, with ``"to"`` in place of ``"from"``, a request that a child was sent. A message is what travels
-between the processes (see ``workloads.protocol.wire``); those of the workbench are ``tui.state.events``.
+between the processes (see ``workloads.protocol.wire``); those of the workbench are
+``tui.state.events``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The messages between a front end and the runner, one JSON line each (see ``workloads.protocol.wire``).
+"""The messages between a front end and the runner, a JSON line each (``workloads.protocol.wire``).
 
 Sizes are bytes, times seconds, rates per second. A field that may be absent is ``None``, and the
 ``unavailable`` map beside it holds the reason under the field's dotted path.

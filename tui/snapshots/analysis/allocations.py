@@ -64,8 +64,8 @@ class Allocations:
     context: array[int]
     doubts: tuple[str, ...]
     sound: bool
-    """The trace agrees with itself and with the blocks at the end: :mod:`tui.snapshots.analysis.checks` has
-    nothing to find there."""
+    """The trace agrees with itself and with the blocks at the end:
+    :mod:`tui.snapshots.analysis.checks` has nothing to find there."""
 
     def __len__(self) -> int:
         return len(self.start)

@@ -1,6 +1,7 @@
 """What is drawn of a snapshot: the timeline, the segment map and single pieces of it.
 
-Units and the meaning of an event are those of :mod:`tui.snapshots.model.results`, which hands these on.
+Units and the meaning of an event are those of :mod:`tui.snapshots.model.results`, which hands these
+on.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ Without a global nothing that can be called ever stands on its stack, so ``REDUC
 ``NEWOBJ`` and ``BUILD`` find plain data and fail. No file that torch writes has any of these.
 
 What no subclass can prevent is left to the process that reads (see
-:mod:`tui.snapshots.read.memory_limit`): an item or a memo index that claims gigabytes ends at its memory
-limit, and a tuple nested a hundred thousand deep used as a key overruns its stack, so whoever
-starts that process must take its death for a damaged or hostile file.
+:mod:`tui.snapshots.read.memory_limit`): an item or a memo index that claims gigabytes ends at its
+memory limit, and a tuple nested a hundred thousand deep used as a key overruns its stack, so
+whoever starts that process must take its death for a damaged or hostile file.
 """
 
 from __future__ import annotations

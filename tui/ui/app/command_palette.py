@@ -10,18 +10,18 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from tui.ui.commands.command import Command
 from tui.ui.commands.registry import COMMANDS, keys_text
+from tui.ui.screens.command_screen import front_of
 
 
 class WorkbenchCommands(Provider):
     """Finds commands by the words of their labels and helps."""
 
     def _valid(self) -> list[Command]:
-        check = self.app.check_action
-        return [
-            command
-            for command in COMMANDS
-            if command.id != "command_palette" and check(command.action, ())
-        ]
+        front = front_of(self.app)
+        if front is None:
+            return []
+        now = front.situation()
+        return [each for each in COMMANDS if each.id != "command_palette" and each.valid(now)]
 
     async def discover(self) -> Hits:
         """All that are valid, before anything is typed."""
@@ -38,6 +38,7 @@ class WorkbenchCommands(Provider):
                 yield Hit(score, shown, self._run(command), help=command.help)
 
     def _run(self, command: Command) -> Callable[[], Coroutine[Any, Any, bool]]:
+        # It has closed when the command is done: the screen is the one that it lay over.
         return partial(self.app.run_action, command.action)
 
 

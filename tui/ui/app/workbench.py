@@ -3,50 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from rich.text import Text
 from textual import on
-from textual._compositor import ChopsUpdate
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
-from textual.filter import Monochrome, NoColor
+from textual.filter import LineFilter, Monochrome, NoColor
+from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
-from textual.theme import BUILTIN_THEMES, Theme
-from textual.timer import Timer
+from textual.theme import BUILTIN_THEMES
 from textual.worker import Worker
 
 from tui.session.actions import Actions
 from tui.settings import THEME
-from tui.state.reading import STALE_AFTER_S
-from tui.state.store import Part, Parts, Store
+from tui.state.events import LogLine
+from tui.state.store import Parts, Store
 from tui.text import glyphs
-from tui.ui.app.actions import AppActions, command_bindings
-from tui.ui.app.coalesce import Coalescer
-from tui.ui.app.collector import Collector
+from tui.ui.app.drawing import Drawing
+from tui.ui.app.upkeep import Upkeep
+from tui.ui.commands import bindings
+from tui.ui.commands.registry import BY_ID
+from tui.ui.screens.command_screen import CommandScreen, Program, front_of
 from tui.ui.screens.workbench import WorkbenchScreen
-from tui.ui.terminal import forced_exit, framework_caches, palettes
+from tui.ui.terminal import palettes, textual_private
 from tui.ui.terminal.frame_bytes import FrugalUpdate
-from tui.ui.terminal.hangup import Lifeline
 from tui.ui.widgets import styles
-from tui.ui.widgets.ascii_scrollbar import AsciiScrollBar
-from tui.ui.widgets.backend_switches import BackendSwitches
-from tui.ui.widgets.header_bar import HeaderBar
-from tui.ui.widgets.line_bar import LineBar
-from tui.ui.widgets.pane import Pane
-from tui.ui.widgets.workload_list import WorkloadList
+from tui.ui.widgets.lines_view import AsciiScrollBar
+from tui.ui.widgets.pane import pane_of
 
 if TYPE_CHECKING:
     from tui.session.preferences import Preferences
+    from tui.ui.screens.snapshot.tab import SnapshotTab
 
 INTERRUPTED = 130
 STOP_S = 4.0
@@ -58,9 +52,17 @@ FRAMEWORK = HERE / "widgets" / "framework.tcss"
 """Styles of what is on no screen before the first paint."""
 DEFAULT_THEME = replace(BUILTIN_THEMES[THEME], primary="ansi_cyan")
 """The framework's, but for rules and bars: blue is hardly to be seen on black."""
-LOOK_S = 1.0
-"""How often it is looked at whether figures have grown old and garbage is due."""
-GROWS_OLD = frozenset({Part.DEVICES, Part.MEMORY})
+NO_COLOR = NoColor()
+DEFAULT_REFRESH_S = 1.0
+REFRESH_STEPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""Seconds between two samples that can be gone through."""
+LEAST_S, LETTERS_A_SECOND = 3.0, 20
+"""How long a message stays: long enough to be read."""
+LEVELS: dict[SeverityLevel, Literal["info", "warning", "error"]] = {
+    "information": "info",
+    "warning": "warning",
+    "error": "error",
+}
 
 
 class SessionLike(Actions, Protocol):
@@ -90,7 +92,45 @@ def _palette() -> type[Provider]:
     return WorkbenchCommands
 
 
-class WorkbenchApp(AppActions, App[None]):
+def _memory_tab(program: Program) -> Screen[None]:
+    """Imported when the tab is opened."""
+    from tui.ui.screens.memory import MemoryTab
+
+    return MemoryTab(program)
+
+
+def _processes_tab(program: Program) -> Screen[None]:
+    """Imported when the tab is opened."""
+    from tui.ui.screens.processes import ProcessesTab
+
+    return ProcessesTab(program)
+
+
+def _selected(screen: Screen[object]) -> str:
+    """The text that is selected, in the field that is typed into or else anywhere."""
+    # A field takes 10 ms of a start to import.
+    from textual.widgets import Input
+
+    field = screen.focused
+    selected = field.selected_text if isinstance(field, Input) else ""
+    return selected or screen.get_selected_text() or ""
+
+
+def _reported(error: BaseException | None) -> str:
+    """Where the traceback of an error of our own was written to."""
+    # Only a program that ends needs them.
+    import traceback
+
+    from tui import reports
+
+    trace = "".join(traceback.format_exception(error) if error else ["no exception"])
+    try:
+        return f"report: {reports.save('the workbench failed', (), trace.splitlines())}"
+    except OSError as refusal:
+        return f"the report was not saved: {refusal}"
+
+
+class WorkbenchApp(textual_private.HookedApp):
     """The workbench on a terminal.
 
     Args:
@@ -103,6 +143,7 @@ class WorkbenchApp(AppActions, App[None]):
     """
 
     TITLE = "gpu-workbench"
+    DEFAULT_MODE = WorkbenchScreen.TAB
     # What the first screen needs; the others bring their own when they are opened.
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         *sorted(set((HERE / "widgets").glob("*.tcss")) - {FRAMEWORK}),
@@ -110,11 +151,12 @@ class WorkbenchApp(AppActions, App[None]):
     ]
     ansi_theme_dark = Reactive(palettes.ON_DARK, init=False)
     ansi_theme_light = Reactive(palettes.ON_LIGHT, init=False)
-    ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "colon"
     COMMANDS: ClassVar = {_palette}
+    MOST_NOTIFICATIONS = 2
+    replay = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        *command_bindings(),
+        *bindings.of_app(),
         Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
     ]
 
@@ -127,36 +169,61 @@ class WorkbenchApp(AppActions, App[None]):
         preferences: Preferences | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(session.store, session, readonly=readonly)
+        super().__init__()
+        self.store = session.store
+        self.actions: Actions = session
+        self.readonly = readonly
+        self.clock = clock
+        self.header_note: Callable[[], str] = str
+        self.refresh_s = preferences.refresh if preferences else DEFAULT_REFRESH_S
+        """Seconds between two samples of the devices."""
+        self.snapshot: SnapshotTab | None = None
+        """Made when its tab is first opened."""
         self._session = session
         self._first_demo = demo
-        self._clock = clock
-        self._coalescer = Coalescer()
-        self._drawing: Timer | None = None
-        self._collector = Collector()
-        self._lifeline: Lifeline | None = None
-        # Now, while the terminal is as it was found.
-        self._last_resort = forced_exit.of_screen()
-        self.add_mode("memory", self._memory_tab)
-        self.add_mode("processes", self._processes_tab)
-        self.add_mode("snapshot", self._snapshot_screen)
+        self._first_snapshot: tuple[str, str] | None = None
+        self._drawing = Drawing(self, self._draw)
+        self._upkeep = Upkeep()
+        self.add_mode("memory", lambda: _memory_tab(self))
+        self.add_mode("processes", lambda: _processes_tab(self))
+        self.add_mode("snapshot", self._snapshot_tab)
         self._preferences = preferences
+        self.register_theme(DEFAULT_THEME)
         self.theme = preferences.theme if preferences else THEME
-        if preferences is not None:
-            self.refresh_s = preferences.refresh
-        if self.no_color:
-            # Whatever theme is chosen later: the framework's other filter turns colours into greys.
-            self._filters = [
-                NoColor() if isinstance(each, Monochrome) else each for each in self._filters
-            ]
         self.animation_level = "none"
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
 
-    def get_theme(self, theme_name: str) -> Theme | None:
-        """As the framework has it, but for the default one."""
-        return DEFAULT_THEME if theme_name == THEME else super().get_theme(theme_name)
+    # ---- screens ----
+
+    @property
+    def front(self) -> CommandScreen | None:
+        """The screen that is looked at, if under a dialog; ``None`` once the screens are gone."""
+        return front_of(self)
+
+    def get_default_screen(self) -> Screen[None]:
+        """The workbench: as a mode of its own it would be painted 30 ms later."""
+        return WorkbenchScreen(self)
+
+    def _snapshot_tab(self) -> Screen[None]:
+        """Imported when the tab is opened."""
+        from tui.ui.screens.snapshot.tab import SnapshotTab
+
+        self.snapshot = SnapshotTab(self)
+        return self.snapshot
+
+    def open_snapshot(self, path: str, oom_text: str = "") -> None:
+        """Read a file, with messages of exceptions that belong to it, and show it in its tab."""
+        self.switch_mode("snapshot")
+        if self.snapshot is not None:
+            self.snapshot.desk.open(path, oom_text)
+
+    def open_at_start(self, path: str, oom_text: str = "") -> None:
+        """Have :meth:`open_snapshot` done once the app runs."""
+        self._first_snapshot = (path, oom_text)
+
+    # ---- how it looks ----
 
     def watch_theme(self, _name: str) -> None:
         """Draw with the tones that can be read in it."""
@@ -169,133 +236,114 @@ class WorkbenchApp(AppActions, App[None]):
         else:
             self.stylesheet.set_variables(self.get_css_variables())
 
-    def get_default_screen(self) -> Screen[None]:
-        """The workbench: as a mode of its own it would be painted 30 ms later."""
-        return WorkbenchScreen(self.store, self.actions, self.situation, self._clock)
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """As the framework has them, but without colours there are none, not greys."""
+        filters = super().get_line_filters()
+        if not self.no_color:
+            return filters
+        return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
 
-    def _memory_tab(self) -> Screen[None]:
-        """Imported when the tab is opened."""
-        from tui.ui.screens.memory_tab import MemoryTab
-
-        return MemoryTab(self.store, self.situation, self._clock)
-
-    def _processes_tab(self) -> Screen[None]:
-        """Imported when the tab is opened."""
-        from tui.ui.screens.processes_tab import ProcessesTab
-
-        return ProcessesTab(self.store, self.actions, self.situation, self._clock)
-
-    def _display(self, screen: Screen[object], renderable: Any) -> None:
-        """Every frame passes here on its way to the terminal."""
-        if isinstance(renderable, ChopsUpdate):
-            renderable = FrugalUpdate(renderable)
-        super()._display(screen, renderable)
+    def frame(self, update: textual_private.CompositorUpdate) -> textual_private.CompositorUpdate:
+        """Draw in as few bytes as it takes what is not the whole screen."""
+        if isinstance(update, textual_private.ChopsUpdate):
+            return FrugalUpdate(update)
+        return update
 
     # ---- life ----
 
     def on_mount(self) -> None:
         """Start the session and keep drawing what it says."""
-        if not self.is_headless:
-            terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
-            self._lifeline = Lifeline(
-                lambda code: self.exit(return_code=code), terminal, self._last_resort
-            )
-            self._lifeline.install()
-        self._session.subscribe(self._changed)
+        self._upkeep.mounted(self)
+        self._session.subscribe(self._drawing.changed)
         self._session.on_error(self._session_failed)
-        self.set_interval(framework_caches.FORGET_S, framework_caches.forget)
         self.call_after_refresh(self._start_session)
 
     def _start_session(self) -> None:
         """Start the children once the screen is painted: they would fight with it for the cores."""
-        gc.freeze()
-        gc.enable()
+        self._upkeep.painted()
         self.stylesheet.read(FRAMEWORK)
-        self._collector.install()
-        self.set_interval(LOOK_S, self._look)
-        # The framework's default mode cannot be gone back to unless it is among the named ones.
-        self._modes.setdefault(self.DEFAULT_MODE, self.get_default_screen)
+        self._drawing.watch_age(self.store, self.clock)
+        # A tab can be gone back to once it is a named mode, which would be painted later.
+        self.add_mode(self.DEFAULT_MODE, self.get_default_screen)
         # The function and not its coroutine: where the end comes first, nothing is left unawaited.
         _: Worker[None] = self.run_worker(self._session.start, name="session", group="session")
         if self._first_demo:
-            self.open_demo(self._first_demo)
-        self.open_first_snapshot()
+            from tui.ui.screens.demo import DemoScreen
+
+            self.push_screen(DemoScreen(self, self._first_demo))
+        if self._first_snapshot is not None:
+            self.open_snapshot(*self._first_snapshot)
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""
-        self._collector.remove()
-        if self._lifeline is not None:
-            self._lifeline.remove()
+        self._drawing.end()
+        self._upkeep.end()
         if self._preferences is not None:
             self._preferences.remember(self.store, self.theme, self.refresh_s)
-        if self.desk is not None:
-            await self.desk.stop()
+        if self.snapshot is not None:
+            await self.snapshot.desk.stop()
         try:
             await asyncio.wait_for(self._session.stop(), STOP_S)
         except asyncio.TimeoutError:
             self.log.warning("the session did not stop in time")
 
+    def _session_failed(self, error: BaseException) -> None:
+        # A screen that goes on over a session that has stopped would show old figures as new ones.
+        self.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    def words_of_error(self, error: BaseException | None) -> Text:
+        """One line and a report, without the values of local variables."""
+        return Text(f"gpu-workbench failed: {type(error).__name__}: {error}; {_reported(error)}")
+
     # ---- drawing ----
-
-    def _changed(self, parts: Parts) -> None:
-        """Draw parts of the store when their time has come: a timer that looks costs the box."""
-        self._coalescer.add(parts)
-        self._draw_in_time()
-
-    def _draw_in_time(self) -> None:
-        if self._drawing is None:
-            seconds = self._coalescer.due_in(time.monotonic())
-            if seconds is not None:
-                self._drawing = self.set_timer(seconds, self._draw_due)
-
-    def _draw_due(self) -> None:
-        self._drawing = None
-        self._draw(self._coalescer.due(time.monotonic()))
-        self._draw_in_time()
-
-    def _look(self) -> None:
-        """Figures grow old where nothing new comes, and only then are drawn for it."""
-        sample = self.store.sample
-        if sample and self._clock() - sample.at > STALE_AFTER_S:
-            self._changed(GROWS_OLD)
-        self._collector.look()
 
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
-        self._draw(self._coalescer.all(time.monotonic()))
+        self._drawing.now()
 
     def _draw(self, parts: Parts) -> None:
-        if not parts:
-            return
-        screen = self.demo or self.screen_stack[0]
-        if self.workbench:
-            self.workbench.fit_devices()
-        with self.batch_update():
-            # By their types: a query of the framework's matches selectors, which takes longer than
-            # what is drawn.
-            for pane in screen.walk_children(Pane):
-                if parts & pane.SHOWS and pane.display:
-                    pane.store_changed()
-            # Those of the panes are drawn with them.
-            for bar in screen.children:
-                if isinstance(bar, LineBar):
-                    bar.rebuild()
+        if parts and self.front is not None:
+            with self.batch_update():
+                self.front.draw(parts)
 
-    @on(BackendSwitches.Chosen)
-    def _switch_chosen(self) -> None:
-        self.call_later(self.run_action, "switch_flag")
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a message for as long as it takes to read, and log it."""
+        if timeout is None:
+            timeout = max(LEAST_S, len(message) / LETTERS_A_SECOND)
+        self._draw(self.store.apply(LogLine("workbench", message, LEVELS[severity])))
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
-    @on(WorkloadList.Chosen)
-    def _workload_chosen(self) -> None:
-        on_group = self.workbench is not None and self.workbench.workloads.table.workload is None
-        if on_group and self.workbench is not None:
-            self.workbench.workloads.table.action_toggle_group()
-        else:
-            self.call_later(self.run_action, "edit_parameters")
+    # ---- the program's own commands ----
 
-    @on(HeaderBar.TabPicked)
-    def _tab_picked(self, event: HeaderBar.TabPicked) -> None:
-        self.show_tab(event.tab)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Commands by the registry, the framework's own actions always."""
+        command = BY_ID.get(action)
+        if command is None or command.target != "app":
+            return super().check_action(action, parameters)
+        return False if self.front is None else command.check(self.front.situation())
+
+    def action_tab_workbench(self) -> None:
+        self.switch_mode("workbench")
+
+    def action_tab_memory(self) -> None:
+        self.switch_mode("memory")
+
+    def action_tab_snapshot(self) -> None:
+        self.switch_mode("snapshot")
+
+    def action_tab_processes(self) -> None:
+        self.switch_mode("processes")
+
+    def action_command_palette(self) -> None:
+        self.push_screen(CommandPalette(placeholder="words of a command", id="--command-palette"))
 
     @on(CommandPalette.Opened)
     def _palette_opened(self) -> None:
@@ -303,38 +351,33 @@ class WorkbenchApp(AppActions, App[None]):
 
         self.screen.query_one(Input).cursor_blink = False
 
-    # ---- the end ----
+    def action_show_help(self) -> None:
+        """Explain the focused pane and list the keys."""
+        from tui.ui.screens.dialogs import HelpScreen
+
+        if self.front is not None:
+            self.push_screen(HelpScreen(pane_of(self.front.focused), self.front.situation()))
+
+    def action_refresh_faster(self) -> None:
+        self._refresh(max((step for step in REFRESH_STEPS if step < self.refresh_s), default=0))
+
+    def action_refresh_slower(self) -> None:
+        self._refresh(min((step for step in REFRESH_STEPS if step > self.refresh_s), default=0))
+
+    def _refresh(self, seconds: float) -> None:
+        if seconds:
+            self.refresh_s = seconds
+            self.actions.set_refresh(seconds)
+        self.notify(f"a sample every {self.refresh_s:g} s", markup=False)
+
+    def action_restart_runner(self) -> None:
+        self.actions.restart_runner()
 
     def action_interrupt(self) -> None:
         """End as Ctrl-C ends a program; where text is selected, copy it."""
-        from textual.widgets import Input
+        from tui.ui.terminal.clipboard import copy
 
-        field = self.focused
-        selected = field.selected_text if isinstance(field, Input) else ""
-        selected = selected or self.screen.get_selected_text() or ""
-        if selected:
-            self.copy("selection", selected)
+        if selected := _selected(self.screen):
+            copy(self, "selection", selected)
         else:
             self.exit(return_code=INTERRUPTED)
-
-    def _session_failed(self, error: BaseException) -> None:
-        # A screen that goes on over a session that has stopped would show old figures as new ones.
-        self._handle_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
-
-    def _fatal_error(self) -> None:
-        """An error of our own: one line and a report, without the values of local variables."""
-        if self._exit_renderables:
-            return  # what follows from the first one is not told
-        import traceback
-
-        from tui import reports
-
-        error = self._exception or sys.exc_info()[1]
-        trace = traceback.format_exception(error) if error else ["no exception"]
-        try:
-            where = (
-                f"report: {reports.save('the workbench failed', (), ''.join(trace).splitlines())}"
-            )
-        except OSError as refusal:
-            where = f"the report was not saved: {refusal}"
-        self.panic(Text(f"gpu-workbench failed: {type(error).__name__}: {error}; {where}"))

@@ -1,4 +1,7 @@
-"""What a command is, and the situation that decides whether it is valid. No Textual."""
+"""What a command is, where it is offered, and the situation that decides whether it is valid.
+
+No Textual.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,22 @@ from workloads.protocol.frozen import frozen
 Group = Literal[
     "Runs", "Demo", "Backend", "Devices and memory", "Snapshot", "Replay", "Screen", "Program"
 ]
+
+# Where commands are offered: the ids of the tabs.
+WORKBENCH = ("workbench",)
+SNAPSHOT = ("snapshot",)
+PROCESSES = ("processes",)
+DEMO = ("demo",)
+"""Commands of the demo alone may have keys that mean something else elsewhere."""
+EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES)
+NAMES = {
+    "workbench": "Workbench",
+    "memory": "Memory",
+    "snapshot": "Snapshot",
+    "processes": "Processes",
+    "demo": "Demo",
+}
+"""What each is called on the screen."""
 
 
 @frozen
@@ -76,11 +95,13 @@ class Command:
     typed in the same breath goes to where the focus was."""
     footer: int | None = None
     """Place in the footer; ``None`` for commands that are not shown there."""
+    target: Literal["screen", "app"] = "screen"
+    """What has the method ``action_<id>``: the screen of each of its tabs, or the program."""
 
     @property
     def action(self) -> str:
-        """Name of the app's action."""
-        return self.id
+        """The action as Textual's bindings name it."""
+        return f"{self.target}.{self.id}"
 
     def offered(self, now: Situation) -> bool:
         """It belongs to what is on the screen."""
@@ -91,3 +112,7 @@ class Command:
         """It would do something now."""
         typed = self.opens_field and now.typing
         return self.offered(now) and self.now(now) and not typed
+
+    def check(self, now: Situation) -> bool | None:
+        """What Textual's ``check_action`` gives: ``None`` where it is offered but not valid."""
+        return self.valid(now) or (None if self.offered(now) else False)

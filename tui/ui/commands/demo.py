@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import Command
-from tui.ui.commands.tabs import DEMO, WORKBENCH
+from tui.ui.commands.command import DEMO, WORKBENCH, Command
 
 COMMANDS = (
     Command(

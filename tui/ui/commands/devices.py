@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import Command
-from tui.ui.commands.tabs import PROCESSES, WORKBENCH
+from tui.ui.commands.command import PROCESSES, WORKBENCH, Command
 
 COMMANDS = (
     Command(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import Command
-from tui.ui.commands.tabs import DEMO, EVERYWHERE
+from tui.ui.commands.command import DEMO, EVERYWHERE, Command
 
 COMMANDS = (
     Command(
@@ -13,6 +12,7 @@ COMMANDS = (
         "Choose how it looks; the choice is remembered.",
         "Program",
         EVERYWHERE,
+        target="app",
     ),
     Command(
         "refresh_faster",
@@ -21,6 +21,7 @@ COMMANDS = (
         "Sample the devices more often; the choice is remembered.",
         "Program",
         now=lambda now: not now.replay,
+        target="app",
     ),
     Command(
         "refresh_slower",
@@ -29,6 +30,7 @@ COMMANDS = (
         "Sample the devices less often, which costs less of a slow link; the choice is remembered.",
         "Program",
         now=lambda now: not now.replay,
+        target="app",
     ),
     Command(
         "restart_runner",
@@ -38,6 +40,7 @@ COMMANDS = (
         "Program",
         EVERYWHERE,
         asks=True,
+        target="app",
     ),
     Command(
         "show_help",
@@ -47,6 +50,7 @@ COMMANDS = (
         "Program",
         (*EVERYWHERE, *DEMO),
         footer=18,
+        target="app",
     ),
     Command(
         "command_palette",
@@ -55,6 +59,7 @@ COMMANDS = (
         "Find a command by name.",
         "Program",
         EVERYWHERE,
+        target="app",
     ),
     Command(
         "quit",
@@ -64,5 +69,6 @@ COMMANDS = (
         "Program",
         EVERYWHERE,
         footer=19,
+        target="app",
     ),
 )

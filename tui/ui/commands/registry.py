@@ -1,6 +1,6 @@
 """The one registry of commands: keys, footer, palette, help and docs/keys.md come from here.
 
-A command names the action, the app has the method.
+A command names the action and what has its method: the screens of its tabs, or the app.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMMANDS: tuple[Command, ...] = (
     *program.COMMANDS,
 )
 
-BY_ACTION = {command.action: command for command in COMMANDS}
+BY_ID = {command.id: command for command in COMMANDS}
 
 KEY_WORDS = {
     "equals_sign": "=",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import Command
-from tui.ui.commands.tabs import EVERYWHERE
+from tui.ui.commands.command import EVERYWHERE, Command
 
 COMMANDS = (
     Command(
@@ -15,6 +14,7 @@ COMMANDS = (
         EVERYWHERE,
         replays=True,
         footer=-3,
+        target="app",
     ),
     Command(
         "replay_faster",
@@ -25,6 +25,7 @@ COMMANDS = (
         EVERYWHERE,
         replays=True,
         footer=-2,
+        target="app",
     ),
     Command(
         "replay_slower",
@@ -35,5 +36,6 @@ COMMANDS = (
         EVERYWHERE,
         replays=True,
         footer=-1,
+        target="app",
     ),
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import Command
-from tui.ui.commands.tabs import EVERYWHERE, WORKBENCH
+from tui.ui.commands.command import EVERYWHERE, WORKBENCH, Command
 
 COMMANDS = (
     Command("go_to_devices", ("v",), "devices", "Go to the devices.", "Screen", WORKBENCH),
@@ -55,9 +54,23 @@ COMMANDS = (
         "Screen",
         EVERYWHERE,
     ),
-    Command("tab_workbench", ("1",), "Workbench", "Show the workbench.", "Screen", EVERYWHERE),
     Command(
-        "tab_memory", ("2",), "Memory", "Show the memory of the devices.", "Screen", EVERYWHERE
+        "tab_workbench",
+        ("1",),
+        "Workbench",
+        "Show the workbench.",
+        "Screen",
+        EVERYWHERE,
+        target="app",
+    ),
+    Command(
+        "tab_memory",
+        ("2",),
+        "Memory",
+        "Show the memory of the devices.",
+        "Screen",
+        EVERYWHERE,
+        target="app",
     ),
     Command(
         "tab_snapshot",
@@ -66,6 +79,7 @@ COMMANDS = (
         "Show the allocator snapshot that is read, or open one.",
         "Screen",
         EVERYWHERE,
+        target="app",
     ),
     Command(
         "tab_processes",
@@ -74,5 +88,6 @@ COMMANDS = (
         "Show who holds the memory of the selected device.",
         "Screen",
         EVERYWHERE,
+        target="app",
     ),
 )

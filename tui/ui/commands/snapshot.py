@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import Command, Situation
-from tui.ui.commands.tabs import SNAPSHOT
+from tui.ui.commands.command import SNAPSHOT, Command, Situation
 
 
 def _has_snapshot(now: Situation) -> bool:

@@ -5,24 +5,88 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
-from tui.session.actions import Actions
-from tui.state.store import Store
-from tui.ui.commands.command import Situation
-from tui.ui.commands.registry import COMMANDS
-from tui.ui.commands.tabs import DEMO
-from tui.ui.views.demo import pages, title_line
+from tui.state.store import Part, Store
+from tui.ui.commands import bindings
+from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.views.demo import headline_lines, no_such_group, page_lines, pages, title_line
 from tui.ui.views.lines import Line
-from tui.ui.widgets.demo_pane import DemoPane
-from tui.ui.widgets.footer_bar import FooterBar
-from tui.ui.widgets.line_bar import LineBar
+from tui.ui.widgets.line_bar import FooterBar, LineBar
+from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.pane import Pane
 from workloads.protocol.inventory import WorkloadInfo
 
 
-class DemoScreen(Screen[None]):
+class DemoPane(Pane):
+    """Shows one workload to a room."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
+    HELP = (
+        "One workload of the group on a page: above, its parameters and the time on each device, "
+        "with the rate and the share of the limit, or how far the run is; below, what it shows, "
+        "what to look for, the code that is timed, and what its study found. A page runs its "
+        "workload quickly when it is opened, with the catalogue's defaults and the present flags; "
+        "your own results stay in the table as they are. A run that still goes on when its page "
+        "is left is cancelled, so that the next page's can begin; the page says so, and the run "
+        "begins anew when its page is opened again."
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        group: str,
+        page: Callable[[], WorkloadInfo | None],
+        note: Callable[[], str] = str,
+    ) -> None:
+        """Show a page.
+
+        Args:
+            store: what is known.
+            group: whose pages there are.
+            page: the workload of the open one.
+            note: what is to be said of it beside its run.
+        """
+        super().__init__(store, id="demo")
+        self._group = group
+        self._page = page
+        self._note = note
+        self.headline = LinesView(self._headline, id="headline")
+        self.headline.can_focus = False
+        self.body = LinesView(self._body)
+
+    def compose(self) -> ComposeResult:
+        yield self.headline
+        yield self.body
+
+    def on_mount(self) -> None:
+        self.store_changed()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The figures may take more rows."""
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        rows = len(self._headline(max(1, self.size.width - 1)))
+        self.headline.display = rows > 0
+        self.headline.styles.height = min(rows, max(1, self.size.height // 2))
+        self.headline.rebuild()
+        self.body.rebuild()
+
+    def _headline(self, cells: int) -> list[Line]:
+        info = self._page()
+        return headline_lines(self.store, info, cells, self._note()) if info else []
+
+    def _body(self, cells: int) -> list[Line]:
+        info = self._page()
+        if info is None:
+            return no_such_group(self.store, self._group, cells)
+        return page_lines(self.store, info, cells)
+
+
+class DemoScreen(CommandScreen):
     """Turns pages; a page runs its workload when it is opened.
 
     Every page runs with the catalogue's defaults, whatever the user has edited: what its text says
@@ -34,88 +98,64 @@ class DemoScreen(Screen[None]):
     next page's; the page that follows says so.
 
     Args:
-        store: what is known.
-        actions: to run and to cancel.
-        situation: for the footer.
+        program: the app; one that is readonly has nothing run.
         group: whose workloads are shown.
         workload: the first page; ``None`` for the group's first.
-        readonly: run nothing.
     """
 
+    TAB = "demo"
     CSS_PATH = "demo.tcss"
-
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(",".join(command.keys), f"app.{command.action}", show=False)
-            for command in COMMANDS
-            if command.tabs == DEMO
-        ),
+        *bindings.of_screen(TAB),
         Binding("space", "page_down", show=False),
     ]
 
-    def __init__(
-        self,
-        store: Store,
-        actions: Actions,
-        situation: Callable[[], Situation],
-        group: str,
-        workload: str | None = None,
-        *,
-        readonly: bool = False,
-    ) -> None:
-        super().__init__()
-        self._store, self._actions, self._situation = store, actions, situation
-        self._group, self._readonly = group, readonly
-        names = [info.name for info in pages(store, group)]
+    def __init__(self, program: Program, group: str, workload: str | None = None) -> None:
+        super().__init__(program)
+        self._group = group
+        names = [info.name for info in pages(self.store, group)]
         self._number = names.index(workload) if workload in names else 0
         self._ran: set[str] = set()
         """Workloads that this demo has run."""
         self._note = ""
         """What became of the run of the page before."""
-        self.pane = DemoPane(store, group, lambda: self.info, lambda: self._note)
+        self.pane = DemoPane(self.store, group, lambda: self.info, lambda: self._note)
 
     @property
     def info(self) -> WorkloadInfo | None:
         """The workload of the page; ``None`` where the group has none."""
-        found = pages(self._store, self._group)
+        found = pages(self.store, self._group)
         return found[min(self._number, len(found) - 1)] if found else None
 
     def compose(self) -> ComposeResult:
-        """Title, page, keys."""
         yield LineBar(self._title, id="title")
         yield self.pane
-        yield FooterBar(self._situation)
+        yield FooterBar(self.situation)
 
     def on_mount(self) -> None:
-        """Open the first page."""
         self.pane.body.focus()
         self._open()
 
     def _title(self, cells: int) -> Line:
-        return title_line(self._store, self._group, self._number, cells)
+        return title_line(self.store, self._group, self._number, cells)
 
     def _open(self) -> None:
         """Show the page and run what it shows, once."""
         info = self.info
-        if info is not None and info.name not in self._ran and not self._readonly:
-            self.run_again()
+        if info is not None and info.name not in self._ran and not self.program.readonly:
+            self.action_run_selected()
         self.pane.body.scroll_to(y=0, animate=False)
-        self._redraw()
+        self.catch_up()
 
-    def _redraw(self) -> None:
-        self.pane.store_changed()
-        for bar in self.query(LineBar):
-            bar.rebuild()
-
-    def run_again(self) -> None:
+    def action_run_selected(self) -> None:
         """Run the page's workload quickly, on the CPU and the GPU column's device."""
         info = self.info
         if info is not None:
             self._ran.add(info.name)
-            self._actions.run_for_demo(info.name)
-            self._redraw()
+            self.actions.run_for_demo(info.name)
+            self.catch_up()
 
-    def leave_page(self) -> str:
+    def _leave_page(self) -> str:
         """Cancel what the page still waits for; it runs again when the page is opened again.
 
         Returns:
@@ -124,26 +164,38 @@ class DemoScreen(Screen[None]):
         info = self.info
         pending = [
             run.request.id
-            for run in self._store.runs.values()
+            for run in self.store.runs.values()
             if run.demo and not run.ended and info and run.request.workload == info.name
         ]
         if info is None or not pending:
             return ""
         for run_id in pending:
-            self._actions.cancel(run_id)
+            self.actions.cancel(run_id)
         self._ran.discard(info.name)
         return f"cancelled: the run of {info.name}, because its page was left"
 
-    def turn(self, by: int) -> None:
+    def action_demo_next(self) -> None:
+        self._turn(1)
+
+    def action_demo_previous(self) -> None:
+        self._turn(-1)
+
+    def action_demo_leave(self) -> None:
+        """Go back to where the demo was started from."""
+        cancelled = self._leave_page()
+        self.dismiss()
+        if cancelled:
+            self.app.notify(cancelled, markup=False)
+
+    def _turn(self, by: int) -> None:
         """Go to the next page or to the one before; the ends stay where they are."""
-        number = max(0, min(len(pages(self._store, self._group)) - 1, self._number + by))
+        number = max(0, min(len(pages(self.store, self._group)) - 1, self._number + by))
         if number != self._number:
-            cancelled = self.leave_page()
+            cancelled = self._leave_page()
             back = "p" if by > 0 else "n"
             self._note = f"{cancelled}; {back} turns back and runs it again" if cancelled else ""
             self._number = number
             self._open()
 
     def action_page_down(self) -> None:
-        """Scroll the page."""
         self.pane.body.scroll_page_down(animate=False)

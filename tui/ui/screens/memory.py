@@ -1,4 +1,4 @@
-"""The memory screen: the full account of the selected device's memory."""
+"""The memory tab: the full account of the selected device's memory."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from tui.memory import Gauge, account
 from tui.state.pairing import CPU
 from tui.state.store import Part, Store
+from tui.ui.commands import bindings
+from tui.ui.screens.command_screen import CommandScreen, Program
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.lines import Line
-from tui.ui.views.memory import title
 from tui.ui.views.memory_account import account_lines
-from tui.ui.widgets.aging_pane import ROOM, AgingPane
-from tui.ui.widgets.lines_view import LinesView
-from tui.ui.widgets.memory_bar import MemoryBar
-from tui.ui.widgets.memory_history import MemoryHistory
+from tui.ui.widgets.line_bar import FooterBar
+from tui.ui.widgets.memory_pane import AccountPane
 
 BESIDE_FROM = 110
 """Cells from which a second history stands beside the first."""
@@ -28,7 +26,7 @@ HISTORY = ((24, 4), (16, 2), (0, 1))
 """Rows of the screen, and the rows that its histories take from there on."""
 
 
-class MemoryView(AgingPane):
+class MemoryView(AccountPane):
     """Bar, history, every term with its source or its reason, peaks, processes, the device."""
 
     SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.DEVICES, Part.SELECTION})
@@ -49,57 +47,45 @@ class MemoryView(AgingPane):
         *,
         id: str | None = "memory-view",  # noqa: A002 (Textual's name)
     ) -> None:
-        """Show the selected device of a store.
-
-        Args:
-            store: what is known.
-            clock: Unix time now, to tell old figures.
-            id: the widget's.
-        """
-        super().__init__(store, clock, id=id)
-        self._view = store.selected_device
-        self._gauge = account(store, self._view, clock())
-        self.bar = MemoryBar(self.gauge)
-        self.used = MemoryHistory(store, self.gauge, "used")
-        self.reserved = MemoryHistory(store, self.gauge, "reserved")
-        self.histories = Horizontal(self.used, self.reserved)
-        self.body = LinesView(self._body)
-
-    def gauge(self) -> Gauge:
-        """The account as it was when the store last changed."""
-        return self._gauge
+        """Show the selected device of a store; arguments as of :class:`AccountPane`."""
+        super().__init__(store, clock, id=id, figures=("used", "reserved"))
+        _, self.reserved = self.histories
+        self.row = Horizontal(*self.histories)
 
     def compose(self) -> ComposeResult:
-        """From the bar down."""
         yield self.bar
-        yield self.histories
+        yield self.row
         yield self.body
 
+    def account_lines(self, cells: int) -> list[Line]:
+        """Every term with its source or its reason, then the device."""
+        facts = device_detail(self.view, self.store.sample, self.clock())
+        return account_lines(self.gauge, self.view, facts, self.store.worker_pid, cells)
+
     def store_changed(self) -> None:
-        """Account anew and redraw what changed."""
-        # Together: a device that has gone meanwhile has no account by which to be drawn.
-        self._view = self.store.selected_device
-        self._gauge = account(self.store, self._view, self.clock())
-        self._arrange()
-        self.bar.rebuild()
-        self.used.rebuild()
-        self.reserved.rebuild()
-        self.body.rebuild()
-        self._retitle()
+        """Account anew; another device may have another number of histories."""
+        self.make_room()
+        super().store_changed()
 
-    def on_resize(self, _event: events.Resize) -> None:
-        """What there is room for."""
-        self._arrange()
-        self.call_after_refresh(self.store_changed)
-
-    def _arrange(self) -> None:
+    def make_room(self) -> None:
+        """More rows on a higher screen, a second history on a wide one."""
         rows = next(taken for least, taken in HISTORY if self.size.height >= least)
-        self.histories.styles.height = rows
+        self.row.styles.height = rows
         self.reserved.display = self.size.width >= BESIDE_FROM and self.store.selected != CPU
 
-    def _body(self, cells: int) -> list[Line]:
-        facts = device_detail(self._view, self.store.sample, self.clock())
-        return account_lines(self._gauge, self._view, facts, self.store.worker_pid, cells)
 
-    def _retitle(self) -> None:
-        self.retitle(title(self._gauge, self._view, self.size.width - ROOM))
+class MemoryTab(CommandScreen):
+    """The tab that shows where the memory of the selected device is."""
+
+    TAB = "memory"
+    CSS_PATH = "memory.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.view = MemoryView(program.store, program.clock)
+
+    def compose(self) -> ComposeResult:
+        yield self.header()
+        yield self.view
+        yield FooterBar(self.situation)

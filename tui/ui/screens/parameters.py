@@ -9,16 +9,16 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tui.state.parameters import Invalid, Valid, allowed, text_of
 from tui.state.sweep import Sweep, read
 from tui.text import numbers as text
+from tui.ui.screens.dialogs import box
 from tui.ui.views.lines import Line, Span, Tone, clean, line, paragraph
 from tui.ui.views.workload_table import CHANGED
-from tui.ui.widgets.choice_field import ChoiceField
+from tui.ui.widgets.fields import ChoiceField
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
 from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
@@ -69,12 +69,12 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
             Container(self._label(parameter), self._fields[parameter.name], classes="field")
             for parameter in self._info.parameters
         ]
-        box = Container(
-            VerticalScroll(*rows, id="fields", can_focus=False), self._message, classes="dialog"
+        yield box(
+            f"Parameters of {clean(self._info.name)}",
+            "enter applies or sweeps   F5 defaults   escape leaves",
+            VerticalScroll(*rows, id="fields", can_focus=False),
+            self._message,
         )
-        box.border_title = Content(f"Parameters of {clean(self._info.name)}")
-        box.border_subtitle = Content("enter applies or sweeps   F5 defaults   escape leaves")
-        yield box
 
     def on_mount(self) -> None:
         """Type into the first field."""

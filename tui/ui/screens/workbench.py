@@ -2,59 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
-from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.session.actions import Actions
-from tui.state.store import Store
+from tui.state.parameters import Valid
+from tui.state.store import Parts
+from tui.state.sweep import Sweep
+from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
+from tui.ui.screens.command_screen import CommandScreen, Program
 from tui.ui.views import arrangement
-from tui.ui.widgets.backend_pane import BackendPane
-from tui.ui.widgets.detail_pane import DetailPane
+from tui.ui.widgets.backend_pane import BackendPane, BackendSwitches
 from tui.ui.widgets.devices_pane import DevicesPane
-from tui.ui.widgets.footer_bar import FooterBar
-from tui.ui.widgets.header_bar import HeaderBar
-from tui.ui.widgets.line_bar import LineBar
-from tui.ui.widgets.log_pane import LogPane
+from tui.ui.widgets.line_bar import FooterBar
 from tui.ui.widgets.memory_pane import MemoryPane
-from tui.ui.widgets.pane import Pane
-from tui.ui.widgets.workload_list import WorkloadList
-from tui.ui.widgets.workloads_pane import WorkloadsPane
+from tui.ui.widgets.pane import Pane, pane_of
+from tui.ui.widgets.text_panes import DetailPane, LogPane
+from tui.ui.widgets.workloads_pane import WorkloadList, WorkloadsPane
 
 
-class WorkbenchScreen(Screen[None]):
-    """Lays the panes out for its size and for the pane that has the focus."""
+class WorkbenchScreen(CommandScreen):
+    """Lays the panes out for its size and for the pane that has the focus, and does what keys ask.
 
+    What it does not show is imported by the command that shows it: a start is measured against an
+    empty app, and each module costs half a millisecond of it.
+    """
+
+    TAB = "workbench"
     AUTO_FOCUS = "WorkloadList"
-    # The framework's own bindings of these would pass over panes that are away.
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "app.next_pane", show=False),
-        Binding("shift+tab", "app.previous_pane", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
     MODES = ("grid", "stack", "fold")
 
-    def __init__(
-        self,
-        store: Store,
-        actions: Actions,
-        situation: Callable[[], Situation],
-        clock: Callable[[], float],
-    ) -> None:
-        super().__init__()
-        self._store = store
-        self._situation = situation
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        store, actions, clock = program.store, program.actions, program.clock
         self.devices = DevicesPane(store, actions, clock)
         self.memory = MemoryPane(store, clock)
         self.workloads = WorkloadsPane(store)
         self.backend = BackendPane(store)
-        self.detail = DetailPane(store, lambda: self.workloads.table.workload)
+        self.detail = DetailPane(store, lambda: self.workload)
         self.log_pane = LogPane(store)
         self.panes: dict[str, Pane] = {
             pane.id or "": pane
@@ -80,11 +72,11 @@ class WorkbenchScreen(Screen[None]):
         """Two rows of two panes with the table between them."""
         # Before there is anything whose styles would have to be worked out twice.
         self.place_panes("workloads")
-        yield HeaderBar(self._store, "workbench")
+        yield self.header()
         yield self._row("top")
         yield self.workloads
         yield self._row("bottom")
-        yield FooterBar(self._situation)
+        yield FooterBar(self.situation)
         self.call_after_refresh(self._add_panes)
 
     def _row(self, name: str) -> Container:
@@ -105,21 +97,14 @@ class WorkbenchScreen(Screen[None]):
 
     # ---- which pane ----
 
-    @property
-    def focused_pane(self) -> str | None:
-        """The pane that keys go to."""
-        return pane_of(self.focused)
-
     def focus_pane(self, name: str) -> None:
         """Send keys to a pane, wherever it is now."""
         if name in arrangement.LOWER:
             self.lower = name
         self._add_panes()
         self.place_panes(name)
-        body = first_focusable(self.panes[name])
-        if body is not None:
-            # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
-            self.set_focus(body)
+        # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+        self.set_focus(self.panes[name].keys_go_to)
 
     def step_focus(self, by: int) -> None:
         """Go to the next pane or to the one before."""
@@ -132,11 +117,6 @@ class WorkbenchScreen(Screen[None]):
         """Give the focused pane all of the screen, or take it back."""
         self.zoomed = not self.zoomed
         self.place_panes()
-
-    @property
-    def can_go_back(self) -> bool:
-        """A pane has the screen, or the table shows only what its filter lets through."""
-        return self.zoomed or self.focused_pane != "workloads" or bool(self.workloads.table.pattern)
 
     # ---- the arrangement ----
 
@@ -174,7 +154,7 @@ class WorkbenchScreen(Screen[None]):
 
     def fit_devices(self) -> None:
         """In a stack the devices get the rows that they need, as far as there are any."""
-        needed = 1 + len(self._store.devices) + self.devices.notice.display
+        needed = 1 + len(self.store.devices) + self.devices.notice.display
         fits = needed if self.has_class("-stack") else None
         if fits is not None:
             self.devices.styles.height = max(2, min(fits, self.app.size.height // 4))
@@ -188,30 +168,129 @@ class WorkbenchScreen(Screen[None]):
     def on_click(self, event: events.Click) -> None:
         """A click on the title of a folded pane opens it."""
         widget, _region = self.get_widget_at(event.screen_x, event.screen_y)
-        name = pane_of(widget)
-        if name is not None and self.panes[name].has_class("-folded"):
-            self.focus_pane(name)
+        pane = pane_of(widget)
+        if pane is not None and pane.id and pane.has_class("-folded"):
+            self.focus_pane(pane.id)
 
     @on(events.ScreenSuspend)
     def _suspended(self) -> None:
         self._was_away = True
 
-    @on(events.ScreenResume)
-    def _resumed(self, event: events.ScreenResume) -> None:
-        """Catch up with what changed while the other tab was open."""
-        if not self._was_away:
-            # It has just been made: all its styles would be worked out a second time.
+    def resumed(self, event: events.ScreenResume) -> None:
+        """Catch up with what changed meanwhile; what has just been made is drawn in any case."""
+        if self._was_away:
+            self.fit_devices()
+            super().resumed(event)
+        else:
+            # All its styles would be worked out a second time.
             event.refresh_styles = False
-            return
-        for pane in self.query(Pane):
-            pane.store_changed()
-        for bar in self.query(LineBar):
-            bar.rebuild()
+
+    def draw(self, parts: Parts) -> None:
+        """Draw what has changed; there may be more devices."""
+        self.fit_devices()
+        super().draw(parts)
 
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         self.place_panes()
         self.query_one(FooterBar).rebuild()
+
+    # ---- what is valid ----
+
+    def situation(self) -> Situation:
+        """With what is under the cursors of the table and of the switches."""
+        now = super().situation()
+        away = self.zoomed or now.pane != "workloads"
+        return replace(
+            now,
+            has_selection=self.workload is not None,
+            has_switches=self.backend.body.flag is not None,
+            can_go_back=away or bool(self.workloads.table.pattern),
+        )
+
+    @property
+    def workload(self) -> str | None:
+        """The workload under the table's cursor."""
+        return self.workloads.table.workload
+
+    # ---- runs ----
+
+    def action_run_selected(self) -> None:
+        """Run what is under the table's cursor."""
+        self._run(self.workloads.table.under_cursor())
+
+    def action_run_all(self) -> None:
+        """Run what the table lists."""
+        self._run(self.workloads.table.listed())
+
+    def _run(self, names: list[str]) -> None:
+        if names:
+            self.actions.run(names)
+            self.program.draw_now()
+
+    def action_cancel(self) -> None:
+        """Cancel what the focus is on, or all where that has nothing to cancel."""
+        for run_id in self._cancellable() or [""]:
+            self.actions.cancel(run_id)
+        self.program.draw_now()
+
+    def _cancellable(self) -> list[str]:
+        if self.focused_pane == "backend":
+            return self.backend.body.comparing()
+        names = self.workloads.table.under_cursor()
+        runs = self.store.runs.values()
+        return [run.request.id for run in runs if not run.ended and run.request.workload in names]
+
+    def action_edit_parameters(self) -> None:
+        """Open the editor on the selected workload."""
+        from tui.ui.screens.parameters import ParametersScreen
+        from tui.ui.views.detail import find
+
+        info = find(self.store, self.workload)
+        if info is None:
+            return
+
+        def done(chosen: Valid | Sweep | None) -> None:
+            if isinstance(chosen, Sweep):
+                self.actions.set_sweep(info.name, chosen)
+                # To 2 %, which a curve does not show; r measures it as anything else.
+                self.actions.run([info.name], None, "quick")
+            elif chosen is not None:
+                self.actions.set_parameters(info.name, chosen.parameters)
+            self.program.draw_now()
+
+        present = self.store.parameters.get(info.name, {})
+        sweep = self.store.sweeps.get(info.name)
+        self.app.push_screen(ParametersScreen(info, present, sweep), done)
+
+    def action_copy_result(self) -> None:
+        """Send the selected workload's detail to the terminal."""
+        from tui.ui.terminal.clipboard import copy
+        from tui.ui.views.detail import copy_text
+
+        if self.workload is not None:
+            copy(self.app, self.workload, copy_text(self.store, self.workload))
+
+    def action_demo(self) -> None:
+        """Step through the group of the selected workload."""
+        from tui.ui.screens.demo import DemoScreen
+        from tui.ui.views.detail import find
+
+        names = self.workloads.table.under_cursor()
+        info = find(self.store, names[0] if names else None)
+        if info is not None:
+            self.app.push_screen(DemoScreen(self.program, info.group, self.workload))
+
+    # ---- the table ----
+
+    def action_filter(self) -> None:
+        """Type into the table's filter."""
+        self.focus_pane("workloads")
+        self.workloads.begin_filter()
+
+    def action_sort_workloads(self) -> None:
+        """Sort the table by the next column."""
+        self.workloads.next_order()
 
     @on(WorkloadList.Moved)
     def _workload_moved(self) -> None:
@@ -219,25 +298,82 @@ class WorkbenchScreen(Screen[None]):
             self.detail.store_changed()
         self.query_one(FooterBar).rebuild()
 
+    @on(WorkloadList.Chosen)
+    def _workload_chosen(self) -> None:
+        if self.workload is None:
+            self.workloads.table.action_toggle_group()
+        else:
+            self.call_later(self.run_action, "edit_parameters")
+
+    # ---- switches ----
+
+    def action_go_to_flags(self) -> None:
+        self.focus_pane("backend")
+
+    def action_switch_flag(self) -> None:
+        """Switch the flag under the cursor."""
+        name = self.backend.body.flag
+        if name is not None:
+            self.actions.set_flag(name, not self.store.flags.get(name, False))
+            self.program.draw_now()
+
+    @on(BackendSwitches.Chosen)
+    def _switch_chosen(self) -> None:
+        self.call_later(self.run_action, "switch_flag")
+
+    def action_compare_again(self) -> None:
+        """Compare the flag under the cursor again, on the workloads it was compared on."""
+        flag = self.backend.body.flag
+        if flag is None:
+            return
+        names = self.backend.body.compared_on(flag)
+        if self.focused_pane == "workloads" and self.workload in names:
+            names = [self.workload]
+        for name in names:
+            self.actions.compare(name, flag)
+        self.program.draw_now()
+
+    # ---- panes ----
+
+    def action_go_to_devices(self) -> None:
+        self.focus_pane("devices")
+
+    def action_go_to_memory(self) -> None:
+        self.focus_pane("memory")
+
+    def action_go_to_workloads(self) -> None:
+        self.focus_pane("workloads")
+
+    def action_show_detail(self) -> None:
+        self.focus_pane("detail")
+
+    def action_toggle_log(self) -> None:
+        """Log in place of detail, or the other way round."""
+        self.focus_pane("log" if self.lower == "detail" else "detail")
+
+    def action_go_back(self) -> None:
+        """Take the zoom back, else go back to the table, else drop its filter."""
+        if self.zoomed:
+            self.toggle_zoom()
+        elif self.focused_pane != "workloads":
+            self.focus_pane("workloads")
+        else:
+            self.workloads.end_filter(keep=False)
+
+    def action_zoom(self) -> None:
+        self.toggle_zoom()
+
+    def action_next_pane(self) -> None:
+        """Go to the next pane, if it is away."""
+        self.step_focus(1)
+
+    def action_previous_pane(self) -> None:
+        """Go to the pane before, if it is away."""
+        self.step_focus(-1)
+
 
 def _switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
     """Set classes without working out the styles anew; whether any has changed."""
     before = set(node.classes)
     node.update_classes(classes, update=False)
     return before != set(node.classes)
-
-
-def pane_of(widget: Widget | None) -> str | None:
-    """Id of the pane that a widget is or lies in."""
-    if widget is None:
-        return None
-    return next((node.id for node in widget.ancestors_with_self if isinstance(node, Pane)), None)
-
-
-def first_focusable(pane: Pane) -> Widget | None:
-    """Where keys go when a pane gets them."""
-    candidates: list[Widget] = [pane, *pane.query(Widget)]
-    for widget in candidates:
-        if widget.can_focus and widget.display:
-            return widget
-    return None

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tui import reports
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 NAME = "copied.txt"
 
@@ -24,6 +28,18 @@ def keep(text: str) -> Path:
     path = reports.folder() / NAME
     reports.write_private(path, (text.rstrip("\n") + "\n").encode("utf-8", errors="replace"))
     return path
+
+
+def copy(app: App[Any], what: str, text: str) -> None:
+    """Send text to the terminal's clipboard, keep it in a file, and say so.
+
+    Args:
+        app: whose terminal it is.
+        what: names the text in the message.
+        text: all of it.
+    """
+    app.copy_to_clipboard(text)
+    app.notify(told(what, text), markup=False)
 
 
 def told(what: str, text: str) -> str:

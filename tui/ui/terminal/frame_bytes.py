@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.control import Control
-from textual._compositor import ChopsUpdate, CompositorUpdate
+
+from tui.ui.terminal.textual_private import ChopsUpdate, CompositorUpdate
 
 
 class FrugalUpdate(CompositorUpdate):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import Command, Situation
+from tui.ui.commands.command import EVERYWHERE, NAMES, Command, Situation
 from tui.ui.commands.registry import COMMANDS, keys_text
-from tui.ui.commands.tabs import EVERYWHERE, NAMES
 from tui.ui.views.lines import Line, Span, Tone, left, line, paragraph, wrap
 
 KEY_CELLS = 12

@@ -10,7 +10,7 @@ from tui.state.pairing import CPU, DeviceView
 from tui.state.reading import Absent, Stale, reading_text, value_of
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.commands.registry import BY_ACTION, key_text
+from tui.ui.commands.registry import BY_ID, key_text
 from tui.ui.views.lines import Line, Span, Tone, fit, flow, paragraph, width
 
 TONES = {
@@ -23,7 +23,7 @@ TONES = {
     "process_and_others": Tone.OTHERS,
     "others": Tone.OTHERS,
 }
-EMPTY_KEY = key_text(BY_ACTION["empty_cache"].keys[0])
+EMPTY_KEY = key_text(BY_ID["empty_cache"].keys[0])
 FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
 """Terms of a GPU that the pane states, with their peaks."""
 HOST_FIGURES = {"resident": "process_peak", "used": "used_peak", "heap_in_use": None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events
@@ -11,11 +11,63 @@ from textual.app import ComposeResult
 
 from tui.session.actions import Actions
 from tui.state.store import Part, Store
-from tui.ui.views.devices import devices_title, notice_line
+from tui.ui.views.devices import devices_title, notice_line, row
+from tui.ui.views.devices_columns import columns
 from tui.ui.views.lines import Line
-from tui.ui.widgets.aging_pane import ROOM, AgingPane
-from tui.ui.widgets.device_list import DeviceList
 from tui.ui.widgets.line_bar import LineBar
+from tui.ui.widgets.lists import KeyedList
+from tui.ui.widgets.pane import ROOM, AgingPane
+
+
+class DeviceList(KeyedList):
+    """Rows whose changing columns stand side by side, so that a sample redraws few cells."""
+
+    def __init__(self, store: Store, actions: Actions, clock: Callable[[], float]) -> None:
+        """Show a store's devices.
+
+        Args:
+            store: what is known.
+            actions: is asked to select a device.
+            clock: Unix time now.
+        """
+        super().__init__()
+        self._store = store
+        self._actions = actions
+        self._clock = clock
+        self._seen: int | None = None
+
+    def held(self) -> str:
+        """The selected device, which another pane may have selected too."""
+        return self._store.selected
+
+    def hold(self, key: str) -> None:
+        """Have the session select another device."""
+        if key != self._store.selected:
+            self._actions.select_device(key)
+
+    def otherwise(self) -> None:
+        """Nowhere: no other device is selected because one has gone."""
+
+    def row_keys(self) -> Sequence[str]:
+        """The devices in their order."""
+        return [view.key for view in self._store.devices]
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """A line for each device."""
+        store, now = self._store, self._clock()
+        plan = columns(store.devices, cells)
+        return [
+            row(view, store.sample, now, plan, selected=view.key == store.selected)
+            for view in store.devices
+        ]
+
+    def rebuild(self) -> None:
+        """Make the lines anew; a device selected elsewhere comes into view."""
+        super().rebuild()
+        if self.cursor != self._seen:
+            self._seen = self.cursor
+            if self.cursor is not None:
+                self.bring_into_view(self.cursor)
 
 
 class DevicesPane(AgingPane):
@@ -58,14 +110,13 @@ class DevicesPane(AgingPane):
         yield self.list
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         self.notice.display = bool(self._notice(self.size.width or 1))
         self.notice.rebuild()
         self.list.rebuild()
         self._retitle()
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Other columns may fit."""
+        """Another width has room for other columns."""
         self.call_after_refresh(self.store_changed)
 
     def _notice(self, cells: int) -> Line:

@@ -13,6 +13,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
 from tui.ui.views.changes import changes
@@ -100,3 +101,11 @@ class LinesView(ScrollView, can_focus=True):
     def on_mount(self) -> None:
         """The first lines, where the width is known already."""
         self.rebuild()
+
+
+class AsciiScrollBar(ScrollBarRender):
+    """The thumb moves by whole cells and is told apart by its background."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
+    BLANK_GLYPH: ClassVar[str] = " "

@@ -3,26 +3,120 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
 
 from tui.memory import Gauge, account
+from tui.state.reading import value_of
 from tui.state.store import Part, Store
+from tui.ui.views.changes import changes
 from tui.ui.views.lines import Line
-from tui.ui.views.memory import body, title
-from tui.ui.widgets.aging_pane import ROOM, AgingPane
+from tui.ui.views.memory import bar_line, body, history_lines, title
+from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
-from tui.ui.widgets.memory_bar import MemoryBar
-from tui.ui.widgets.memory_history import MemoryHistory
+from tui.ui.widgets.pane import ROOM, AgingPane
+from tui.ui.widgets.styles import strip_of
 
 HISTORY_FROM, HISTORY_TALL_FROM = 6, 12
 """Rows inside the pane from which the history is shown, and from which it takes two."""
 
 
-class MemoryPane(AgingPane):
+class MemoryHistory(Widget):
+    """A column a second, from zero to the device's total."""
+
+    def __init__(self, store: Store, gauge: Callable[[], Gauge], figure: str = "used") -> None:
+        """Show one figure of the selected device.
+
+        Args:
+            store: holds the history.
+            gauge: the account as it is now, whose total is the scale.
+            figure: which of a :class:`~tui.state.history.MemoryPoint`.
+        """
+        super().__init__()
+        self._store = store
+        self._gauge = gauge
+        self._figure = figure
+        self._lines: list[Line] = []
+
+    def rebuild(self) -> None:
+        """Make the lines anew; drawn only if they differ."""
+        points = self._store.history.points(self._store.selected)
+        total = value_of(self._gauge().total)
+        new = history_lines(points, self._figure, total, self.size.width, self.size.height)
+        old, self._lines = self._lines, new
+        regions = [
+            Region(change.start, change.row, change.end - change.start, 1)
+            for change in changes(old, new, self.size.width)
+        ]
+        if regions:
+            self.refresh(*regions)
+
+    def render_line(self, y: int) -> Strip:
+        spans = self._lines[y] if y < len(self._lines) else ()
+        return strip_of(spans, self.size.width, self.rich_style)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The columns depend on the size."""
+        self.rebuild()
+
+
+class AccountPane(AgingPane):
+    """The account of the selected device's memory, as it was when the store last changed.
+
+    Args:
+        store: what is known.
+        clock: Unix time now, to tell old figures.
+        id: the widget's.
+        figures: of a :class:`~tui.state.history.MemoryPoint` whose last minute is shown.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        *,
+        id: str | None,  # noqa: A002 (Textual's name)
+        figures: Sequence[str],
+    ) -> None:
+        super().__init__(store, clock, id=id)
+        self.view = store.selected_device
+        self.gauge = account(store, self.view, clock())
+        self.bar = LineBar(lambda cells: bar_line(self.gauge, cells))
+        self.histories = [MemoryHistory(store, lambda: self.gauge, each) for each in figures]
+        self.body = LinesView(self.account_lines)
+
+    def account_lines(self, cells: int) -> list[Line]:
+        """The figures in words; a subclass says which."""
+        raise NotImplementedError
+
+    def make_room(self) -> None:
+        """Give the histories the room that there is; a subclass says how much."""
+        raise NotImplementedError
+
+    def store_changed(self) -> None:
+        """Account anew and redraw what changed."""
+        # Together: a device that has gone meanwhile has no account by which to be drawn.
+        self.view = self.store.selected_device
+        self.gauge = account(self.store, self.view, self.clock())
+        self.bar.rebuild()
+        for history in self.histories:
+            history.rebuild()
+        self.body.rebuild()
+        self.retitle(title(self.gauge, self.view, self.size.width - ROOM))
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another size has another room for the histories."""
+        self.make_room()
+        self.call_after_refresh(self.store_changed)
+
+
+class MemoryPane(AccountPane):
     """Bar, legend, figures and the last minute of the selected device; the screen 2 has it all."""
 
     SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.SELECTION})
@@ -43,49 +137,21 @@ class MemoryPane(AgingPane):
         *,
         id: str | None = "memory",  # noqa: A002 (Textual's name)
     ) -> None:
-        """Show the selected device of a store.
-
-        Args:
-            store: what is known.
-            clock: Unix time now, to tell old figures.
-            id: the widget's.
-        """
-        super().__init__(store, clock, id=id)
-        self._view = store.selected_device
-        self._gauge = account(store, self._view, clock())
-        self.bar = MemoryBar(self.gauge)
-        self.body = LinesView(self._body)
-        self.history = MemoryHistory(store, self.gauge)
-
-    def gauge(self) -> Gauge:
-        """The account as it was when the store last changed."""
-        return self._gauge
+        """Show the selected device of a store; arguments as of :class:`AccountPane`."""
+        super().__init__(store, clock, id=id, figures=("used",))
 
     def compose(self) -> ComposeResult:
-        """From the bar down."""
         yield self.bar
         yield self.body
-        yield self.history
+        yield from self.histories
 
-    def store_changed(self) -> None:
-        """Account anew and redraw what changed."""
-        # Together: a device that has gone meanwhile has no account by which to be drawn.
-        self._view = self.store.selected_device
-        self._gauge = account(self.store, self._view, self.clock())
-        self.bar.rebuild()
-        self.body.rebuild()
-        self.history.rebuild()
-        self._retitle()
+    def account_lines(self, cells: int) -> list[Line]:
+        """The legend and the figures, shortened to fit."""
+        return body(self.gauge, self.view, cells)
 
-    def on_resize(self, _event: events.Resize) -> None:
-        """What there is room for."""
+    def make_room(self) -> None:
+        """A row or two for the history, where the rest has enough."""
         rows = self.size.height
-        self.history.display = rows >= HISTORY_FROM
-        self.history.styles.height = 2 if rows >= HISTORY_TALL_FROM else 1
-        self.call_after_refresh(self.store_changed)
-
-    def _body(self, cells: int) -> list[Line]:
-        return body(self._gauge, self._view, cells)
-
-    def _retitle(self) -> None:
-        self.retitle(title(self._gauge, self._view, self.size.width - ROOM))
+        for history in self.histories:
+            history.display = rows >= HISTORY_FROM
+            history.styles.height = 2 if rows >= HISTORY_TALL_FROM else 1

@@ -8,14 +8,13 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from tui.ui.screens.dialogs import box
 from tui.ui.views.lines import Line, Span, Tone, line
 from tui.ui.views.snapshot.files import Found, completed, found_line, matching, split
-from tui.ui.widgets.cursor_list import CursorList
+from tui.ui.widgets.lists import NumberedList
 
 
 class PathInput(Input):
@@ -26,7 +25,7 @@ class PathInput(Input):
         self.cursor_blink = False
 
     async def on_key(self, event: events.Key) -> None:
-        """Keys of the list."""
+        """Send the list its keys; a path from the root or from home begins anew."""
         screen = self.screen
         assert isinstance(screen, FileScreen)
         at_end = self.cursor_position == len(self.value)
@@ -70,20 +69,16 @@ class FileScreen(ModalScreen["str | None"]):
         folder = start or os.getcwd()  # noqa: PTH109 (a text to be edited)
         self._title = title
         self.field = PathInput(folder if folder.endswith("/") else f"{folder}/")
-        self.list = CursorList(self._lines, id="files")
+        self.list = NumberedList(self._lines, id="files")
         self._found: tuple[Found, ...] = ()
         self._why = ""
 
     def compose(self) -> ComposeResult:
         """The path over the list."""
         self.list.can_focus = False
-        box = Container(self.field, self.list, classes="dialog")
-        box.border_title = Content(self._title)
-        box.border_subtitle = Content("enter opens   tab completes   escape leaves")
-        yield box
+        yield box(self._title, "enter opens   tab completes   escape leaves", self.field, self.list)
 
     def on_mount(self) -> None:
-        """Type into the path."""
         self.field.focus()
         self._look()
 
@@ -104,7 +99,7 @@ class FileScreen(ModalScreen["str | None"]):
         self.list.rebuild()
 
     def move(self, key: str) -> None:
-        """Move through the list."""
+        """Move the list's cursor as a key asks that was typed into the path."""
         page = max(1, self.list.size.height - 1)
         self.list.action_move({"up": -1, "down": 1, "pageup": -page, "pagedown": page}[key])
 
@@ -124,9 +119,9 @@ class FileScreen(ModalScreen["str | None"]):
         self.field.value = value
         self.field.cursor_position = len(value)
 
-    @on(CursorList.Chosen)
+    @on(NumberedList.Chosen)
     @on(Input.Submitted, "#path")
-    def _chosen(self, event: CursorList.Chosen | Input.Submitted) -> None:
+    def _chosen(self, event: NumberedList.Chosen | Input.Submitted) -> None:
         event.stop()
         typed = os.path.expanduser(self.field.value)  # noqa: PTH111 (a text)
         if os.path.isfile(typed):  # noqa: PTH113
@@ -139,5 +134,4 @@ class FileScreen(ModalScreen["str | None"]):
                 self.dismiss(os.path.expanduser(path))  # noqa: PTH111
 
     def action_cancel(self) -> None:
-        """Leave."""
         self.dismiss(None)

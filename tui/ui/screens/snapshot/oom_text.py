@@ -6,11 +6,10 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import TextArea
 
+from tui.ui.screens.dialogs import box
 from tui.ui.views.lines import Line, Tone, paragraph
 from tui.ui.widgets.lines_view import LinesView
 
@@ -39,10 +38,7 @@ class OomTextScreen(ModalScreen["str | None"]):
         """What for, and where to."""
         words = LinesView(self._words, id="words")
         words.can_focus = False
-        box = Container(words, self.area, classes="dialog")
-        box.border_title = Content("Text of the exception")
-        box.border_subtitle = Content("F2 or ctrl+s applies   escape leaves")
-        yield box
+        yield box("Text of the exception", "F2 or ctrl+s applies   escape leaves", words, self.area)
 
     def on_mount(self) -> None:
         """Type or paste into it."""
@@ -52,7 +48,6 @@ class OomTextScreen(ModalScreen["str | None"]):
         return paragraph(ABOUT, cells, Tone.QUIET)
 
     def action_apply(self) -> None:
-        """Give the text back."""
         self.dismiss(self.area.text)
 
     def action_cancel(self) -> None:

@@ -2,71 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
-from textual.message import Message
-from textual.screen import Screen
+from textual.binding import BindingType
 
+from tui.session.snapshot.reader import SnapshotSession
 from tui.session.snapshot.session import SnapshotDesk, View
 from tui.snapshots.reader.messages import Export, Exported, Refused
-from tui.state.store import Store
+from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
-from tui.ui.views.lines import Line
-from tui.ui.views.snapshot.bar import bar_line, view_at
-from tui.ui.widgets.footer_bar import FooterBar
-from tui.ui.widgets.header_bar import HeaderBar
-from tui.ui.widgets.line_bar import LineBar
+from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.screens.snapshot.file import FileScreen
+from tui.ui.terminal.clipboard import copy
+from tui.ui.widgets.line_bar import FooterBar, LineBar
 from tui.ui.widgets.snapshot.difference import DifferencePane
 from tui.ui.widgets.snapshot.map import MapPane
-from tui.ui.widgets.snapshot.pane import SnapshotPane
+from tui.ui.widgets.snapshot.pane import SnapshotBar, SnapshotPane
 from tui.ui.widgets.snapshot.sites import SitesPane
 from tui.ui.widgets.snapshot.texts import StartPane, VerdictPane
 from tui.ui.widgets.snapshot.timeline import TimelinePane
 
-
-class SnapshotBar(LineBar):
-    """The views; a click shows one."""
-
-    class Picked(Message):
-        """A view was clicked."""
-
-        def __init__(self, view: View) -> None:
-            super().__init__()
-            self.view = view
-
-    def __init__(self, desk: SnapshotDesk) -> None:
-        super().__init__(self._bar)
-        self._desk = desk
-
-    def _bar(self, cells: int) -> Line:
-        return bar_line(self._desk, cells)
-
-    def on_click(self, event: events.Click) -> None:
-        """Show the view under the mouse."""
-        view = view_at(event.x)
-        if view is not None and self._desk.ready:
-            self.post_message(self.Picked(view))
+CLOSER, WIDER = 0.5, 2.0
+"""By how much a key changes the stretch that is shown."""
 
 
-class SnapshotTab(Screen[None]):
-    """Header, bar, one of the views, footer."""
+class SnapshotTab(CommandScreen):
+    """Header, bar, one of the views, footer; its readers start with the first file."""
 
+    TAB = "snapshot"
     CSS_PATH = "snapshot.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
 
-    def __init__(
-        self,
-        store: Store,
-        desk: SnapshotDesk,
-        situation: Callable[[], Situation],
-        copy: Callable[[str, str], None],
-    ) -> None:
-        super().__init__()
-        self._store = store
-        self._copy = copy
-        self.desk = desk
-        self._situation = situation
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        store = program.store
+        desk = self.desk = SnapshotDesk(SnapshotSession(), SnapshotSession())
+        desk.listen(self._changed)
         self.start = StartPane(store, desk)
         self.timeline = TimelinePane(store, desk)
         self.sites = SitesPane(store, desk)
@@ -80,25 +54,42 @@ class SnapshotTab(Screen[None]):
         }
         self._shown: SnapshotPane | None = None
         self._copying: Export | None = None
+        self._due = False
 
     def compose(self) -> ComposeResult:
-        """From the top down."""
-        yield HeaderBar(self._store, "snapshot")
+        yield self.header()
         yield SnapshotBar(self.desk)
         yield self.start
         for pane in self.panes.values():
             pane.display = False
             yield pane
-        yield FooterBar(self._situation)
+        yield FooterBar(self.situation)
 
     def on_mount(self) -> None:
-        """Show what there is."""
         self.catch_up()
 
-    @on(events.ScreenResume)
-    def _resumed(self) -> None:
-        """Catch up with what changed while another tab was open."""
-        self.catch_up()
+    def situation(self) -> Situation:
+        """With what there is of a snapshot."""
+        return replace(
+            super().situation(),
+            snapshot=self.desk.ready,
+            snapshot_loading=self.desk.loading,
+            snapshot_ooms=self.desk.has_ooms,
+        )
+
+    # ---- drawing ----
+
+    def _changed(self) -> None:
+        """Draw once, however many answers came in this turn of the loop."""
+        if not self._due:
+            self._due = True
+            self.call_later(self._draw_changed)
+
+    def _draw_changed(self) -> None:
+        self._due = False
+        if self in self.app.screen_stack:
+            with self.app.batch_update():
+                self.catch_up()
 
     @property
     def shown(self) -> SnapshotPane:
@@ -124,21 +115,103 @@ class SnapshotTab(Screen[None]):
     def _picked(self, event: SnapshotBar.Picked) -> None:
         self.desk.show(event.view)
 
-    # ---- keys ----
+    # ---- files ----
 
-    def zoom(self, factor: float) -> None:
-        """Look closer (below 1) or from further away, where that means something."""
+    def action_snapshot_open(self) -> None:
+        def done(path: str | None) -> None:
+            if path is not None:
+                self.desk.open(path)
+
+        self.app.push_screen(FileScreen("Open a snapshot", self._folder()), done)
+
+    def action_snapshot_compare(self) -> None:
+        """Choose a file to compare with."""
+
+        def done(path: str | None) -> None:
+            if path is not None:
+                self.desk.compare_with(path)
+                self.desk.show("difference")
+
+        self.app.push_screen(FileScreen("Compare with", self._folder()), done)
+
+    def _folder(self) -> str | None:
+        paths = self.desk.main.store.paths
+        return paths[0].rpartition("/")[0] if paths else None
+
+    def action_snapshot_cancel(self) -> None:
+        """End the readers that still read."""
+        self.desk.cancel()
+
+    def action_snapshot_text(self) -> None:
+        """Take the text of an exception."""
+        # A text area takes 20 ms to import.
+        from tui.ui.screens.snapshot.oom_text import OomTextScreen
+
+        def done(text: str | None) -> None:
+            if text is not None:
+                self.desk.main.set_text(text)
+
+        self.app.push_screen(OomTextScreen(self.desk.main.store.oom_text), done)
+
+    # ---- views ----
+
+    def action_snapshot_verdict(self) -> None:
+        self.desk.show("verdict")
+
+    def action_snapshot_timeline(self) -> None:
+        self.desk.show("timeline")
+
+    def action_snapshot_sites(self) -> None:
+        self.desk.show("sites")
+
+    def action_snapshot_map(self) -> None:
+        self.desk.show("map")
+
+    def action_snapshot_difference(self) -> None:
+        self.desk.show("difference")
+
+    # ---- the moment ----
+
+    def action_snapshot_device(self) -> None:
+        self.desk.next_device()
+
+    def action_snapshot_peak(self) -> None:
+        self.desk.to_peak()
+
+    def action_snapshot_oom(self) -> None:
+        """Go to the next OOM entry."""
+        self.desk.to_next_oom()
+
+    def action_snapshot_end(self) -> None:
+        self.desk.to_end()
+
+    # ---- how it is shown ----
+
+    def action_snapshot_group(self) -> None:
+        self.desk.next_grouping()
+
+    def action_snapshot_sort(self) -> None:
+        self.desk.next_order()
+
+    def action_snapshot_search(self) -> None:
+        self.desk.show("sites")
+        self.sites.begin_search()
+
+    def action_snapshot_zoom_in(self) -> None:
+        self._zoom(CLOSER)
+
+    def action_snapshot_zoom_out(self) -> None:
+        self._zoom(WIDER)
+
+    def _zoom(self, factor: float) -> None:
         if self.shown is self.timeline:
             self.timeline.zoom(factor)
         elif self.shown is self.map_view:
             self.map_view.zoom(factor)
 
-    def search(self) -> None:
-        """Type a search."""
-        self.desk.show("sites")
-        self.sites.begin_search()
+    # ---- the report ----
 
-    def copy_report(self) -> None:
+    def action_snapshot_copy(self) -> None:
         """Ask for a report; it is copied when it is there."""
         focus = self.desk.focus
         if focus is not None:
@@ -154,6 +227,6 @@ class SnapshotTab(Screen[None]):
             return
         self._copying = None
         if isinstance(answer, Exported):
-            self._copy("report", answer.text)
+            copy(self.app, "report", answer.text)
         elif isinstance(answer, Refused):
-            self.app.notify(answer.reason, markup=False)
+            self.notify(answer.reason, markup=False)

@@ -15,9 +15,9 @@ from tui.ui.views.lines import Line, Span, Tone, line, paragraph
 from tui.ui.views.snapshot import difference as view
 from tui.ui.views.snapshot.start import loading_lines
 from tui.ui.views.snapshot.words import refused_lines, state_or_reason
-from tui.ui.widgets.cursor_list import CursorList
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.lists import NumberedList
 from tui.ui.widgets.snapshot.pane import SnapshotPane
 
 ASK_FOR_SECOND = (
@@ -41,7 +41,7 @@ class DifferencePane(SnapshotPane):
         super().__init__(store, desk, id="difference")
         self.head = LinesView(self._head, id="head")
         self.head.can_focus = False
-        self.rows = CursorList(self._rows, id="changes")
+        self.rows = NumberedList(self._rows, id="changes")
         self.body = LinesView(self._detail, id="change")
 
     def compose(self) -> ComposeResult:
@@ -52,11 +52,9 @@ class DifferencePane(SnapshotPane):
         yield self.body
 
     def focus_first(self) -> None:
-        """The changes' keys."""
         self.rows.focus()
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         known = self._difference() is not None
         for part in (self.query_one("#heading"), self.body):
             part.display = known
@@ -113,7 +111,7 @@ class DifferencePane(SnapshotPane):
     def _detail(self, cells: int) -> list[Line]:
         return [] if self._selected is None else view.row_detail(self._selected, cells)
 
-    @on(CursorList.Moved)
+    @on(NumberedList.Moved)
     def _moved(self) -> None:
         self.body.scroll_to(y=0, animate=False)
         self.body.rebuild()

@@ -24,16 +24,16 @@ from tui.text import glyphs
 from tui.ui.views.lines import Line, line
 from tui.ui.views.snapshot import map as view
 from tui.ui.views.snapshot.words import moment_words, refused_lines
-from tui.ui.widgets.cursor_list import CursorList
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.lists import NumberedList
 from tui.ui.widgets.snapshot.pane import SnapshotPane
 
 LEAST_BYTES = 512
 """What one cell shows at the closest: no block is smaller."""
 
 
-class MapRows(CursorList):
+class MapRows(NumberedList):
     """Up and down go from segment to segment, left and right along its addresses."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,7 +52,6 @@ class MapRows(CursorList):
         self._pane.along(by)
 
     def action_choose(self) -> None:
-        """A closer look."""
         self._pane.zoom(0.25)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
@@ -95,11 +94,9 @@ class MapPane(SnapshotPane):
         yield self.body
 
     def focus_first(self) -> None:
-        """The rows' keys."""
         self.rows.focus()
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         focus = self.desk.focus
         moment = (self.desk.main.store.paths, focus)
         if moment != self._moment:
@@ -180,7 +177,7 @@ class MapPane(SnapshotPane):
             rows += view.pinning_lines(pinned.pinning, cells)
         return rows
 
-    @on(CursorList.Moved)
+    @on(NumberedList.Moved)
     def _moved(self) -> None:
         self._stretch, self._cell = None, 0
         self.body.scroll_to(y=0, animate=False)

@@ -1,16 +1,46 @@
-"""What all panes of a snapshot share: they ask for what they show and draw what they have."""
+"""What the views of a snapshot share: the bar that names them, and what asks and draws."""
 
 from __future__ import annotations
 
-from tui.session.snapshot.session import SnapshotDesk
+from textual import events
+from textual.message import Message
+
+from tui.session.snapshot.session import SnapshotDesk, View
 from tui.snapshots.reader.messages import Answer, Refused, Request
 from tui.state.store import Store
+from tui.ui.views.lines import Line
+from tui.ui.views.snapshot.bar import bar_line, view_at
 from tui.ui.views.snapshot.words import state_or_reason, waiting_mark
+from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.pane import Pane
 
 
+class SnapshotBar(LineBar):
+    """The views; a click shows one."""
+
+    class Picked(Message):
+        """A view was clicked."""
+
+        def __init__(self, view: View) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(self, desk: SnapshotDesk) -> None:
+        super().__init__(self._bar)
+        self._desk = desk
+
+    def _bar(self, cells: int) -> Line:
+        return bar_line(self._desk, cells)
+
+    def on_click(self, event: events.Click) -> None:
+        """Show the view under the mouse."""
+        view = view_at(event.x)
+        if view is not None and self._desk.ready:
+            self.post_message(self.Picked(view))
+
+
 class SnapshotPane(Pane):
-    """One view of the file on the desk."""
+    """One view of the file on the desk: asks for what it shows and draws what it has."""
 
     def __init__(self, store: Store, desk: SnapshotDesk, *, id: str) -> None:  # noqa: A002 (Textual's name)
         super().__init__(store, id=id)

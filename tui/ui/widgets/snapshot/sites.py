@@ -16,14 +16,14 @@ from tui.text import glyphs
 from tui.ui.views.lines import Line, line
 from tui.ui.views.snapshot import sites as view
 from tui.ui.views.snapshot.words import moment_words, refused_lines, stack_lines
-from tui.ui.widgets.cursor_list import CursorList
-from tui.ui.widgets.field_input import FieldInput
+from tui.ui.widgets.fields import FieldInput
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.lists import NumberedList
 from tui.ui.widgets.snapshot.pane import SnapshotPane
 
 
-class SitesTree(CursorList):
+class SitesTree(NumberedList):
     """Right unfolds a node, left folds it or goes to its parent."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,7 +45,6 @@ class SitesTree(CursorList):
         self._pane.set_open(False)
 
     def action_choose(self) -> None:
-        """Fold or unfold."""
         self._pane.set_open(None)
 
 
@@ -75,7 +74,6 @@ class SitesPane(SnapshotPane):
         self._question: object = None
 
     def compose(self) -> ComposeResult:
-        """Search, heading, tree, stack."""
         self.search.display = False
         yield self.search
         yield LineBar(self._heading, id="heading")
@@ -83,7 +81,6 @@ class SitesPane(SnapshotPane):
         yield self.stack
 
     def focus_first(self) -> None:
-        """The tree's keys."""
         self.tree_list.focus()
 
     def store_changed(self) -> None:
@@ -143,7 +140,7 @@ class SitesPane(SnapshotPane):
 
     @property
     def node(self) -> view.Node | None:
-        """Under the cursor."""
+        """The node under the cursor."""
         index = self.tree_list.index
         return self._lines_shown[index] if index < len(self._lines_shown) else None
 
@@ -187,7 +184,7 @@ class SitesPane(SnapshotPane):
             return
         self.store_changed()
 
-    @on(CursorList.Moved)
+    @on(NumberedList.Moved)
     def _moved(self) -> None:
         self.stack.scroll_to(y=0, animate=False)
         self.stack.rebuild()

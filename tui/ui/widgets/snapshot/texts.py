@@ -36,11 +36,9 @@ class VerdictPane(SnapshotPane):
         self._shown: object = None
 
     def compose(self) -> ComposeResult:
-        """One scrolling view."""
         yield self.body
 
     def focus_first(self) -> None:
-        """Scroll keys."""
         self.body.focus()
 
     @property
@@ -101,14 +99,11 @@ class StartPane(SnapshotPane):
         self.body = LinesView(lambda cells: start_lines(desk.main.store, cells))
 
     def compose(self) -> ComposeResult:
-        """One scrolling view."""
         yield self.body
 
     def focus_first(self) -> None:
-        """Scroll keys."""
         self.body.focus()
 
     def store_changed(self) -> None:
-        """Redraw."""
         self.retitle("Snapshot")
         self.body.rebuild()

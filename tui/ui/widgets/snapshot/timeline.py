@@ -58,36 +58,30 @@ class TimelineChart(Widget, can_focus=True):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Draw one row."""
         spans = self._lines[y] if y < len(self._lines) else ()
         return strip_of(spans, self.size.width, self.rich_style)
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another number of columns."""
+        """Another width shows the events in another number of columns."""
         self._pane.store_changed()
 
     def action_step(self, columns: int) -> None:
-        """Move by columns."""
         self._pane.step(columns)
 
     def action_event(self, by: int) -> None:
-        """Move by single events."""
         self._pane.move(by)
 
     def action_start(self) -> None:
-        """To the first event."""
         self._pane.desk.look_at(0)
 
     def action_end(self) -> None:
-        """To the end."""
         self._pane.desk.look_at(None)
 
     def action_scroll_state(self, by: int) -> None:
-        """Scroll what stands below."""
         self._pane.state.scroll_relative(y=by, animate=False)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor there."""
+        """Put the cursor on the column under the mouse."""
         self._pane.put(event.x)
 
 
@@ -114,17 +108,14 @@ class TimelinePane(SnapshotPane):
         self._event: object = None
 
     def compose(self) -> ComposeResult:
-        """Chart, legend, state."""
         yield self.drawn
         yield LineBar(view.legend, id="legend")
         yield self.state
 
     def focus_first(self) -> None:
-        """The chart's keys."""
         self.drawn.focus()
 
     def store_changed(self) -> None:
-        """Redraw what changed."""
         focus = self.desk.focus
         device = (self.desk.main.store.paths, focus and focus.device)
         if device != self._device:
@@ -158,7 +149,7 @@ class TimelinePane(SnapshotPane):
         return None
 
     def chart(self, rows: int) -> list[Line]:
-        """The chart's lines."""
+        """The chart as lines, or the line that says why there is none."""
         shown = self.timeline()
         if shown is None:
             return []
@@ -192,7 +183,7 @@ class TimelinePane(SnapshotPane):
     # ---- the cursor ----
 
     def move(self, by: int) -> None:
-        """Move by single events."""
+        """Move the cursor by single events, from the end where it is on none."""
         summary, focus = self.desk.summary, self.desk.focus
         if summary is None or focus is None or not summary.events:
             return

@@ -1,4 +1,4 @@
-"""The detail pane: everything known of the selected workload."""
+"""The panes that are one scrolling text: the detail of a workload, and the log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 
 from tui.state.store import Part, Store
 from tui.ui.views.lines import Line
+from tui.ui.views.log import log_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.pane import Pane
 
@@ -47,11 +48,9 @@ class DetailPane(Pane):
         self.body = LinesView(self._detail)
 
     def compose(self) -> ComposeResult:
-        """One scrolling view."""
         yield self.body
 
     def on_mount(self) -> None:
-        """The first lines."""
         self.store_changed()
 
     def store_changed(self) -> None:
@@ -68,3 +67,31 @@ class DetailPane(Pane):
         from tui.ui.views.detail import detail_lines
 
         return detail_lines(self.store, self._workload, cells)
+
+
+class LogPane(Pane):
+    """The newest lines stay in view unless it was scrolled up."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.LOG})
+    HELP = (
+        "What the runner and the monitor wrote to their standard error and what the workbench "
+        "did, oldest first. It follows the newest line unless it was scrolled up; end follows "
+        "again."
+    )
+
+    def __init__(self, store: Store, *, id: str | None = "log") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(store, id=id)
+        self.body = LinesView(self._log, stick_to_end=True)
+
+    def compose(self) -> ComposeResult:
+        yield self.body
+
+    def on_mount(self) -> None:
+        self.retitle("Log")
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        self.body.rebuild()
+
+    def _log(self, cells: int) -> list[Line]:
+        return log_lines(self.store, cells)

@@ -1,7 +1,8 @@
-"""The help: what the focused pane shows, the keys of its screen, and all others."""
+"""Dialogs: the box they stand in, the help, and a question before what cannot be undone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -9,10 +10,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widget import Widget
 
 from tui.ui.commands.command import Situation
 from tui.ui.views.help import help_lines
-from tui.ui.views.lines import Line
+from tui.ui.views.lines import Line, paragraph
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.pane import Pane
 
@@ -33,6 +35,21 @@ TITLES = {
     "snapshot": "Snapshot",
     "demo": "Demo",
 }
+"""What each pane is called in the help, by its id."""
+
+
+def box(title: str, keys: str, *parts: Widget) -> Container:
+    """The frame of a dialog.
+
+    Args:
+        title: stands above; data in it is text, not markup.
+        keys: the keys that lead out of it, below.
+        parts: what it holds, from the top down.
+    """
+    frame = Container(*parts, classes="dialog")
+    frame.border_title = Content(title)
+    frame.border_subtitle = Content(keys)
+    return frame
 
 
 class HelpScreen(ModalScreen[None]):
@@ -57,10 +74,7 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """A box around the text."""
-        box = Container(LinesView(self._help), classes="dialog")
-        box.border_title = Content("Help")
-        box.border_subtitle = Content("escape closes")
-        yield box
+        yield box("Help", "escape closes", LinesView(self._help))
 
     def _help(self, cells: int) -> list[Line]:
         pane = self._pane
@@ -69,5 +83,36 @@ class HelpScreen(ModalScreen[None]):
         return help_lines(title, about, cells, self._now)
 
     def action_dismiss_help(self) -> None:
-        """Close."""
         self.dismiss()
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Only ``y`` says yes; enter does not, because it is pressed without thinking.
+
+    Args:
+        question: the title.
+        words: what will happen, a paragraph each.
+    """
+
+    CSS_PATH = "dialog.tcss"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("n,escape,q", "answer(False)", show=False),
+    ]
+
+    def __init__(self, question: str, words: Sequence[str]) -> None:
+        super().__init__()
+        self._question = question
+        self._words = tuple(words)
+
+    def compose(self) -> ComposeResult:
+        """A box around the words."""
+        words = LinesView(self._lines, id="message")
+        yield box(self._question, "y yes   n or escape no", words)
+
+    def _lines(self, cells: int) -> list[Line]:
+        return [row for text in self._words for row in paragraph(text, cells)]
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)

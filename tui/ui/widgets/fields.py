@@ -1,13 +1,14 @@
-"""One of a few values in a row, or several: left and right choose, space marks."""
+"""What one chooses or types in a line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.widgets import Input
 
 from tui.text import glyphs
 from tui.ui.views.lines import Line, Span, Tone, fit_line, width
@@ -93,3 +94,32 @@ class ChoiceField(LineBar, can_focus=True):
     def on_click(self, _event: events.Click) -> None:
         """A click goes to the next value."""
         self.action_step(1)
+
+
+class FieldInput(Input):
+    """Leaves for the list that it narrows.
+
+    Args:
+        placeholder: what may be typed.
+        leave: is called with whether what was typed is kept.
+        id: the widget's.
+    """
+
+    def __init__(
+        self,
+        placeholder: str,
+        leave: Callable[[bool], None],
+        *,
+        id: str,  # noqa: A002 (Textual's name)
+    ) -> None:
+        super().__init__(placeholder=placeholder, id=id)
+        self.cursor_blink = False
+        self._leave = leave
+
+    async def on_key(self, event: events.Key) -> None:
+        """Leave for the list on a key that means nothing in one line of text."""
+        if event.key not in ("escape", "down", "up", "enter"):
+            return
+        self._leave(event.key != "escape")
+        event.stop()
+        event.prevent_default()

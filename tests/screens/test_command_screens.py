@@ -1,0 +1,36 @@
+"""A key's command is done by the screen that is looked at, whatever lies over it."""
+
+from __future__ import annotations
+
+from tests.screens.app_helpers import running
+from tui.ui.screens.dialogs import HelpScreen
+
+
+async def test_a_dialog_without_a_field_keeps_the_key_of_the_filter_from_what_is_below() -> None:
+    async with running((80, 24)) as on:
+        await on.press("v", "question_mark", "slash")
+        assert isinstance(on.app.screen, HelpScreen)
+        await on.press("escape")
+        assert on.pane == "devices"
+
+
+async def test_the_palette_s_commands_are_done_by_the_screen_that_it_lay_over() -> None:
+    async with running((80, 24)) as on:
+        await on.press("colon", *"zoom")
+        await on.until(lambda: "zoom (Z)" in on.text)
+        await on.press("enter")
+        await on.until(lambda: on.workbench.zoomed)
+
+
+async def test_a_command_of_two_screens_is_done_by_the_one_in_front() -> None:
+    async with running((80, 24)) as on:
+        await on.press("r")
+        assert on.asked[-1][0] == "run"
+        await on.press("D", "r")
+        assert [asked[0] for asked in on.asked[1:]] == ["run_for_demo", "run_for_demo"]
+
+
+async def test_the_memory_tab_has_the_keys_of_memory_and_not_those_of_the_table() -> None:
+    async with running((80, 24)) as on:
+        await on.press("2", "e", "p", "r", "R")
+        assert [asked[0] for asked in on.asked] == ["empty_cache", "reset_peaks"]

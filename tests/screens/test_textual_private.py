@@ -1,0 +1,238 @@
+"""A canary for each private part of Textual that the program uses.
+
+Each says, if an upgrade of Textual has changed it, what stops working. All of them are used in
+``tui/ui/terminal/textual_private.py`` and nowhere else.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from importlib.metadata import version
+
+import pytest
+from rich.text import Text
+from textual._styles_cache import StylesCache
+from textual.app import ComposeResult
+from textual.css.scalar import Scalar
+from textual.geometry import Region
+from textual.widgets import Static
+
+import tui
+from tests.screens.fakes import FakeSession
+from tests.screens.helpers import make_store
+from tui.ui.app.workbench import WorkbenchApp
+from tui.ui.terminal import textual_private
+from tui.ui.terminal.textual_private import (
+    ChopsUpdate,
+    CompositorUpdate,
+    HookedApp,
+    forget_caches,
+    keep_newest,
+    notifications,
+)
+
+SINCE = f"Textual {version('textual')}: "
+PRIVATE = re.compile(r"_[a-z]\w*")
+SET = re.compile(r"self\.(_[a-z]\w*)\s*(?::[^=\n]+)?=[^=]")
+
+
+class Small(HookedApp):
+    """An app that notes what passes its hooks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[CompositorUpdate] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static("first words")
+
+    def frame(self, update: CompositorUpdate) -> CompositorUpdate:
+        self.frames.append(update)
+        return update
+
+    def words_of_error(self, error: BaseException | None) -> Text:
+        return Text(f"ended by {error!r}")
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+async def test_every_frame_passes_the_hook_and_tells_which_cells_have_changed() -> None:
+    app = Small()
+    async with app.run_test(size=(40, 5)) as pilot:
+        await pilot.pause()
+        assert app.frames, f"{SINCE}App._display is not called with frames: none is made smaller"
+        app.frames.clear()
+        app.query_one(Static).update("other words")
+        await pilot.pause()
+        parts = [frame for frame in app.frames if isinstance(frame, ChopsUpdate)]
+        assert parts, f"{SINCE}a small change is no ChopsUpdate: nothing is cut at its left end"
+        (row, left, right), *_ = parts[0].spans
+        line, ends = parts[0].chops[row], parts[0].chop_ends[row]
+        drawn = "".join(strip.text for strip in line.values() if strip is not None)
+        assert drawn.startswith("other words"), f"{SINCE}ChopsUpdate.chops are other things"
+        assert (left, right) == (0, 40), f"{SINCE}ChopsUpdate.spans are not row, left, right"
+        assert len(ends) == len(line), f"{SINCE}ChopsUpdate.chop_ends do not belong to its chops"
+        text = parts[0].render_segments(app.console)
+        assert "other words" in text, f"{SINCE}CompositorUpdate.render_segments is not the frame"
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+async def _ended_by(app: Small, error: Exception, *, in_a_callback: bool) -> None:
+    def fails() -> None:
+        raise error
+
+    async with app.run_test(size=(40, 5)) as pilot:
+        if in_a_callback:
+            app.call_later(fails)
+        else:
+            app.fail(error)
+        await pilot.pause()
+
+
+@pytest.mark.parametrize("in_a_callback", [True, False])
+async def test_an_error_ends_the_app_with_our_words_alone(
+    capsys: pytest.CaptureFixture[str], in_a_callback: bool
+) -> None:
+    app = Small()
+    with pytest.raises(LookupError, match="broken"):
+        await _ended_by(app, LookupError("broken"), in_a_callback=in_a_callback)
+    why = f"{SINCE}App._fatal_error, _handle_exception, _exception or _exit_renderables changed: "
+    said = capsys.readouterr().err.strip()
+    assert said == "ended by LookupError('broken')", f"{why}a traceback with locals is printed"
+    assert app.return_code == 1, f"{why}an error ends the app as if there were none"
+
+
+async def test_of_two_errors_the_first_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    app = Small()
+
+    async def run() -> None:
+        async with app.run_test(size=(40, 5)):
+            app.fail(LookupError("first"))
+            app.fail(LookupError("second"))
+
+    with pytest.raises(LookupError, match="first"):
+        await run()
+    why = f"{SINCE}App._exit_renderables changed: what follows from an error is told too"
+    assert capsys.readouterr().err.strip() == "ended by LookupError('first')", why
+
+
+# ---- messages over the screen --------------------------------------------------------------------
+
+
+async def test_the_oldest_message_can_be_dropped() -> None:
+    app = Small()
+    async with app.run_test(size=(40, 9), notifications=True) as pilot:
+        for words in ("first", "second"):
+            app.notify(words)
+        await pilot.pause()
+        shown = [each.message for each in notifications(app)]
+        assert shown == ["first", "second"], f"{SINCE}App._notifications is not what is shown"
+        keep_newest(app, 1)
+        shown = [each.message for each in notifications(app)]
+        assert shown == ["second"], f"{SINCE}App._unnotify does not take a message away"
+
+
+# ---- what the framework keeps --------------------------------------------------------------------
+
+
+def _kept() -> int:
+    """Entries in the caches of the framework's geometry and styles."""
+    methods = [each for kind in (Region, Scalar, StylesCache) for each in vars(kind).values()]
+    return sum(each.cache_info().currsize for each in methods if hasattr(each, "cache_info"))
+
+
+def _held() -> int:
+    """Widgets whose drawn lines are still held."""
+    forget_caches()
+    gc.collect()
+    return sum(isinstance(each, StylesCache) for each in gc.get_objects())
+
+
+async def test_the_caches_are_where_they_are_looked_for() -> None:
+    app = WorkbenchApp(FakeSession(make_store()))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert _kept(), f"{SINCE}no caches on Region, Scalar and StylesCache: forget nothing"
+        forget_caches()
+        assert _kept() == 0
+
+
+async def test_dialogs_that_were_closed_are_not_kept() -> None:
+    app = WorkbenchApp(FakeSession(make_store()))
+    held = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        for _ in range(4):
+            for key in ("question_mark", "escape"):
+                await pilot.press(key)
+                await pilot.pause()
+            held.append(_held())
+    assert held[-1] <= held[0], f"{SINCE}something else than these caches holds closed dialogs"
+
+
+async def test_it_is_drawn_as_before() -> None:
+    app = WorkbenchApp(FakeSession(make_store()))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        before = app.export_screenshot()
+        forget_caches()
+        app.screen.refresh(layout=True)
+        await pilot.pause()
+        assert app.export_screenshot() == before
+
+
+# ---- nowhere else --------------------------------------------------------------------------------
+
+
+def _modules() -> Iterator[str]:
+    for module in pkgutil.walk_packages(tui.__path__, "tui."):
+        if not module.name.endswith("__main__") and module.name != textual_private.__name__:
+            yield module.name
+
+
+def _framework_s_own(kind: type) -> set[str]:
+    """Private names of what a class inherits from Textual."""
+    found: set[str] = set()
+    for base in kind.__mro__:
+        if base.__module__.startswith("textual."):
+            found |= set(vars(base)) | set(SET.findall(inspect.getsource(base)))
+    return {name for name in found if PRIVATE.fullmatch(name)}
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """What a class takes of itself or of its bases, and what it defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute):
+            target = node.value.func if isinstance(node.value, ast.Call) else node.value
+            if isinstance(target, ast.Name) and target.id in ("self", "cls", "super"):
+                yield node.attr
+
+
+def _uses(name: str) -> Iterator[str]:
+    """The private parts that a module uses."""
+    module = importlib.import_module(name)
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.ImportFrom):
+            yield from (found for found in [node.module or ""] if found.startswith("textual._"))
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if each.name.startswith("textual._"))
+        elif isinstance(node, ast.ClassDef):
+            kind = getattr(module, node.name, None)
+            if isinstance(kind, type):
+                private = _framework_s_own(kind) & set(_names(node))
+                yield from (f"{node.name}.{each}" for each in private)
+
+
+def test_no_other_file_uses_a_private_part() -> None:
+    found = {name: uses for name in _modules() if (uses := list(_uses(name)))}
+    assert not found, f"to be gathered in {textual_private.__file__}"

@@ -1,0 +1,108 @@
+"""Every private part of Textual that the program uses, and why no public one does.
+
+Nothing else in the program names a part of Textual that begins with an underscore. Each of these
+has a test in ``tests/screens/test_textual_private.py`` that says what to look at when an upgrade of
+Textual has changed it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar
+
+from rich.text import Text
+
+# A frame becomes text in the methods of these two; Textual has no public name for either.
+from textual._compositor import ChopsUpdate as ChopsUpdate
+from textual._compositor import CompositorUpdate as CompositorUpdate
+from textual._styles_cache import StylesCache
+from textual.app import App
+from textual.css.scalar import Scalar
+from textual.geometry import Region
+from textual.notifications import Notification, Notify
+from textual.screen import Screen
+
+FORGET_S = 30.0
+"""How often :func:`forget_caches` is worth its time: what is in use is worked out anew at once."""
+_CACHED: tuple[Any, ...] = tuple(
+    method
+    for kind in (Region, Scalar, StylesCache)
+    for method in vars(kind).values()
+    if hasattr(method, "cache_clear")
+)
+"""Methods under :func:`functools.lru_cache`."""
+
+
+class HookedApp(App[None]):
+    """An app that may change what is drawn, what is said of an error, how much is said at once."""
+
+    MOST_NOTIFICATIONS: ClassVar[int | None] = None
+    """Messages over the screen at a time: one more takes the place of the oldest."""
+
+    def frame(self, update: CompositorUpdate) -> CompositorUpdate:
+        """What goes to the terminal in place of a frame. A subclass overrides it."""
+        return update
+
+    def words_of_error(self, error: BaseException | None) -> Text:
+        """What is printed after an error that ends the app. A subclass overrides it."""
+        return Text(f"{type(error).__name__}: {error}")
+
+    def fail(self, error: Exception) -> None:
+        """End the app with an error that was raised outside its handlers.
+
+        To raise it in a callback is the public way; but an app that closes takes no callback any
+        more, and the error would be lost.
+        """
+        self._handle_exception(error)
+
+    def _display(self, screen: Screen[object], renderable: Any) -> None:
+        """Have each frame pass :meth:`frame`.
+
+        The only public place after the compositor is the driver's ``write``, where a frame is text
+        and nothing tells which cells of it have changed.
+        """
+        if isinstance(renderable, CompositorUpdate):
+            renderable = self.frame(renderable)
+        super()._display(screen, renderable)
+
+    def on_notify(self, _event: Notify) -> None:
+        """Make room for a message, which Textual's own handler adds."""
+        if self.MOST_NOTIFICATIONS is not None:
+            keep_newest(self, self.MOST_NOTIFICATIONS - 1)
+
+    def _fatal_error(self) -> None:
+        """Print :meth:`words_of_error` and end.
+
+        Textual prints a traceback with the values of all local variables, paths and tokens among
+        them; no setting says otherwise.
+        """
+        if self._exit_renderables:
+            return  # what follows from the first one is not told
+        self.panic(self.words_of_error(self._exception or sys.exc_info()[1]))
+
+
+def notifications(app: App[Any]) -> list[Notification]:
+    """The messages that are shown, the oldest first. Textual only lets one clear them all."""
+    return list(app._notifications)  # noqa: SLF001
+
+
+def keep_newest(app: App[Any], count: int) -> None:
+    """Take away all messages but the newest; for the same reason as :func:`notifications`.
+
+    They go from the screen when the next one comes.
+    """
+    shown = notifications(app)
+    for old in shown[: max(0, len(shown) - count)]:
+        app._unnotify(old, refresh=False)  # noqa: SLF001
+
+
+def forget_caches() -> None:
+    """Give up what Textual keeps of what is gone.
+
+    It remembers what it works out of regions, thousands of each kind, most of which belong to one
+    size of the terminal; and ``StylesCache``, which has no public name, holds every widget that it
+    was asked for, a closed dialog or a toast with all of its lines. A day of use would cost some
+    20 MB.
+    """
+    for method in _CACHED:
+        method.cache_clear()
