@@ -1,4 +1,4 @@
-"""The program itself."""
+"""The commands of the program itself, of the demo and of a replay."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ from tui.ui.commands import (
 from tui.ui.commands.command import Command, Situation
 
 COMMANDS: tuple[Command, ...] = (
-    *runs.COMMANDS,
+    *runs.RUNS,
     *program.DEMO_PAGES,
     *runs.BACKEND,
     *runs.DEVICES,
     *snapshot.COMMANDS,
     *program.REPLAY,
     *runs.SCREEN,
-    *program.COMMANDS,
+    *program.PROGRAM,
 )
 
 BY_ID = {command.id: command for command in COMMANDS}

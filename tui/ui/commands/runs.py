@@ -1,4 +1,4 @@
-"""Run workloads, cancel them, edit what they take."""
+"""The workbench's commands: runs, switches, devices and memory, its panes."""
 
 from __future__ import annotations
 

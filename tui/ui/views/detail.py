@@ -330,8 +330,6 @@ def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | 
 
 
 def _run_lines(store: Store, run: RunState, cells: int) -> list[Line]:
-    pass
-
     if run.result is None:
         if run.progress is None:
             return [line(Span("queued", Tone.QUIET))]

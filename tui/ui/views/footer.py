@@ -1,4 +1,4 @@
-"""The footer line: the commands that are valid now, as many as fit. Pure."""
+"""The keys as lines: those that are valid now in the footer, all of them in the help. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log as lines: source, level in a word, text. Pure."""
+"""What is said beside the figures: the log, and what keeps the runner from running things. Pure."""
 
 from __future__ import annotations
 
