@@ -87,8 +87,11 @@ TRANSIENT = [Code.UNKNOWN, Code.TIMEOUT, Code.UNINITIALIZED]
         for code in [*CODES, *TRANSIENT]
     ],
 )
-def test_one_call_that_fails_takes_one_figure_away(monitor: Start, code: Code) -> None:
-    sample = monitor(failing(code)).until(all_there)
+def test_one_call_that_fails_takes_one_figure_away(
+    monitor: Start, scripted_nvml: ScriptedNvml, code: Code
+) -> None:
+    process = monitor(failing(code))
+    sample = process.until(all_there)
 
     for device, (_, paths) in zip(sample.devices, FIGURES, strict=True):
         assert device.unavailable == dict.fromkeys(paths, REASONS[code])
@@ -101,27 +104,19 @@ def test_one_call_that_fails_takes_one_figure_away(monitor: Start, code: Code) -
     assert [figures(device) == whole for device in sample.devices] == [
         paths in {("processes",), ("processes.mps",), ("id",)} for _, paths in FIGURES
     ]
-
-
-def times(nvml: ScriptedNvml, function: str, device: int) -> int:
-    return nvml.calls()[function, device]
-
-
-@pytest.mark.parametrize(
-    "code", [pytest.param(code, id=f"T5-{code.name}") for code in [*CODES, *TRANSIENT]]
-)
-def test_what_is_permanent_is_asked_once_and_the_rest_at_each_tick(
-    monitor: Start, scripted_nvml: ScriptedNvml, code: Code
-) -> None:
-    process = monitor(failing(code))
-    process.until(all_there)
     process.after(4)
+    assert_what_is_permanent_was_asked_once_and_the_rest_at_each_tick(scripted_nvml, code)
 
+
+def assert_what_is_permanent_was_asked_once_and_the_rest_at_each_tick(
+    nvml: ScriptedNvml, code: Code
+) -> None:
+    calls = nvml.calls()
     for device, (functions, paths) in enumerate(FIGURES):
         if paths == ("processes",) or paths[0].startswith("clocks"):
             continue  # two figures, one function
         # The first way is asked first; what comes after it may not be needed.
-        asked = times(scripted_nvml, functions[0], device)
+        asked = calls[functions[0], device]
         if code in PERMANENT:
             assert asked == 1, functions
         elif paths != ("processes.mps",):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
-import sysconfig
 from pathlib import Path
 
 import psutil
@@ -116,9 +116,11 @@ def nvmlDeviceGetPowerUsage(handle):
 def test_t12_an_unforeseen_error_is_reported_and_the_reading_starts_anew(
     monitor: Start, scripted_nvml: ScriptedNvml, tmp_path: Path
 ) -> None:
-    real = Path(sysconfig.get_paths()["purelib"]) / "pynvml.py"
+    found = importlib.util.find_spec("pynvml")
+    assert found is not None
+    real = found.origin
     flag = tmp_path / "broken"
-    (tmp_path / "pynvml.py").write_text(BROKEN_BINDING.format(real=str(real), flag=str(flag)))
+    (tmp_path / "pynvml.py").write_text(BROKEN_BINDING.format(real=real, flag=str(flag)))
     process = monitor(Scenario(), {"PYTHONPATH": str(tmp_path)})
     before = process.until(lambda s: s.devices)
     assert before.problems == ()

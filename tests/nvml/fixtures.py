@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from tests.nvml.scenario import Scenario
 
+LIBRARY = "libnvidia-ml.so.1"
 SOURCE = Path(__file__).with_name("scripted_nvml.c")
 
 
@@ -21,7 +23,7 @@ def build_library(folder: Path) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler: the scripted NVML cannot be built")
-    library = folder / "libnvidia-ml.so.1"
+    library = folder / LIBRARY
     warnings = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"]
     done = subprocess.run(
         [compiler, *warnings, "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE)],
@@ -76,7 +78,14 @@ class ScriptedNvml:
 
 @pytest.fixture(scope="session")
 def scripted_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_library(tmp_path_factory.mktemp("nvml"))
+    """Built once for all workers of pytest-xdist: the first builds it, the others wait."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "scripted_nvml"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        library = folder / LIBRARY
+        return library if library.exists() else build_library(folder)
 
 
 @pytest.fixture

@@ -24,9 +24,6 @@ from tui.monitor.messages import Utilization
 from tui.state.events import DeviceSelected, MonitorStatus
 from tui.state.pairing import CPU
 from tui.state.store import Store
-from tui.ui.views.lines import (
-    changes,
-)
 from tui.ui.widgets.devices_pane import DevicesPane
 
 
@@ -176,6 +173,19 @@ async def test_names_survive_that_markup_would_eat() -> None:
         assert HOSTILE in screen_text(app)[1]
 
 
+def drawn_cells(pane: DevicesPane) -> dict[tuple[int, int], tuple[str, object]]:
+    """Row and column of each cell of the list, with its character and its style."""
+    return {
+        (row, column): cell
+        for row in range(len(pane.store.devices))
+        for column, cell in enumerate(
+            (character, segment.style)
+            for segment in pane.list.render_line(row)
+            for character in segment.text
+        )
+    }
+
+
 async def test_a_sample_redraws_only_the_cells_that_changed() -> None:
     store = make_store("two gpus")
     app = app_of(store)
@@ -183,8 +193,11 @@ async def test_a_sample_redraws_only_the_cells_that_changed() -> None:
         await settle(pilot)
         pane = app.pane
         assert isinstance(pane, DevicesPane)
-        before = pane.list._rows(80)
-        store.apply(sample(gpu(0, utilization=Utilization(63.0, 1.0)), gpu(1)))
-        (change,) = changes(before, pane.list._rows(80), 80)
-        assert change.row == 0
-        assert change.end - change.start <= 10
+        before = drawn_cells(pane)
+        app.tell(store, sample(gpu(0, utilization=Utilization(63.0, 1.0)), gpu(1)))
+        await settle(pilot)
+        after = drawn_cells(pane)
+        changed = [place for place in before if before[place] != after[place]]
+        assert {row for row, _ in changed} == {0}
+        columns = [column for _, column in changed]
+        assert max(columns) - min(columns) < 10

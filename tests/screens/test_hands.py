@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.style import Style
 
 from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.fakes import FakeSession
@@ -13,6 +14,7 @@ from tests.screens.test_golden import busy_events
 from tui.session.preferences import Preferences
 from tui.settings import choose, read
 from tui.ui.screens.dialogs import HelpScreen
+from tui.ui.views.lines import Span, TextStyle
 from tui.ui.widgets import styles as text_styles
 from tui.ui.widgets.pane import Pane
 
@@ -126,6 +128,12 @@ async def test_a_run_that_changes_nothing_writes_nothing(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+def drawn(name: TextStyle) -> Style | None:
+    """What text of a style is drawn with."""
+    (segment,) = text_styles.strip_of((Span("x", name),), 1, Style())
+    return segment.style
+
+
 async def test_the_styles_follow_the_theme() -> None:
     async with running((80, 24), "one gpu") as on:
         for theme, styles in (
@@ -135,4 +143,4 @@ async def test_the_styles_follow_the_theme() -> None:
         ):
             on.app.theme = theme
             await on.settle()
-            assert text_styles._Present.styles is styles
+            assert {name: drawn(name) for name in styles} == styles

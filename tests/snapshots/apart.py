@@ -29,6 +29,11 @@ HARMLESS = frozenset(
 gives up a half-made one and prints a line to standard error, which the owner of the child keeps."""
 
 
+SPARE = 8 << 20
+"""Bytes that the child keeps to tell its outcome with, where a file has taken all others: what was
+read of it lies in cycles of the error's frames until a collection."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What reading one file came to.
@@ -95,13 +100,14 @@ def _child(files: Iterable[bytes], allowed: int, writing: int) -> None:
         # A death by signal is one of the outcomes; its stack on the terminal is not wanted.
         faulthandler.disable()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        spare = [bytearray(SPARE)]
         memory_limit.restrict(memory_limit.Estimate(0, 0, None, allowed, None))
         before = _peak()
         events: list[str] = []
         armed = [False]
         sys.addaudithook(_hook(events, armed))
         for content in files:
-            outcome = _one(content, events, armed, before)
+            outcome = _one(content, events, armed, before, spare)
             os.write(writing, json.dumps(outcome.__dict__).encode() + b"\n")
         code = 0
     finally:
@@ -112,7 +118,9 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _one(content: bytes, events: list[str], armed: list[bool], before: int) -> Outcome:
+def _one(
+    content: bytes, events: list[str], armed: list[bool], before: int, spare: list[bytearray]
+) -> Outcome:
     events.clear()
     line = crash = ""
     stream = cast(BinaryIO, BytesIO(content))
@@ -121,8 +129,10 @@ def _one(content: bytes, events: list[str], armed: list[bool], before: int) -> O
     try:
         _look(load(stream, available=1 << 40))
     except SnapshotError as error:
+        spare.clear()
         line = str(error)
     except BaseException:  # noqa: BLE001 - whatever it is, the parent is to be told
+        spare.clear()
         armed[0] = False
         crash = traceback.format_exc()
     finally:

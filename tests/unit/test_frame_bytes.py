@@ -16,12 +16,15 @@ from tui.ui.terminal.frame_bytes import FrugalUpdate
 from tui.ui.terminal.textual_private import ChopsUpdate
 
 ROWS, CELLS, CUT = 4, 16, 7
-STYLES = st.builds(
-    Style,
-    color=st.sampled_from([None, "red", "bright_blue", "#102030"]),
-    bgcolor=st.sampled_from([None, "default", "blue"]),
-    bold=st.booleans(),
-    reverse=st.booleans(),
+# One choice of a style and not one of each part: an example has some thirty of them.
+STYLES = st.sampled_from(
+    [
+        Style(color=color, bgcolor=behind, bold=bold, reverse=reverse)
+        for color in (None, "red", "bright_blue", "#102030")
+        for behind in (None, "default", "blue")
+        for bold in (False, True)
+        for reverse in (False, True)
+    ]
 )
 SPANS = st.lists(
     st.tuples(st.integers(0, ROWS - 1), st.integers(0, CELLS - 1), st.integers(1, CELLS)),

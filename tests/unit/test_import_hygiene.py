@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -11,6 +12,7 @@ HEAVY = ("torch", "numpy", "pynvml", "psutil", "pandas", "hypothesis")
 SCREENS = ("textual", "rich")
 
 
+@cache
 def loaded(module: str) -> set[str]:
     code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
