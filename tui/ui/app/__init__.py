@@ -1,1 +1,1 @@
-"""The app: its wiring, and what each command does."""
+"""The app: its wiring, when it draws, and what its process needs."""

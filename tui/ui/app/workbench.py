@@ -1,4 +1,8 @@
-"""The wiring: a session's store on screens, keys to actions, signals to an orderly end."""
+"""The wiring: a session's store on screens, keys to actions, signals to an orderly end.
+
+What the first screen does not show is imported by the function that shows it: a start is measured
+against an empty app, and each module costs half a millisecond of it.
+"""
 
 from __future__ import annotations
 

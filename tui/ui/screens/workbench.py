@@ -103,8 +103,10 @@ class WorkbenchScreen(CommandScreen):
             self.lower = name
         self._add_panes()
         self.place_panes(name)
-        # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
-        self.set_focus(self.panes[name].keys_go_to)
+        part = self.panes[name].keys_go_to
+        if part is not None:
+            # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+            self.set_focus(part)
 
     def step_focus(self, by: int) -> None:
         """Go to the next pane or to the one before."""

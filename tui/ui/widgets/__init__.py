@@ -1,1 +1,1 @@
-"""One widget per file. Widgets show the store and ask through ``Actions``; they know no child."""
+"""Panes and what they are made of: they show the store, ask through ``Actions``, know no child."""

@@ -54,7 +54,7 @@ class Pane(Container):
 
     @property
     def keys_go_to(self) -> Widget | None:
-        """The part that gets the focus when the pane does."""
+        """The part that gets the focus when the pane does; ``None`` until its parts are made."""
         parts: list[Widget] = [self, *self.query(Widget)]
         return next((part for part in parts if part.can_focus and part.display), None)
 
