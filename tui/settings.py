@@ -75,26 +75,54 @@ def _path(value: object) -> str:
 
 
 KNOWN = (
-    Known("theme", THEME, "TEXTUAL_THEME", "--theme", "a theme's name", _text),
+    Known(
+        "theme",
+        THEME,
+        variable="TEXTUAL_THEME",
+        flag="--theme",
+        about="a theme's name",
+        parse=_text,
+    ),
     Known(
         "refresh",
         1.0,
-        "GPU_WORKBENCH_REFRESH",
-        "--refresh",
-        f"seconds between two samples, {SHORTEST_REFRESH_S:g} to {LONGEST_REFRESH_S:g}",
-        _refresh,
+        variable="GPU_WORKBENCH_REFRESH",
+        flag="--refresh",
+        about=f"seconds between two samples, {SHORTEST_REFRESH_S:g} to {LONGEST_REFRESH_S:g}",
+        parse=_refresh,
     ),
     Known(
         "device",
         None,
-        "GPU_WORKBENCH_DEVICE",
-        "--device",
-        "cpu, a GPU's UUID or torch's name of it",
-        _text,
+        variable="GPU_WORKBENCH_DEVICE",
+        flag="--device",
+        about="cpu, a GPU's UUID or torch's name of it",
+        parse=_text,
     ),
-    Known("python", None, "GPU_WORKBENCH_PYTHON", "--python", "a Python that has torch", _path),
-    Known("mouse", True, "GPU_WORKBENCH_MOUSE", "--no-mouse", "true or false", _switch),
-    Known("ascii", False, "GPU_WORKBENCH_ASCII", "--ascii", "true or false", _switch),
+    Known(
+        "python",
+        None,
+        variable="GPU_WORKBENCH_PYTHON",
+        flag="--python",
+        about="a Python that has torch",
+        parse=_path,
+    ),
+    Known(
+        "mouse",
+        True,
+        variable="GPU_WORKBENCH_MOUSE",
+        flag="--no-mouse",
+        about="true or false",
+        parse=_switch,
+    ),
+    Known(
+        "ascii",
+        False,
+        variable="GPU_WORKBENCH_ASCII",
+        flag="--ascii",
+        about="true or false",
+        parse=_switch,
+    ),
 )
 BY_NAME = {item.name: item for item in KNOWN}
 PARAMETERS = "parameters"

@@ -27,4 +27,6 @@ def account(store: Store, view: DeviceView, now: float) -> Gauge:
     if view.key == CPU:
         return host_gauge(store.sample, store.heap, store.worker_pid, peak, now)
     torch = store.torch_memory.get(view.torch) if view.torch else None
-    return gpu_gauge(view, store.sample, torch, store.worker_pid, peak, now)
+    return gpu_gauge(
+        view, store.sample, torch=torch, worker_pid=store.worker_pid, sampled_peak=peak, now=now
+    )

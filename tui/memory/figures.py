@@ -86,7 +86,18 @@ def gather(
     total, used, free, driver, source = _device(view, sample, live, now)
     process, others, count = _processes(view, sample, worker_pid, live is not None, now)
     unified = bool(view.nvml and view.nvml.memory.unified)
-    return GpuFigures(total, used, free, driver, source, figures, process, others, count, unified)
+    return GpuFigures(
+        total=total,
+        used=used,
+        free=free,
+        driver=driver,
+        source=source,
+        torch=figures,
+        process=process,
+        others=others,
+        other_processes=count,
+        unified=unified,
+    )
 
 
 def torch_figures(torch: TorchMemory | None, why_not: str) -> TorchFigures:

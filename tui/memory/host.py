@@ -44,7 +44,15 @@ def host_gauge(
     unique, resident = _watched(sample, worker_pid, now)
     live = heap if heap is not None and heap.pid == worker_pid else None
     in_use, cached = _heap(live, worker_pid)
-    terms = _terms(total, used, available, unique, resident, in_use, cached)
+    terms = _terms(
+        total=total,
+        used=used,
+        available=available,
+        unique=unique,
+        resident=resident,
+        in_use=in_use,
+        cached=cached,
+    )
     by_key = {term.key: term for term in terms}
     return Gauge(
         total=total,

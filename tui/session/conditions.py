@@ -45,13 +45,13 @@ def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
     """The devices of a sample that are not lost."""
     return tuple(
         SampledDevice(
-            intern(device.id),
-            device.read_at,
-            device.clocks_mhz.sm,
-            device.power_w,
-            device.temperature_c,
-            None if device.throttle is None else tuple(map(intern, device.throttle)),
-            tuple(
+            id=intern(device.id),
+            read_at=device.read_at,
+            sm_clock_mhz=device.clocks_mhz.sm,
+            power_w=device.power_w,
+            temperature_c=device.temperature_c,
+            throttle=None if device.throttle is None else tuple(map(intern, device.throttle)),
+            processes=tuple(
                 (row.pid, row.memory)
                 for row in device.processes or ()
                 # As ``process_of``: else the same number may be somebody else's.
@@ -82,7 +82,14 @@ class Followed:
 def unsampled(reason: str) -> Conditions:
     """The conditions of a device that was not sampled."""
     return Conditions(
-        0, None, None, None, None, (), None, unavailable=dict.fromkeys(_SAMPLED, reason)
+        samples=0,
+        sm_clock_mhz_min=None,
+        sm_clock_mhz_median=None,
+        power_w_max=None,
+        temperature_c_max=None,
+        throttle=(),
+        process_peak=None,
+        unavailable=dict.fromkeys(_SAMPLED, reason),
     )
 
 

@@ -178,10 +178,18 @@ class Curves:
     ) -> Chart:
         if self._axis:
             places = tuple(place for place in self._places if isinstance(place, float))
-            return Chart(name, title, self._axis, places, tuple(series), (), marks)
+            return Chart(
+                name, title, self._axis, places=places, series=tuple(series), labels=(), marks=marks
+            )
         steps = tuple(float(number + 1) for number in range(len(self._places)))
         return Chart(
-            name, title, "step", steps, tuple(series), tuple(map(str, self._places)), marks
+            name,
+            title,
+            "step",
+            places=steps,
+            series=tuple(series),
+            labels=tuple(map(str, self._places)),
+            marks=marks,
         )
 
     def _crossing(self, device: str, base: str, variant: str) -> tuple[list[Crossover], str]:

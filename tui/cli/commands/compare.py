@@ -110,8 +110,8 @@ async def _compare(python: str, options: CompareOptions) -> int:
                 _device(session, flag, options.devices),
                 flag,
                 settings,
-                options.pairs,
-                options.budget,
+                pairs=options.pairs,
+                budget=options.budget,
             )
             store = session.store
             done = await watch.until(

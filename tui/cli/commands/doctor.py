@@ -294,7 +294,9 @@ def driver_findings(sample: Sample | str) -> list[Finding]:
         if device.lost is not None:
             advice = "look at dmesg for its Xid; a lost GPU comes back with a reset or a reboot"
             words, label = f"{device.name} is lost: {device.lost}", f"nvml:{device.nvml_index}"
-            findings.append(Finding("device", "failed", words, advice, label, device.id))
+            findings.append(
+                Finding("device", "failed", words, advice=advice, device=label, key=device.id)
+            )
     return findings
 
 
@@ -345,11 +347,15 @@ def pairing_findings(sample: Sample, environment: Environment) -> list[Finding]:
     findings = []
     for view in pair(sample.devices, environment.devices):
         if view.nvml is not None and view.torch is not None:
-            findings.append(Finding("device", "passed", view.name, "", view.torch, view.key))
+            findings.append(
+                Finding("device", "passed", view.name, advice="", device=view.torch, key=view.key)
+            )
         elif view.unpaired is not None:
             words = f"{view.name}: {view.unpaired}"
             advice = "its timings, or its memory and clocks, are not to be had here"
-            findings.append(Finding("device", "warning", words, advice, view.label, view.key))
+            findings.append(
+                Finding("device", "warning", words, advice=advice, device=view.label, key=view.key)
+            )
     return findings
 
 

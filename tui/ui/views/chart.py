@@ -130,7 +130,7 @@ def _panel(
         return [*rows, *(line("  ", *row) for row in paragraph(words, cells - 2, TextStyle.QUIET))]
     scale, across = scale_for(values), places_scale(chart.places)
     room = cells - LABEL - 2
-    grid = _grid(chart.places, members, scale, across, room, height)
+    grid = _grid(chart.places, members, scale, across=across, room=room, height=height)
     labels = {_row(scale, tick, height): quantity(tick, unit) for tick in scale.ticks()}
     for number, cells_of_row in enumerate(grid):
         words = right(labels.get(number, ""), LABEL)

@@ -111,7 +111,11 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
     rows.append(fit_line((Span(f"{SITE_HEADING}site", TextStyle.QUIET),), cells))
     for item in top:
         style = FRAME_STYLES[item.kind]
-        rows.append(site_line(item.bytes, item.share, item.count, item.label, style, cells))
+        rows.append(
+            site_line(
+                item.bytes, item.share, item.count, label=item.label, style=style, cells=cells
+            )
+        )
     return rows
 
 

@@ -116,7 +116,9 @@ class MapPane(SnapshotPane):
             return None
         # By whole screens, so that a small move asks for nothing new.
         first = max(0, self.rows.scroll_offset.y // height - 1) * height
-        return AskMap(0, focus.device, focus.event, first, 3 * height, cells)
+        return AskMap(
+            id=0, device=focus.device, event=focus.event, first=first, count=3 * height, width=cells
+        )
 
     def row_lines(self, cells: int) -> list[Line]:
         """A line for each segment; an ellipsis where it is not known yet."""

@@ -105,14 +105,14 @@ class SitesPane(SnapshotPane):
             return None
         search, regex = view.search_of(self.session.search)
         return AskSites(
-            0,
-            focus.device,
-            focus.event,
-            path,
-            self.session.grouping,
-            self.session.order,
-            search,
-            regex,
+            id=0,
+            device=focus.device,
+            event=focus.event,
+            path=path,
+            grouping=self.session.grouping,
+            order=self.session.order,
+            search=search,
+            regex=regex,
         )
 
     def _listing(self, path: view.Path) -> SiteListing | None:
