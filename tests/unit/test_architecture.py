@@ -1,0 +1,71 @@
+"""docs/architecture.md names rooms, files and calls that exist, and all rooms that there are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+INNER = ("tui/ui",)
+"""Rooms whose folders are rooms of their own."""
+
+
+def rooms() -> set[str]:
+    """Every folder of code at the top of the two packages, as the page names them."""
+    found = {
+        folder.parent.relative_to(ROOT).as_posix()
+        for package in ("tui", "workloads")
+        for folder in (ROOT / package).rglob("__init__.py")
+    }
+    return {
+        room
+        for room in found
+        if (room.count("/") == 1 and room not in INNER)
+        or (room.count("/") == 2 and room.startswith(INNER))
+    }
+
+
+def is_defined(dotted: str) -> bool:
+    """Whether a module, or a name or method at the top of one, is there."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        base = ROOT.joinpath(*parts[:length])
+        for path in (base.with_suffix(".py"), base / "__init__.py"):
+            if path.exists():
+                return _has(ast.parse(path.read_text(encoding="utf-8")), parts[length:])
+    return False
+
+
+def _has(tree: ast.Module | ast.ClassDef, names: list[str]) -> bool:
+    if not names:
+        return True
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == names[0]:
+            return _has(node, names[1:])
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == names[0]:
+            return names[1:] == []
+    return False
+
+
+def test_every_room_has_a_line() -> None:
+    lines = re.findall(r"^\| (.*?) \|", TEXT, re.MULTILINE)
+    named = {name for cell in lines for name in re.findall(r"`([\w/.]+)`", cell)}
+    assert {name for name in named if not name.endswith(".py")} == rooms()
+
+
+def test_every_path_that_it_names_exists() -> None:
+    paths: list[str] = re.findall(r"`((?:tui|workloads)/[\w/.]*)`", TEXT)
+    assert len(paths) > 30
+    assert [name for name in paths if not (ROOT / name).exists()] == []
+
+
+def test_every_call_that_it_names_exists() -> None:
+    calls = re.findall(r"`((?:tui|workloads)\.[\w.]+)`", TEXT)
+    assert len(calls) > 30
+    assert [name for name in calls if not is_defined(name)] == []
+
+
+def test_it_fits_on_two_pages() -> None:
+    assert len(TEXT.splitlines()) <= 120
