@@ -26,9 +26,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     A benchmark, a soak and a test of a GPU want the machine for themselves, and a file or a single
     test is there sooner without workers.
     """
-    chosen = config.option.markexpr not in config.getini("addopts")
+    by_default = f"-m={config.option.markexpr}" in config.getini("addopts")
     named = any(".py" in name for name in config.args)
-    return 0 if chosen or named else WORKERS
+    return WORKERS if by_default and not named else 0
 
 
 def pytest_collection_finish() -> None:
