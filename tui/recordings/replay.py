@@ -71,7 +71,7 @@ class ReplaySession:
         self._task.add_done_callback(self._take_end)
 
     async def stop(self) -> None:
-        """End."""
+        """Stop playing."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -104,12 +104,12 @@ class ReplaySession:
         self._moved()
 
     def faster(self) -> None:
-        """Twice as fast."""
+        """Play twice as fast."""
         self.playhead.faster()
         self._moved()
 
     def slower(self) -> None:
-        """Half as fast."""
+        """Play half as fast."""
         self.playhead.slower()
         self._moved()
 

@@ -400,5 +400,5 @@ class Store:
         return (*runs, *comparisons)
 
     def pending(self) -> tuple[str, ...]:
-        """Their ids."""
+        """The ids of runs and comparisons that have not ended."""
         return tuple(request.id for request in self.pending_requests())

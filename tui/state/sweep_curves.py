@@ -51,7 +51,7 @@ def result_of(run: RunState | None) -> RunResult | None:
 
 
 def median_of(run: RunState | None) -> float | None:
-    """Seconds per call."""
+    """The median time of a run, seconds per call."""
     result = result_of(run)
     return result.time.median_s if result and result.time else None
 

@@ -214,7 +214,7 @@ def spread(half_width: float | None) -> str:
 
 
 def temperature(value: float | None) -> str:
-    """``45°C``."""
+    """Degrees Celsius: ``45°C``."""
     return NA if value is None else f"{round(value)}{glyphs.GLYPHS.degree}C"
 
 

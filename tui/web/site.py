@@ -60,7 +60,7 @@ class WebSite(Server):
 
     @property
     def path(self) -> str:
-        """Of the page."""
+        """The path of the page, which holds the secret."""
         return f"/{self.key}/"
 
     async def start(self) -> int:

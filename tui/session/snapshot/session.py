@@ -114,7 +114,7 @@ class SnapshotSession:
 
     @property
     def loading(self) -> bool:
-        """A reader reads."""
+        """Whether a reader still reads its file."""
         return "loading" in (self.main.store.status, self.both.store.status)
 
     @property

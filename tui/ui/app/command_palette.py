@@ -29,7 +29,7 @@ class WorkbenchCommands(Provider):
             yield DiscoveryHit(title(command), self._run(command), help=command.help)
 
     async def search(self, query: str) -> Hits:
-        """Those that match what is typed."""
+        """Find the valid commands that match what is typed."""
         matcher = self.matcher(query)
         for command in self._valid():
             score = max(matcher.match(title(command)), matcher.match(command.help) / 2)

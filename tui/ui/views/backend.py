@@ -130,7 +130,7 @@ def _ordered(store: Store, cursor: str | None) -> list[CompareState]:
 
 
 def box(flag: FlagInfo, store: Store, cursor: str | None) -> Line:
-    """``[x] enabled``."""
+    """A switch as it is drawn: ``[x] enabled``."""
     on = store.flags.get(flag.name, flag.default)
     style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
     return (Span(f"[{'x' if on else ' '}] {flag.title}", style),)

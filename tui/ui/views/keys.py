@@ -47,7 +47,7 @@ def footer(now: Situation, cells: int) -> Line:
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:
-    """Keys and labels."""
+    """The keys and labels of commands, as many as fit."""
     spans: list[Span] = []
     for command in chosen(commands, cells):
         spans += [Span(" "), Span(_key(command), TextStyle.KEY), Span(f" {command.label} ")]

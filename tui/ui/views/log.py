@@ -10,7 +10,7 @@ STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle
 
 
 def log_lines(store: Store, cells: int) -> list[Line]:
-    """Oldest first."""
+    """The lines of the log, oldest first."""
     if not store.log:
         return [line(Span("nothing was logged", TextStyle.QUIET))]
     return [row for entry in store.log for row in entry_lines(entry, cells)]

@@ -202,7 +202,7 @@ class KeyedList(CursorView):
 
     @property
     def key(self) -> str | None:
-        """Of the row under the cursor."""
+        """The key of the row under the cursor."""
         at = self.cursor
         return None if at is None else self._keys[at]
 

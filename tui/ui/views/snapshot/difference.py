@@ -52,7 +52,7 @@ def head_lines(difference: Difference, cells: int) -> list[Line]:
 
 
 def heading(cells: int) -> Line:
-    """Over the columns."""
+    """The heading over the columns of changes."""
     return fit_line(
         line(Span(f"{'change':>10} {'':<6} {'count':>8} {'B':>9}  ", TextStyle.QUIET)), cells
     )

@@ -85,7 +85,7 @@ def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
 
 
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
-    """Over the columns."""
+    """The heading over the columns of sites."""
     return fit_line(
         line(
             Span(SITE_HEADING, TextStyle.QUIET),

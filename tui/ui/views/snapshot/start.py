@@ -147,7 +147,7 @@ def _common(names: list[str]) -> str:
 
 
 def found_line(item: FoundFile, cells: int) -> Line:
-    """Size and name."""
+    """A file to choose: its size and its name."""
     size = "folder" if item.folder else text.size(item.byte)
     name = f"{item.name}/" if item.folder else item.name
     return fit_line(line(Span(f"{size:>9}  ", TextStyle.QUIET), Span(name)), cells)

@@ -62,7 +62,7 @@ def _cell(bucket: Bucket, scale: int, rows: int, row: int) -> tuple[str, TextSty
     steps = len(glyphs.GLYPHS.vertical)
 
     def eighths(value: int) -> int:
-        """Of this cell, filled from below."""
+        """How many eighths of a cell are filled, from below."""
         filled = value * rows * steps / scale - low * steps if scale else 0
         return max(0, min(steps, round(filled)))
 
@@ -213,7 +213,7 @@ def clamped(first: int, last: int, events: int) -> tuple[int, int]:
 
 
 def heading(timeline: Timeline, device: int) -> str:
-    """For the pane's title."""
+    """What the pane's title says."""
     dash = glyphs.GLYPHS.dash
     whole = f"device {device}   0 B{dash}{text.size(timeline.scale)}"
     if not timeline.buckets:
