@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.devices.conftest import Start
+from tests.monitor.conftest import Start
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
 from tui.monitor.device_reader import (
     UNIFIED,

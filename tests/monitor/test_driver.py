@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.devices.conftest import Start
+from tests.monitor.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, uuid
 from tui.monitor import driver

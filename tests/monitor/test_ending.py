@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.devices.conftest import Start
-from tests.devices.process import DEADLINE
+from tests.monitor.conftest import Start
+from tests.monitor.process import DEADLINE
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box
 

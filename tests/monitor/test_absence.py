@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.devices.conftest import Start
-from tests.devices.process import MonitorProcess
+from tests.monitor.conftest import Start
+from tests.monitor.process import MonitorProcess
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Proc, Scenario, uuid
 from tui.monitor.messages import Device, Sample

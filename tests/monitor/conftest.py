@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.devices.process import MonitorProcess
+from tests.monitor.process import MonitorProcess
 from tests.nvml.fixtures import ScriptedNvml, scripted_library, scripted_nvml
 from tests.nvml.scenario import Scenario
 
