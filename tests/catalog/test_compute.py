@@ -28,9 +28,7 @@ from workloads.limits import ceiling_bench, limit_lookup, limits
 from workloads.limits.ceilings import Ceilings
 from workloads.measure import curves, environment
 from workloads.protocol.results import COPY, Ceiling, Rates
-from workloads.runner.prepare import (
-    unmet,
-)
+from workloads.runner.prepare import unmet
 
 MIB = 2**20
 

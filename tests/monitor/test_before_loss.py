@@ -13,10 +13,7 @@ from tui.monitor.messages import Device
 from tui.state.pairing import DeviceView
 from tui.state.store import Store
 from tui.ui.views.device_detail import device_detail
-from tui.ui.views.devices import (
-    columns,
-    row,
-)
+from tui.ui.views.devices import columns, row
 from tui.ui.views.lines import TextStyle, plain
 from tui.ui.views.processes import holders
 

@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 
 from tests.monitor.conftest import Start
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
-from tui.monitor.device_reader import (
-    UNIFIED,
-    device_memory,
-)
+from tui.monitor.device_reader import UNIFIED, device_memory
 from tui.monitor.messages import DeviceMemory
 from tui.monitor.nvml_call import Code, no_answer
 

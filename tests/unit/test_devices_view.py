@@ -13,15 +13,7 @@ from tui.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
 from tui.state.events import MonitorStatus
 from tui.state.pairing import DeviceView
 from tui.ui.views.device_detail import device_detail
-from tui.ui.views.devices import (
-    cells,
-    columns,
-    devices_title,
-    level,
-    notice,
-    row,
-    throttling,
-)
+from tui.ui.views.devices import cells, columns, devices_title, level, notice, row, throttling
 from tui.ui.views.lines import plain, width
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")

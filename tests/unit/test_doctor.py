@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.screens.helpers import environment, gpu, sample, torch_gpu, uuid
-from tui.cli.commands.doctor import (
-    Finding,
-    as_text,
-    driver_findings,
-    indices,
-    pairing_findings,
-)
+from tui.cli.commands.doctor import Finding, as_text, driver_findings, indices, pairing_findings
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,7 @@ from tui.text import glyphs
 from tui.ui.views.lines import plain, width
 from tui.ui.views.snapshot.map import picture
 from tui.ui.views.snapshot.sites import SiteLine, nodes, search_of
-from tui.ui.views.snapshot.start import (
-    completed,
-    matching,
-)
+from tui.ui.views.snapshot.start import completed, matching
 from tui.ui.views.snapshot.timeline import chart_lines, clamped, column_of
 from tui.ui.views.snapshot.words import stack_lines
 

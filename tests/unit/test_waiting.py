@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from tui.snapshots.reader.messages import AskState, Export
-from tui.snapshots.reader.serve import (
-    Waiting,
-)
+from tui.snapshots.reader.serve import Waiting
 
 
 def test_the_one_that_waited_longest_comes_first() -> None:

@@ -15,9 +15,7 @@ from tui.state.sweep import Sweep
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.text import numbers as fmt
 from tui.ui.views.chart import mark_lines
-from tui.ui.views.detail import (
-    check_lines,
-)
+from tui.ui.views.detail import check_lines
 from tui.ui.views.findings import finding_lines
 from tui.ui.views.lines import Line, plain
 from tui.ui.views.tables import reason_lines, table_lines

@@ -14,9 +14,7 @@ from tui.cli.errors import UsageError
 from tui.cli.resolve import python_of, resolve
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, oom_text, setting_named
-from tui.ui.terminal import (
-    palettes,
-)
+from tui.ui.terminal import textual_environment
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
@@ -147,7 +145,7 @@ def prepare_screen(chosen: Settings) -> None:
     """Set what is read when the screens are imported."""
     if chosen.value("ascii"):
         os.environ["GPU_WORKBENCH_ASCII"] = "1"
-    palettes.prepare()
+    textual_environment.prepare()
     # What is imported stays; the app collects again once it has painted.
     gc.disable()
     sys.setswitchinterval(SWITCH_S)

@@ -7,16 +7,7 @@ from tui.memory.figures import DERIVED, HOST, why_old
 from tui.memory.model import Gauge, Slice, Term, as_old_as, chain_breaks, clip
 from tui.monitor.messages import Sample, WatchedProcess
 from tui.state.history import MemoryPoint
-from tui.state.reading import (
-    STALE_AFTER_S,
-    Absent,
-    Reading,
-    Value,
-    aged,
-    derive,
-    reading,
-    value_of,
-)
+from tui.state.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading, value_of
 from workloads.protocol.messages import HostHeap
 
 HEAP = "C library"

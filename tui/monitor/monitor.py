@@ -6,11 +6,7 @@ import threading
 import time
 
 from tui.child.channel import ParentChannel, complain
-from tui.monitor.host import (
-    HostProcessReader,
-    HostReader,
-    watched_process,
-)
+from tui.monitor.host import HostProcessReader, HostReader, watched_process
 from tui.monitor.messages import MONITOR_REQUESTS, MonitorRequest, Pace, Sample, Watch, WatchHost
 from tui.monitor.nvml_loop import NvmlLoop
 

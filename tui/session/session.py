@@ -156,9 +156,7 @@ class Session:
     def _add_conditions(
         self, event: messages.Finished | messages.Compared, worker_pid: int | None
     ) -> None:
-        from tui.session.conditions import (
-            conditions_of,
-        )
+        from tui.session.conditions import conditions_of
 
         samples = self._monitor.sampled if self._monitor is not None else None
         seen = conditions_of(event, self.store, samples, worker_pid)

@@ -31,12 +31,7 @@ from tui.state.events import (
 from tui.state.history import MemoryHistory
 from tui.state.pairing import CPU, DeviceView, pair
 from tui.state.parameters import defaults
-from tui.state.runs import (
-    CompareState,
-    RunBook,
-    RunState,
-    ended_comparison,
-)
+from tui.state.runs import CompareState, RunBook, RunState, ended_comparison
 from tui.state.sweep import Sweep
 from tui.text.numbers import rate, size
 from workloads.protocol import messages

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual_serve.app_service import AppService
 
-from tui.ui.terminal import (
-    palettes,
-)
+from tui.ui.terminal import textual_environment
 
 if TYPE_CHECKING:
     from textual_serve.download_manager import DownloadManager
@@ -52,7 +50,10 @@ class Visit(AppService):
 
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
         # Behind a tunnel each frame costs bytes; it asks for 60 a second.
-        return {**super()._build_environment(width, height), "TEXTUAL_FPS": palettes.FPS_SSH}
+        return {
+            **super()._build_environment(width, height),
+            "TEXTUAL_FPS": textual_environment.FPS_SSH,
+        }
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         # A session of its own: Ctrl-C in the server's terminal is the server's.

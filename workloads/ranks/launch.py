@@ -20,12 +20,7 @@ from workloads.protocol.process import Channel
 from workloads.protocol.results import Figure, RunResult
 from workloads.ranks import folder as shared
 from workloads.ranks import torchrun
-from workloads.ranks.folder import (
-    KINDS,
-    Folder,
-    Joined,
-    Order,
-)
+from workloads.ranks.folder import KINDS, Folder, Joined, Order
 from workloads.ranks.torchrun import RankLayout
 
 LOOK_S = 0.05

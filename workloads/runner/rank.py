@@ -20,11 +20,7 @@ from workloads.protocol.ended_runs import nothing_measured
 from workloads.protocol.messages import Finished, Run
 from workloads.protocol.process import Channel
 from workloads.ranks import lockstep
-from workloads.ranks.folder import (
-    Folder,
-    Joined,
-    Order,
-)
+from workloads.ranks.folder import Folder, Joined, Order
 from workloads.ranks.lockstep import RankGroup
 from workloads.runner import execute
 from workloads.runner.outcome import outcome

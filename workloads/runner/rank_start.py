@@ -11,9 +11,7 @@ from workloads.measure.malloc import keep_freed_memory
 from workloads.protocol import process, wire
 from workloads.protocol.process import Channel
 from workloads.ranks import folder as shared
-from workloads.ranks.folder import (
-    Order,
-)
+from workloads.ranks.folder import Order
 
 
 def main() -> int:

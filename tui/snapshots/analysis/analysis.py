@@ -17,11 +17,7 @@ from tui.snapshots.analysis.replay import Replay, replay
 from tui.snapshots.analysis.segment_map import cells, map_rows, pieces
 from tui.snapshots.analysis.sites import Query, SiteTree, site_tree, top_of
 from tui.snapshots.analysis.summary import summary
-from tui.snapshots.analysis.timeline import (
-    AnnotationSpan,
-    Cover,
-    spans,
-)
+from tui.snapshots.analysis.timeline import AnnotationSpan, Cover, spans
 from tui.snapshots.analysis.verdict import verdict
 from tui.snapshots.model.results import (
     Cell,

@@ -8,9 +8,7 @@ from typing import Literal
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks, base_name, frame_label
 from tui.snapshots.analysis.search import address_in, matching_frames
-from tui.snapshots.analysis.timeline import (
-    Cover,
-)
+from tui.snapshots.analysis.timeline import Cover
 from tui.snapshots.model.results import (
     BEFORE,
     FrameKind,

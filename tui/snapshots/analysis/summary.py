@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tui.snapshots.analysis.cause import (
-    is_on,
-)
+from tui.snapshots.analysis.cause import is_on
 from tui.snapshots.analysis.layout import Layout, fragmentation
 from tui.snapshots.analysis.replay import Replay
 from tui.snapshots.model.results import Advice, Summary, Top

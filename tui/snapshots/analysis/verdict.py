@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.cause import (
-    Figures,
-    advise,
-    decide,
-    is_on,
-)
+from tui.snapshots.analysis.cause import Figures, advise, decide, is_on
 from tui.snapshots.analysis.layout import Filled, Layout, Need, could_serve
 from tui.snapshots.analysis.pinning import cheapest_window
 from tui.snapshots.analysis.ranges import DEFAULT_POOL

@@ -5,8 +5,6 @@ Chosen by WCAG 2.2's contrast ratio: at least 4.5:1 on the backgrounds of Textua
 
 from __future__ import annotations
 
-import os
-
 from rich.terminal_theme import TerminalTheme
 
 Triplet = tuple[int, int, int]
@@ -45,14 +43,3 @@ ON_LIGHT = _theme(
         (90, 90, 90),
     ],
 )
-
-
-FPS_SSH = "15"
-"""Frames a second at most over a link, where each frame costs bytes."""
-
-
-def prepare() -> None:
-    """Set what the user has not set."""
-    if "SSH_CONNECTION" in os.environ:
-        os.environ.setdefault("TEXTUAL_FPS", FPS_SSH)
-    os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")

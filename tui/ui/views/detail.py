@@ -242,9 +242,7 @@ def outcome_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     found = None
     if info.name in store.sweeps:
         from tui.state.sweep_result import swept
-        from tui.ui.views.workload_state import (
-            sweep_lines,
-        )
+        from tui.ui.views.workload_state import sweep_lines
 
         found = swept(store, info.name, names)
         assert found is not None
@@ -328,9 +326,7 @@ def device_lines(
 
 def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | None, str]:
     from tui.state.sweep_curves import settings_text
-    from tui.ui.views.workload_state import (
-        latest_of,
-    )
+    from tui.ui.views.workload_state import latest_of
 
     run = latest_of(found, device)
     if run is None:

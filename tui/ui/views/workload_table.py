@@ -131,10 +131,7 @@ def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
     # Imported where there is a sweep: curves and charts would make every start slower.
     from tui.state.sweep_curves import settings_text
     from tui.state.sweep_result import shown_point, swept
-    from tui.ui.views.workload_state import (
-        sweep_name,
-        sweep_state,
-    )
+    from tui.ui.views.workload_state import sweep_name, sweep_state
 
     sweep = store.sweeps[info.name]
     found = swept(store, info.name, names)

@@ -11,12 +11,7 @@ from textual.app import ComposeResult
 
 from tui.session.actions import Actions
 from tui.state.store import Part, Store
-from tui.ui.views.devices import (
-    columns,
-    devices_title,
-    notice_line,
-    row,
-)
+from tui.ui.views.devices import columns, devices_title, notice_line, row
 from tui.ui.views.lines import Line
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lists import KeyedList

@@ -14,10 +14,7 @@ from tui.ui.commands.command import Situation
 from tui.ui.commands.registry import in_footer
 from tui.ui.views.header import header_line, tab_at
 from tui.ui.views.keys import command_at, footer
-from tui.ui.views.lines import (
-    Line,
-    changes,
-)
+from tui.ui.views.lines import Line, changes
 from tui.ui.widgets.styles import strip_of
 
 

@@ -16,10 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
-from tui.ui.views.lines import (
-    Line,
-    changes,
-)
+from tui.ui.views.lines import Line, changes
 from tui.ui.widgets.styles import strip_of
 
 

@@ -15,10 +15,7 @@ from textual.widget import Widget
 from tui.memory import Gauge, account
 from tui.state.reading import value_of
 from tui.state.store import Part, Store
-from tui.ui.views.lines import (
-    Line,
-    changes,
-)
+from tui.ui.views.lines import Line, changes
 from tui.ui.views.memory import bar_line, body, history_lines, title
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView

@@ -11,9 +11,7 @@ from textual.binding import Binding, BindingType
 
 from tui.state.store import Part, Store
 from tui.ui.views.lines import Line, LinesOnDemand
-from tui.ui.views.log import (
-    runner_notes,
-)
+from tui.ui.views.log import runner_notes
 from tui.ui.views.workload_order import ORDERS, Order, following, ordered
 from tui.ui.views.workload_table import (
     Entry,

@@ -13,13 +13,7 @@ from textual.widgets import Input
 
 from tui.ui.screens.dialogs import box
 from tui.ui.views.lines import Line, Span, TextStyle, line
-from tui.ui.views.snapshot.start import (
-    FoundFile,
-    completed,
-    found_line,
-    matching,
-    split,
-)
+from tui.ui.views.snapshot.start import FoundFile, completed, found_line, matching, split
 from tui.ui.widgets.lists import NumberedList
 
 

@@ -6,11 +6,7 @@ import datetime
 import itertools
 from collections.abc import Sequence
 
-from tui.session.snapshot.session import (
-    Focus,
-    SnapshotSession,
-    View,
-)
+from tui.session.snapshot.session import Focus, SnapshotSession, View
 from tui.session.snapshot.store import SnapshotStore
 from tui.snapshots.analysis.frames import base_name, frame_kind, frame_label
 from tui.snapshots.model.results import FrameKind, Summary

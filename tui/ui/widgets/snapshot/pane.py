@@ -9,12 +9,7 @@ from tui.session.snapshot.session import SnapshotSession, View
 from tui.snapshots.reader.messages import Answer, Refused, Request
 from tui.state.store import Store
 from tui.ui.views.lines import Line
-from tui.ui.views.snapshot.words import (
-    bar_line,
-    state_or_reason,
-    view_at,
-    waiting_mark,
-)
+from tui.ui.views.snapshot.words import bar_line, state_or_reason, view_at, waiting_mark
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.pane import Pane
 

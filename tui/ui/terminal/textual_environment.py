@@ -1,0 +1,15 @@
+"""What Textual reads from the environment when it is imported: set before that."""
+
+from __future__ import annotations
+
+import os
+
+FPS_SSH = "15"
+"""Frames a second at most over a link, where each frame costs bytes."""
+
+
+def prepare() -> None:
+    """Set what the user has not set."""
+    if "SSH_CONNECTION" in os.environ:
+        os.environ.setdefault("TEXTUAL_FPS", FPS_SSH)
+    os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
