@@ -13,6 +13,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import version
 
 import pytest
@@ -198,13 +199,17 @@ def _modules() -> Iterator[str]:
             yield module.name
 
 
+@cache
+def _private_names(base: type) -> frozenset[str]:
+    """Private names of one of Textual's classes, and those that its methods set."""
+    found = {*vars(base), *SET.findall(inspect.getsource(base))}
+    return frozenset(name for name in found if PRIVATE.fullmatch(name))
+
+
 def _framework_s_own(kind: type) -> set[str]:
     """Private names of what a class inherits from Textual."""
-    found: set[str] = set()
-    for base in kind.__mro__:
-        if base.__module__.startswith("textual."):
-            found |= set(vars(base)) | set(SET.findall(inspect.getsource(base)))
-    return {name for name in found if PRIVATE.fullmatch(name)}
+    bases = (base for base in kind.__mro__ if base.__module__.startswith("textual."))
+    return {name for base in bases for name in _private_names(base)}
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
