@@ -8,12 +8,14 @@ import os
 import resource
 import select
 import signal
+import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import BinaryIO, cast
 
 from tui.snapshots.analysis.analysis import Analysis
@@ -22,6 +24,7 @@ from tui.snapshots.model.snapshot import Action, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import load
 
+ROOT = Path(__file__).parents[2]
 HARMLESS = frozenset(
     ("sys._getframe", "object.__getattr__", "array.__new__", "builtins.id", "sys.excepthook")
 )
@@ -75,6 +78,28 @@ def read(files: Iterable[bytes], allowed: int, timeout: float) -> list[Outcome]:
         os.close(reading)
 
 
+def read_alone(content: bytes, allowed: int, timeout: float) -> Outcome:
+    """Read a file in a child of a fresh interpreter, where what it takes is to be measured.
+
+    A child that is forked from the tests has their address space, of which much is mapped and not
+    used: it can take that without being refused.
+
+    Args:
+        content: of the file.
+        allowed: bytes that the child may take.
+        timeout: seconds; after that it is killed.
+    """
+    command = [sys.executable, "-m", "tests.snapshots.apart", str(allowed), str(timeout)]
+    done = subprocess.run(command, input=content, capture_output=True, check=True, cwd=ROOT)
+    (line,) = done.stdout.splitlines()
+    return _told(line)
+
+
+def _told(line: bytes) -> Outcome:
+    made = json.loads(line)
+    return Outcome(**{**made, "events": tuple(made["events"])})
+
+
 def _outcomes(pid: int, reading: int, timeout: float) -> list[Outcome]:
     outcomes, left = [], b""
     while True:
@@ -83,9 +108,7 @@ def _outcomes(pid: int, reading: int, timeout: float) -> list[Outcome]:
             os.kill(pid, signal.SIGKILL)
         piece = os.read(reading, 1 << 16) if ready else b""
         *lines, left = (left + piece).split(b"\n")
-        for line in lines:
-            made = json.loads(line)
-            outcomes.append(Outcome(**{**made, "events": tuple(made["events"])}))
+        outcomes += [_told(line) for line in lines]
         if not piece:
             break
     _, status = os.waitpid(pid, 0)
@@ -166,3 +189,8 @@ def assert_safe(outcome: Outcome) -> None:
     assert not outcome.events
     assert outcome.line.isprintable()
     assert len(outcome.line) < 400
+
+
+if __name__ == "__main__":
+    for each in read([sys.stdin.buffer.read()], int(sys.argv[1]), float(sys.argv[2])):
+        print(json.dumps(each.__dict__))

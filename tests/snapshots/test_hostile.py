@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from tests.snapshots import raw
-from tests.snapshots.apart import Outcome, assert_safe, read
+from tests.snapshots.apart import Outcome, assert_safe, read, read_alone
 from tui.snapshots.model.snapshot import SnapshotError
 from tui.snapshots.read.load import load
 
 MIB = 1 << 20
 ALLOWED = 400 * MIB
-INHERITED = 300 * MIB
-"""What the process of the tests may have mapped and not used: it counts as mapped already."""
+INHERITED = 32 * MIB
+"""What a fresh process may have mapped and not used: it counts as mapped already."""
 SECONDS = 20.0
 CODE = 0x7002
 
@@ -239,7 +239,7 @@ def test_nothing_in_the_middle_of_a_snapshot_runs(what: str) -> None:
 
 @pytest.mark.parametrize("what", GREEDY)
 def test_memory_is_bounded(what: str) -> None:
-    outcome = only(GREEDY[what]())
+    outcome = read_alone(GREEDY[what](), ALLOWED, SECONDS)
     assert_safe(outcome)
     assert outcome.line
     assert outcome.grown <= ALLOWED + INHERITED
@@ -258,7 +258,7 @@ def test_the_hash_of_a_deep_tuple_ends_the_child_alone() -> None:
 
 @pytest.mark.parametrize("what", CRAFTED)
 def test_a_crafted_snapshot_gives_a_result_or_a_line(what: str) -> None:
-    outcome = only(CRAFTED[what]())
+    outcome = read_alone(CRAFTED[what](), ALLOWED, SECONDS)
     assert_safe(outcome)
     assert outcome.grown <= ALLOWED + INHERITED
 
