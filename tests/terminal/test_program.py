@@ -131,18 +131,17 @@ def test_it_follows_a_change_of_size(workbench: Terminal) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
 def test_a_runner_that_dies_is_said_on_the_screen_and_the_next_run_works(
-    workbench: Terminal, number: signal.Signals
+    doomed: Terminal, number: signal.Signals
 ) -> None:
-    _start_a_long_run(workbench)
-    assert "failed" not in workbench.text()
-    _runner(workbench).send_signal(number)
-    workbench.until_shows("failed")
-    workbench.keys("l")
-    workbench.until_shows(number.name)
-    # The next test of this program finds the detail in the log's place, as at a start.
-    workbench.keys("i", "\x1b")  # escape
-    workbench.until_shows("transfer mib", "ready")
-    _run_the_selected(workbench)
+    _start_a_long_run(doomed)
+    assert "failed" not in doomed.text()
+    _runner(doomed).send_signal(number)
+    doomed.until_shows("failed")
+    doomed.keys("l")
+    doomed.until_shows(number.name)
+    doomed.keys("\x1b")  # escape
+    doomed.until_shows("transfer mib", "ready")
+    _run_the_selected(doomed)
 
 
 # ---- its end ----
