@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tui.recordings import lines
 from tui.state.events import AnyEvent
 from workloads.protocol import wire
+from workloads.protocol.process import write_whole
 
 if TYPE_CHECKING:
     from tui.recordings.redaction import Redaction
@@ -95,7 +96,7 @@ class Recorder:
         file, self._file = self._file, None
         try:
             if self._pack is not None:
-                _write_all(file, self._pack.flush(zlib.Z_FINISH))
+                write_whole(file, self._pack.flush(zlib.Z_FINISH))
         except OSError:
             return  # the trailer is missing then, and nothing else
         finally:
@@ -118,9 +119,4 @@ class Recorder:
         if self._pack is not None:
             # Flushed to a byte's end, so that what is in the file can be unpacked whenever we end.
             line = self._pack.compress(line) + self._pack.flush(zlib.Z_SYNC_FLUSH)
-        _write_all(self._file, line)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
+        write_whole(self._file, line)

@@ -13,7 +13,6 @@ from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
 
 MOST_RUNS = 64
 """Settings that one sweep may have; each is run on every device."""
-NOTATION = "a sweep: 256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists, * is every choice"
 
 _RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>.+?)(?P<sign>[x*+])(?P<step>.+)")
 

@@ -306,9 +306,3 @@ def _timing(
         measured_from=span[0],
         measured_to=span[1],
     )
-
-
-def quick_median(call: Callable[[], object], clock: Clock) -> float:
-    """The median of a short measurement by the wall clock, seconds."""
-    timing, _ = measure(call, clock, "wall", SHORT, Control())
-    return timing.median_s

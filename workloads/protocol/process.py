@@ -37,10 +37,10 @@ def separate_protocol() -> tuple[int, int]:
 
 
 def write_whole(descriptor: int, data: bytes) -> None:
-    """Write all of it, in as many parts as the pipe takes.
+    """Write all of it, in as many parts as the pipe or the file takes.
 
     Raises:
-        BrokenPipeError: nobody reads any more.
+        OSError: it cannot be written; a ``BrokenPipeError`` where nobody reads any more.
     """
     while data:
         data = data[os.write(descriptor, data) :]

@@ -6,7 +6,7 @@ import operator
 from array import array
 from dataclasses import dataclass
 
-from tui.snapshots.model.results import BEFORE, NEVER
+from tui.snapshots.model.results import BEFORE
 from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Snapshot, Trace
 from workloads.protocol.frozen import frozen
 
@@ -83,11 +83,6 @@ class Allocations:
     def allocated_between(self, first: int, last: int) -> list[int]:
         """Rows whose alloc event lies within two events, both included."""
         return [row for row, start in enumerate(self.start) if first <= start <= last]
-
-    def freed_at(self, row: int) -> int:
-        """The free_completed event of a row, or ``NEVER``."""
-        event = self.completed[row]
-        return NEVER if event >= self.events else event
 
     def rounded(self, row: int) -> int:
         """Size of its block: as the file has it, else rounded up to 512 bytes."""

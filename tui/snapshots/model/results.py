@@ -58,8 +58,6 @@ this device that others hold. ``process limit``: ``set_per_process_memory_fracti
 Change = Literal["new", "grown", "shrunk", "gone"]
 BEFORE = -1
 """In a column of events: before the first entry of the trace."""
-NEVER = -1
-"""In a column of events: it does not happen within the trace."""
 
 
 @frozen

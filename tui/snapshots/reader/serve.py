@@ -17,6 +17,7 @@ from tui.snapshots.read import memory_limit
 from tui.snapshots.read.filters import Keep
 from tui.snapshots.read.load import Where, collector_off, estimate, load
 from tui.snapshots.read.memory_limit import Estimate
+from tui.snapshots.read.source import STANDARD_INPUT
 from tui.snapshots.reader import messages
 from tui.snapshots.reader.answers import Answers
 from tui.snapshots.reader.messages import Request, Slot, slot
@@ -57,7 +58,6 @@ class Waiting:
             return self._requests.pop(first)
 
 
-STANDARD_INPUT = "-"
 TELL_S = 0.2
 """Between two words of progress."""
 KNOWN_AFTER_S = 0.5
