@@ -43,13 +43,14 @@ def gradient_accumulation(
     from workloads.catalog.training.shared_models import (
         cnn_bytes,
         cnn_flop,
+        difference_and_largest,
         gradients,
         images_and_labels,
         largest_difference,
         small_cnn,
     )
     from workloads.catalog.training.shared_tensors import peak_memory
-    from workloads.declare.checks import TOLERANCES
+    from workloads.declare.checks import TOLERANCES, relative
     from workloads.declare.place import precision
 
     on.require(cnn_bytes(batch, size, width), f"the model and a batch of {batch}")
@@ -104,9 +105,9 @@ def gradient_accumulation(
     used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
 
     def check() -> Check:
-        error = difference("group", micro)
+        found = difference_and_largest(accumulated("group", micro), accumulated("group", batch))
         tolerance = DEPTH_FACTOR * TOLERANCES[used]
-        return Check(error <= tolerance, error, tolerance, "the gradients of the undivided batch")
+        return relative(*found, tolerance, "the gradients of the undivided batch")
 
     return Case(
         timed,
@@ -139,10 +140,14 @@ def checkpointing(
     import torch
     from torch.utils.checkpoint import checkpoint_sequential
 
-    from workloads.catalog.training.shared_models import deep_mlp, gradients, largest_difference
+    from workloads.catalog.training.shared_models import (
+        deep_mlp,
+        difference_and_largest,
+        gradients,
+    )
     from workloads.catalog.training.shared_tensors import peak_memory
     from workloads.declare import flop
-    from workloads.declare.checks import TOLERANCES
+    from workloads.declare.checks import TOLERANCES, relative
     from workloads.declare.place import precision
     from workloads.declare.workload import ParameterError
 
@@ -187,9 +192,8 @@ def checkpointing(
         timed()
         ours = gradients(model)
         plainly()
-        error = largest_difference(ours, gradients(model))
-        what = "the gradients without checkpoints"
-        return Check(error <= TOLERANCES[used], error, TOLERANCES[used], what)
+        found = difference_and_largest(ours, gradients(model))
+        return relative(*found, TOLERANCES[used], "the gradients without checkpoints")
 
     def on_meta() -> None:
         meta = torch.nn.Linear(width, width, device="meta")

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from workloads.declare import flop
+from workloads.declare.checks import ratio
 from workloads.declare.place import SEED, Place
 
 CLASSES = 10
@@ -156,7 +157,17 @@ def gradients(model: nn.Module) -> list[torch.Tensor]:
 
 
 def largest_difference(ours: list[torch.Tensor], reference: list[torch.Tensor]) -> float:
-    """The largest difference between two lists of tensors over the reference's largest entry."""
+    """The largest difference between two lists of tensors over the reference's largest entry.
+
+    Not a number where the reference is zero everywhere.
+    """
+    return ratio(*difference_and_largest(ours, reference))
+
+
+def difference_and_largest(
+    ours: list[torch.Tensor], reference: list[torch.Tensor]
+) -> tuple[float, float]:
+    """The largest difference between two lists of tensors, and the reference's largest entry."""
     pairs = zip(ours, reference, strict=True)
     difference = max(float((one - other).abs().max()) for one, other in pairs)
-    return difference / max(float(tensor.abs().max()) for tensor in reference)
+    return difference, max(float(tensor.abs().max()) for tensor in reference)
