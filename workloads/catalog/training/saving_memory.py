@@ -153,8 +153,12 @@ def checkpointing(
 
     if segments > layers:
         raise ParameterError(f"checkpointing: segments={segments}: at most layers={layers}")
-    activations = 3 * layers * batch * width
-    on.require(4 * (activations + 2 * layers * width**2), "the model and its activations")
+    # Each layer keeps what enters its three parts, and the mean and spread of each sample; beside
+    # these are the last result, its square, and gradients that pass by.
+    activations = batch * ((3 * layers + 6) * width + 2 * layers)
+    # Weights and gradients, and in the check two copies of these.
+    parameters = 4 * layers * (width**2 + 3 * width)
+    on.require(4 * (activations + parameters), "the model and its activations")
     model = deep_mlp(on, layers, width)
     samples = on.randn(batch, width)
 

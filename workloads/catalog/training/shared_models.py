@@ -49,8 +49,13 @@ def cnn_bytes(batch: int, size: int, width: int) -> int:
     """
     # Channels double where pixels fall to a quarter.
     activations = width * size * size * (1 + 1 / 2 + 1 / 4)
-    weights = 9 * (3 * width + 2 * width**2 + 8 * width**2)
-    return int(4 * (5 * batch * activations + batch * 3 * size * size + 4 * weights))
+    step = 4 * (5 * batch * activations + batch * 3 * size * size)
+    return int(step) + 4 * cnn_state_bytes(width) // 3
+
+
+def cnn_state_bytes(width: int) -> int:
+    """Bytes of the weights of :func:`small_cnn`, their gradients and SGD's momentum."""
+    return 3 * 4 * 9 * (3 * width + 2 * width**2 + 8 * width**2)
 
 
 def cnn_flop(batch: int, size: int, width: int) -> int:
