@@ -47,7 +47,7 @@ class HeldMemory:
     used: int | None
     """Of the device by everybody, as the driver says; on the CPU resident in this process."""
     nvml: int | None
-    """Of the device by everybody, as NVML says."""
+    """Of the device by everybody, as NVML says; like ``used`` without what the driver keeps."""
     unavailable: dict[str, str]
 
 
