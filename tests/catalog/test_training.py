@@ -254,5 +254,7 @@ def test_a_kernels_time_is_not_added_to_that_of_the_operator_that_launched_it() 
         event("sm90_gemm", "CUDA", 8.0),
         event("Optimizer.step#SGD.step", "CUDA", 9.0, annotation=True),
     ]
-    assert [row.name for row in operators(averages, device=True)] == ["aten::mm"]
+    assert [row.name for row in operators(averages, device_time=True, device_memory=True)] == [
+        "aten::mm"
+    ]
     assert [row.name for row in kernels(averages)] == ["sm90_gemm"]
