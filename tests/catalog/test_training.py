@@ -233,9 +233,9 @@ def test_a_profile_without_kernels_has_no_device_rows() -> None:
         self_device_memory_usage=0, device_type=SimpleNamespace(name="CPU"),
         is_user_annotation=False,
     )  # fmt: skip
-    assert operators([event], device=True) == []
+    assert operators([event], device_time=True, device_memory=True) == []
     assert kernels([event]) == []
-    (row,) = operators([event], device=False)
+    (row,) = operators([event], device_time=False, device_memory=False)
     assert (row.calls, row.memory) == (2, 5)
     assert math.isclose(row.self_s, 3e-6)
 
