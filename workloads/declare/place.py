@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from pathlib import Path
 
@@ -14,6 +13,10 @@ from workloads.protocol.inventory import TorchDevice
 
 SEED = 20_000
 """Of the random data; the same in every run, so that two runs multiply the same numbers."""
+
+PARTIAL_SUMS = 2**16
+"""Bytes: more than a GPU's sum of all entries takes for those of its blocks, of which each of some
+150 multiprocessors has at most 32, of 8 bytes (ATen: ``Reduce.cuh``)."""
 
 DTYPES = {
     "float64": torch.float64,
@@ -72,9 +75,9 @@ class Place:
             self._on_device = torch.Generator(self.device).manual_seed(SEED)
         return self._on_device
 
-    def host_randn(self, *shape: int) -> torch.Tensor:
-        """The same in pageable host memory, float32."""
-        return torch.randn(*shape, generator=self._generator)
+    def host_randn(self, *shape: int, pinned: bool = False) -> torch.Tensor:
+        """The same in host memory, float32: in pageable memory, or made in pinned memory."""
+        return torch.randn(*shape, generator=self._generator, pin_memory=pinned)
 
     def synchronize(self) -> None:
         """Wait until the device has done what was asked of it, for a time taken by hand."""
@@ -83,17 +86,13 @@ class Place:
         elif self.type == "mps":
             torch.mps.synchronize()
 
-    def empty_cache(self) -> int:
+    def empty_cache(self) -> None:
         """Return freed memory to the device or, on the CPU, to the kernel, where that is possible.
 
-        Returns:
-            Bytes by which reserved (a GPU) or resident memory (the CPU) fell; on a CPU whose C
-            library cannot trim its heap, 0.
+        A C library that cannot trim its heap keeps it.
         """
-        if self.type == "cpu" and malloc.heap() is None:
-            gc.collect()
-            return 0
-        return memory.empty_cache(self.device)
+        if self.type != "cpu" or malloc.heap() is not None:
+            memory.empty_cache(self.device)
 
     def require(self, size: int, what: str, *, host: int = 0) -> None:
         """See that there is room before anything is allocated.
@@ -121,6 +120,11 @@ class Place:
         if self.type == "mps":
             return int(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
         return _host_available()
+
+
+def pinned_bytes(size: int) -> int:
+    """What torch pins for so many: the next power of two (``torch.cuda.host_memory_stats``)."""
+    return 1 << max(0, size - 1).bit_length()
 
 
 def precision(on: Place, dtype: str, allow_tf32: bool) -> str:
