@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tui.monitor.messages import Device, GpuProcess, Sample, process_of
+from tui.state.age import stale_after
 from tui.state.pairing import DeviceView
-from tui.state.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading
+from tui.state.reading import Absent, Reading, Value, aged, derive, reading
 from tui.text import numbers as text
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
@@ -159,7 +160,7 @@ def _device(
 
         def take(value: int | None, path: str) -> Reading[int]:
             read = reading(value, device.unavailable.get(path))
-            return aged(read, age, why_old(sample)) if age > STALE_AFTER_S else read
+            return aged(read, age, why_old(sample)) if age > stale_after(sample) else read
 
         memory = device.memory
         return (
@@ -179,7 +180,7 @@ def _device(
         def seen(value: int) -> Reading[int]:
             # The worker asks while it runs something; other processes do not wait for that.
             why = "the worker has not asked since"
-            return aged(Value(value), age, why) if age > STALE_AFTER_S else Value(value)
+            return aged(Value(value), age, why) if age > stale_after(sample) else Value(value)
 
         used = seen(torch.device_total - torch.device_free)
         free = seen(torch.device_free)
@@ -202,7 +203,9 @@ def _unified(sample: Sample, now: float) -> _Memory:
     age = now - sample.at
 
     def take(value: int) -> Reading[int]:
-        return aged(Value(value), age, why_old(sample)) if age > STALE_AFTER_S else Value(value)
+        return (
+            aged(Value(value), age, why_old(sample)) if age > stale_after(sample) else Value(value)
+        )
 
     driver = Absent("unified memory: part of what the host uses")
     return take(host.total), take(host.total - host.available), take(host.available), driver, HOST
@@ -236,7 +239,7 @@ def _processes(
         process = Absent(_why_no_torch(view, worker_pid))
     age = device_age(device, sample, now)
     others = _sum(rest)
-    if age > STALE_AFTER_S:
+    if age > stale_after(sample):
         process = aged(process, age, why_old(sample))
         others = aged(others, age, why_old(sample))
     return process, others, len(rest)

@@ -176,6 +176,8 @@ class Sample:
     """What went wrong in the monitor itself, one line each."""
     host_processes: HostProcesses | None = None
     """``None`` unless :class:`WatchHost` asked for them."""
+    interval_s: float = 1.0
+    """Seconds until the next one, where NVML is no slower than that."""
 
 
 @frozen

@@ -6,8 +6,8 @@ from typing import Literal
 
 from tui.memory.figures import device_age, why_old
 from tui.monitor.messages import Device, GpuProcess, Sample
+from tui.state.age import stale_after
 from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import STALE_AFTER_S
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, right
 from workloads.protocol.frozen import frozen
@@ -76,7 +76,7 @@ def _of_gpu(
         device = before_loss
     elif device.lost:
         notes.append(f"lost: {device.lost}")
-    elif seconds > STALE_AFTER_S:
+    elif seconds > stale_after(sample):
         notes.append(f"old figures, read {text.age(seconds)}: {why_old(sample)}")
     rows = device.processes
     memory = device.memory
@@ -126,7 +126,7 @@ def _of_host(sample: Sample, order: Order, now: float) -> Holders:
     if listed is None:
         return Holders((), tuple(total), ("waiting for the list of the host's processes",))
     notes = [RESIDENT]
-    if now - sample.at > STALE_AFTER_S:
+    if now - sample.at > stale_after(sample):
         notes.insert(0, f"old figures, read {text.age(now - sample.at)}: {why_old(sample)}")
     if listed.hidden:
         who = text.count(listed.hidden, "process", "processes")
