@@ -58,6 +58,8 @@ class GpuProcess:
     started_at: float | None = None
     """Unix time at which the process started: with the pid, its identity. ``None`` where the pid
     cannot be tied to a process here; such a row must not be sent a signal."""
+    ours: bool = False
+    """The program that asks started it: a worker, a rank, or what those started."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
