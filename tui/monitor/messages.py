@@ -94,6 +94,9 @@ class Device:
     """Unix time at which it was first found lost."""
     read_at: float = 0.0
     """Unix time at which these figures were read; older than ``Sample.at`` while NVML is silent."""
+    memory_read: tuple[float, float] | None = None
+    """Unix times before and after ``memory`` and ``processes`` were asked for, one right after the
+    other; ``None`` where they were not, as of a lost device."""
     parent: str | None = None
     """For a MIG instance the id of its GPU; ``None`` for a whole GPU."""
     unavailable: dict[str, str] = field(default_factory=dict)
