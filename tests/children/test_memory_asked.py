@@ -21,11 +21,15 @@ def test_a_busy_worker_answers_between_two_blocks(runner: Driver) -> None:
     runner.send(messages.Run("run", "matmul", "cpu", {"n": 256}, {}, "careful"))
     runner.until(messages.Progress, lambda event: event.phase == "measuring")
     for _ in range(3):
-        before = time.time()
-        runner.send(TellMemory())
-        runner.until(messages.HostHeap, lambda event, since=before: event.at >= since)
+        _asked_anew(runner)
     runner.send(messages.Cancel())
     assert runner.until(messages.Finished).result.status == "cancelled"
+
+
+def _asked_anew(runner: Driver) -> None:
+    before = time.time()
+    runner.send(TellMemory())
+    runner.until(messages.HostHeap, lambda event: event.at >= before)
 
 
 def test_without_a_worker_nothing_answers_and_nothing_is_rejected() -> None:

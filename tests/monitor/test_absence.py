@@ -72,7 +72,7 @@ def all_there(sample: Sample) -> bool:
 
 def figures(device: Device) -> Device:
     """The device without what tells it from the others."""
-    rest = {
+    rest: dict[str, object] = {
         "nvml_index": 0,
         "read_at": 0.0,
         "memory_read": None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -119,12 +120,12 @@ def test_the_list_of_processes_is_of_the_same_moment_as_the_memory(
     process = monitor(holding(1))
     for mib in range(2, 8):
         scripted_nvml.change(holding(mib))
-        (device,) = process.until(lambda s, used=mib * MIB: _used(s) == used).devices
+        (device,) = process.until(partial(_uses, mib * MIB)).devices
         assert [row.memory for row in device.processes or ()] == [device.memory.used]
 
 
-def _used(sample: Sample) -> int | None:
-    return sample.devices[0].memory.used if sample.devices else None
+def _uses(used: int, sample: Sample) -> bool:
+    return bool(sample.devices) and sample.devices[0].memory.used == used
 
 
 def test_a_device_says_between_which_two_moments_its_memory_was_read(monitor: Start) -> None:

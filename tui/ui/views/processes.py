@@ -179,7 +179,8 @@ def heading(order: Order, cells: int) -> Line:
 
 def process_line(row: GpuProcess, worker_pid: int | None, now: float, cells: int) -> Line:
     """One process; ours is named as what it is."""
-    ours = row.pid == worker_pid and row.started_at is not None
+    worker = row.pid == worker_pid and row.started_at is not None
+    ours = worker or row.ours
     known_age = row.started_at is not None
     spans = [
         Span(right(str(row.pid), PID), TextStyle.STRONG if ours else TextStyle.PLAIN),
@@ -190,7 +191,9 @@ def process_line(row: GpuProcess, worker_pid: int | None, now: float, cells: int
         spans.append(Span(f"  {left(row.kind, KIND)}", TextStyle.QUIET))
     age = text.old(max(0.0, now - row.started_at)) if row.started_at is not None else text.NA
     spans.append(Span(right(age, AGE), TextStyle.PLAIN if known_age else TextStyle.QUIET))
-    what = "this workbench's worker" if ours else row.command or text.NA
+    what = "this workbench's worker" if worker else row.command or text.NA
+    if ours and not worker:
+        what = f"of this workbench: {what}"
     why = "; ".join(dict.fromkeys(row.unavailable.values()))
     words = f"  {what}" + (f" ({why})" if why else "")
     return fit_line((*spans, Span(words)), cells)
