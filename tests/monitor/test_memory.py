@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.monitor.conftest import Start
+from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
-from tui.monitor.device_reader import UNIFIED, device_memory
-from tui.monitor.messages import DeviceMemory
+from tui.monitor.device_reader import UNIFIED, DeviceReader, device_memory
+from tui.monitor.field_reader import FieldReader
+from tui.monitor.messages import DeviceMemory, Sample
 from tui.monitor.nvml_call import Code, no_answer
+from tui.monitor.process_owners import ProcessOwners
 
+NOBODY = 4_194_305
+"""Above the highest PID that Linux gives."""
 HOST = 128 * 1024 * MIB
 H200 = Gpu(total=1000 * MIB, reserved=100 * MIB, used=300 * MIB)
 V2 = "nvmlDeviceGetMemoryInfo_v2"
@@ -103,3 +110,86 @@ def test_slices_never_count_a_byte_twice(total: int, used: int, reserved: int) -
     assert figures.free is not None
     assert figures.driver_reserved is not None
     assert figures.used + figures.free + figures.driver_reserved == figures.total
+
+
+def test_the_list_of_processes_is_of_the_same_moment_as_the_memory(
+    monitor: Start, scripted_nvml: ScriptedNvml
+) -> None:
+    def holding(mib: int) -> Scenario:
+        listed = (Proc(pid=NOBODY, memory=mib * MIB),)
+        return Scenario(devices=(Gpu(used=mib * MIB, processes=listed),))
+
+    process = monitor(holding(1))
+    for mib in range(2, 8):
+        scripted_nvml.change(holding(mib))
+        (device,) = process.until(partial(_uses, mib * MIB)).devices
+        assert [row.memory for row in device.processes or ()] == [device.memory.used]
+
+
+def _uses(used: int, sample: Sample) -> bool:
+    return bool(sample.devices) and sample.devices[0].memory.used == used
+
+
+def test_a_device_says_between_which_two_moments_its_memory_was_read(monitor: Start) -> None:
+    process = monitor(Scenario(devices=(Gpu(), Gpu(uuid="GPU-other"))))
+    before = time.time()
+    sample = process.until(lambda s: s.devices and s.devices[0].read_at > before)
+    ended = before
+    for device in sample.devices:
+        assert device.memory_read is not None
+        began, done = device.memory_read
+        # The devices are read one after the other, each at its own time.
+        assert ended <= began <= done <= time.time()
+        ended = done
+
+
+class MovingBinding:
+    """NVML of a device whose memory is taken by a process while it is being read.
+
+    Args:
+        used: what it says at each time that it is asked; the last one from then on.
+    """
+
+    class NVMLError(Exception):
+        value = int(Code.NOT_SUPPORTED)
+
+    nvmlMemory_v2 = None  # noqa: N815 (NVML's name)
+
+    def __init__(self, *used: int) -> None:
+        self._used = list(used)
+        self._now = used[0]
+
+    def nvmlDeviceGetMemoryInfo(self, _handle: object, _version: int = 0) -> object:  # noqa: N802
+        self._now = self._used.pop(0) if len(self._used) > 1 else self._used[0]
+        return SimpleNamespace(total=1000, used=self._now, free=900 - self._now, reserved=100)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, _handle: object) -> list[object]:  # noqa: N802
+        return [SimpleNamespace(pid=NOBODY, usedGpuMemory=self._now)]
+
+    def __getattr__(self, _name: str) -> Any:
+        def refuse(*_arguments: object) -> None:
+            raise self.NVMLError
+
+        return refuse
+
+
+@pytest.mark.parametrize(
+    ("used", "taken", "moved"),
+    [
+        ((5,), 5, False),
+        ((5, 7), 7, False),
+        ((5, 7, 8, 8), 8, False),
+        ((1, 2, 3, 4, 5, 5), 5, False),
+        ((1, 2, 3, 4, 5, 6, 7), 5, True),
+    ],
+)
+def test_what_moves_while_it_is_read_is_read_again_and_said_to_have_moved(
+    used: tuple[int, ...], taken: int, moved: bool
+) -> None:
+    fields = FieldReader(MovingBinding(*used), "handle", lambda: None, False)
+    reader = DeviceReader(fields, 0, ProcessOwners(own_pids=False), HOST)
+    device = reader.read(time.time(), slow=True)
+    assert device.memory.used == taken
+    assert device.memory_moved is moved
+    if not moved:
+        assert [row.memory for row in device.processes or ()] == [taken]

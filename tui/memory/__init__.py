@@ -6,6 +6,8 @@ cannot be told apart is one slice with a name that says so, and what does not fi
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tui.memory.gpu import gpu_gauge
 from tui.memory.host import host_gauge
 from tui.memory.model import Counter, Gauge, Slice, Term
@@ -26,7 +28,15 @@ def account(store: Store, view: DeviceView, now: float) -> Gauge:
     peak = store.history.sampled_peak(view.key)
     if view.key == CPU:
         return host_gauge(store.sample, store.heap, store.worker_pid, peak, now)
-    torch = store.torch_memory.get(view.torch) if view.torch else None
+    moment = store.moments.of(view, store.worker_pid, now)
+    torch = moment.torch
     return gpu_gauge(
-        view, store.sample, torch=torch, worker_pid=store.worker_pid, sampled_peak=peak, now=now
+        replace(view, nvml=moment.device),
+        moment.sample,
+        torch=torch,
+        worker_pid=store.worker_pid if torch is None else torch.pid,
+        sampled_peak=peak,
+        now=now,
+        basis=moment.basis,
+        ended=moment.ended,
     )
