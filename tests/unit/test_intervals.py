@@ -59,6 +59,42 @@ def test_the_interval_covers_the_true_median_in_95_of_100(count: int) -> None:
     assert covered / trials >= 0.94
 
 
+def test_blocks_without_a_pattern_are_worth_as_many_independent_ones() -> None:
+    rng = random.Random(3)
+    fewer = sum(s.independent_blocks([rng.random() for _ in range(30)]) < 30 for _ in range(200))
+    assert fewer <= 70
+
+
+@pytest.mark.parametrize("correlation", [0.5, 0.8, 0.9])
+def test_blocks_that_resemble_their_neighbours_are_worth_fewer(correlation: float) -> None:
+    rng = random.Random(4)
+    value, series = 0.0, []
+    for _ in range(2000):
+        value = correlation * value + rng.gauss(0, 1)
+        series.append(math.exp(value))
+    worth = s.independent_blocks(series)
+    assert worth == pytest.approx(2000 * (1 - correlation) / (1 + correlation), rel=0.25)
+
+
+def test_equal_blocks_and_single_outliers_show_no_correlation() -> None:
+    assert s.independent_blocks([0.03] * 40) == 40
+    rng = random.Random(5)
+    series = [rng.random() for _ in range(40)]
+    series[7], series[8] = 1e6, 2e6
+    assert s.independent_blocks(series) == 40
+
+
+@given(samples)
+def test_the_interval_of_blocks_is_never_narrower_than_that_of_independent_ones(
+    values: list[float],
+) -> None:
+    ordered = sorted(values)
+    plain, wide = s.median_interval(ordered), s.block_interval(values, ordered)
+    if plain is not None and wide is not None:
+        slack = 1e-9 * ordered[-1]
+        assert wide[0] <= plain[0] + slack or wide[1] >= plain[1] - slack
+
+
 @pytest.mark.parametrize(
     ("degrees", "expected"), [(1, 12.706), (10, 2.228), (30, 2.042), (60, 2.0003), (1000, 1.9623)]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterator
 
@@ -142,3 +143,40 @@ def test_stability_of_noise_needs_a_full_window() -> None:
     for _ in range(timing.NOISE_WINDOW - 1):
         blocks.add(TimedBlock(1.0, None, 1.0), "wall")
     assert not blocks.noise_is_stable()
+
+
+def _correlated(seed: int, spread: float, correlation: float) -> Iterator[float]:
+    """Block times of 30 ms at the median, whose logarithms are an AR(1) process."""
+    rng = random.Random(seed)
+    deviation = rng.gauss(0, 1)
+    while True:
+        yield 0.03 * math.exp(spread * deviation)
+        fresh = rng.gauss(0, 1) * math.sqrt(1 - correlation**2)
+        deviation = correlation * deviation + fresh
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.5, 0.8])
+@pytest.mark.parametrize("spread", [0.003, 0.01])
+def test_the_interval_covers_the_median_of_blocks_that_follow_one_another(
+    spread: float, correlation: float
+) -> None:
+    known, covered, blocks = 0, 0, 0
+    for seed in range(150):
+        seconds = _correlated(seed, spread, correlation)
+        plan = timing.PLANS["normal"]
+        found = Blocks(1)
+        stopped_by = None
+        while stopped_by is None:
+            wall = next(seconds)
+            found.add(TimedBlock(wall, None, wall), "wall")
+            stopped_by = timing.why_stop(found, sum(found.wall), plan)
+        blocks += len(found.ordered)
+        interval = found.interval()
+        if interval is not None:
+            known += 1
+            covered += interval[0] <= 0.03 <= interval[1]
+    assert known >= 145
+    assert covered / known >= 0.9
+    if correlation == 0:
+        # Without a look at the correlation the rule stops after 17 and 28 blocks.
+        assert blocks / 150 <= 1.2 * (17 if spread == 0.003 else 28)

@@ -7,6 +7,8 @@ there.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -65,10 +67,78 @@ def _interval_rank(n: int) -> int | None:
     return rank
 
 
-def relative_half_width(ordered: Sequence[float]) -> float | None:
-    """Half of the median's interval over the median; ``None`` where there is no interval."""
-    interval = median_interval(ordered)
-    middle = quantile(ordered, 0.5)
+FEWEST_BLOCKS = 6
+"""Below it no interval of order statistics reaches 95 %."""
+FEWEST_WORTH = 4.0
+"""Blocks that tell less than so many independent ones would have no interval."""
+CORRELATION_SEEN = 0.75
+"""A correlation of neighbours below so many standard errors (1/√n each) is taken for none."""
+CORRELATION_MARGIN = 0.75
+"""One above is taken to be higher by so many.
+
+Both were chosen by a simulation of the stop rule of ``timing`` over AR(1) noise of 0.3, 1 and 3 %,
+300 measurements each: the interval covers the median in 0.94 to 0.98 of them up to a correlation of
+0.8 (in 0.5 to 0.6 if blocks are taken as independent); quiet runs take a seventh more blocks."""
+
+
+def independent_blocks(in_order: Sequence[float]) -> float:
+    """How many independent blocks tell as much of the median as these, which follow one another.
+
+    The correlation of neighbours is that of their ranks, so that single outliers do not hide it.
+    It is corrected for the bias of a short series (Kendall 1954, Biometrika 41: -(1 + 3ρ)/n or so).
+    For an AR(1) process n blocks are worth n(1 - ρ)/(1 + ρ).
+    """
+    n = len(in_order)
+    if n < FEWEST_BLOCKS:
+        return float(n)
+    ranks = _centred_ranks(in_order)
+    spread = sum(rank * rank for rank in ranks)
+    if not spread:
+        return float(n)
+    together = sum(a * b for a, b in itertools.pairwise(ranks))
+    correlation = (n * together / spread + 1) / (n - 3)
+    error = 1 / math.sqrt(n)
+    if correlation < CORRELATION_SEEN * error:
+        return float(n)
+    correlation = min(0.98, correlation + CORRELATION_MARGIN * error)
+    return n * (1 - correlation) / (1 + correlation)
+
+
+def _centred_ranks(values: Sequence[float]) -> list[float]:
+    """The rank of each value, less the mean of all; equal values share theirs."""
+    ordered = sorted(values)
+    last = len(values) - 1
+    shared = {
+        value: (bisect.bisect_left(ordered, value) + bisect.bisect_right(ordered, value) - 1) / 2
+        for value in set(values)
+    }
+    return [shared[value] - last / 2 for value in values]
+
+
+def block_interval(
+    in_order: Sequence[float], ordered: Sequence[float]
+) -> tuple[float, float] | None:
+    """The 95 % confidence interval of the median of blocks that follow one another.
+
+    Args:
+        in_order: the blocks as they came.
+        ordered: the same, ascending.
+
+    Returns:
+        Wider than that of independent blocks where neighbours are alike; ``None`` where the blocks
+        are worth too few independent ones.
+    """
+    worth = independent_blocks(in_order)
+    if worth >= len(in_order):
+        return median_interval(ordered)
+    if worth < FEWEST_WORTH:
+        return None
+    share = 0.5 - t_quantile(int(worth) - 1) / (2 * math.sqrt(worth))
+    return None if share < 0 else (quantile(ordered, share), quantile(ordered, 1 - share))
+
+
+def relative_half_width(interval: tuple[float, float] | None, middle: float) -> float | None:
+    """Half of an interval over its middle; ``None`` where there is no interval."""
     if interval is None or middle <= 0:
         return None
     return (interval[1] - interval[0]) / 2 / middle

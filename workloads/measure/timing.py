@@ -29,6 +29,8 @@ SHORTEST_SINGLE_S = 50e-6
 """A pair of events around a single shorter call reads the gaps between launches."""
 NOISE_WINDOW = 32
 NOISE_STABLE = 0.05
+NOISE_WORTH = 16
+"""Independent blocks that it takes to know the noise."""
 P95_CALLS = 20
 """Below this a 95th percentile is little else than the maximum."""
 
@@ -118,6 +120,8 @@ class Blocks:
     in_order: list[float] = field(default_factory=list)
     noise: list[float] = field(default_factory=list)
     """The relative distance between the quartiles after each block."""
+    half_width: float | None = None
+    """Of the median's interval, over the median."""
 
     def add(self, block: TimedBlock, clock: Literal["device", "wall"]) -> None:
         """Take in one block."""
@@ -130,19 +134,31 @@ class Blocks:
         self.in_order.append(seconds / n)
         bisect.insort(self.ordered, seconds / n)
         self.noise.append(intervals.relative_iqr(self.ordered))
+        # Of many blocks one more changes little, and each look at all of them takes longer.
+        if len(self.ordered) <= 100 or len(self.ordered) % 10 == 0:
+            self.half_width = intervals.relative_half_width(
+                self.interval(), intervals.quantile(self.ordered, 0.5)
+            )
+
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the median."""
+        return intervals.block_interval(self.in_order, self.ordered)
 
     def noise_is_stable(self) -> bool:
-        """More blocks would not tell more: the noise itself has stopped changing."""
+        """More blocks would not tell more: the noise itself has stopped changing.
+
+        Of blocks that resemble their neighbours it seems to, until they have been many.
+        """
         window = self.noise[-NOISE_WINDOW:]
-        return len(window) == NOISE_WINDOW and intervals.relative_spread(window) < NOISE_STABLE
+        stable = len(window) == NOISE_WINDOW and intervals.relative_spread(window) < NOISE_STABLE
+        return stable and intervals.independent_blocks(self.in_order) >= NOISE_WORTH
 
 
 def why_stop(blocks: Blocks, measured_s: float, plan: Plan) -> str | None:
     """The reason to stop after these blocks, or ``None``."""
     n = len(blocks.ordered)
     if n >= plan.min_blocks and measured_s >= plan.min_s:
-        width = intervals.relative_half_width(blocks.ordered)
-        if width is not None and width <= plan.target:
+        if blocks.half_width is not None and blocks.half_width <= plan.target:
             return f"median known to ±{plan.target:.2%}"
         if blocks.noise_is_stable():
             return "noise stable above the target"
@@ -218,7 +234,7 @@ def measure(
                 "measuring",
                 len(blocks.ordered),
                 intervals.quantile(blocks.ordered, 0.5),
-                intervals.relative_half_width(blocks.ordered),
+                blocks.half_width,
                 max(0.0, plan.max_s - (perf_counter() - began)),
             )
         except Cancelled:
@@ -290,7 +306,7 @@ def _timing(
         q3_s=intervals.quantile(ordered, 0.75),
         min_s=ordered[0],
         p95_s=intervals.quantile(apart, 0.95) if len(apart) >= P95_CALLS else None,
-        ci95_s=intervals.median_interval(ordered),
+        ci95_s=blocks.interval(),
         blocks=len(ordered),
         calls=blocks.calls_per_block * len(ordered),
         first_call_s=first_s,

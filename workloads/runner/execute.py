@@ -76,6 +76,7 @@ def _run(
         result = replace(result, parameters=ready.parameters)
         plan = timing.PLANS[request.budget]
         measured, cancelled = timing.measure(case.timed, ready.clock, case.clock, plan, control)
+        measured = readings.as_far_as_known(measured, ready.place.type)
         measured = replace(measured, first_call_cold=cold)
         peak, unavailable = memory.peaks(ready.place.device)
         rates = readings.rates(case, measured.median_s)

@@ -9,13 +9,14 @@ import torch
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case
-from workloads.measure import cpu_share, timing
+from workloads.measure import cpu_share, intervals, timing
 from workloads.protocol.results import Check, Limit, Rates, RunResult, Timing
 
 FAULT_S = 1e-6
 """What one minor page fault costs, roughly: 11 ms for 6242 of them were measured."""
 LAUNCH_BOUND = 0.8
 """Launching takes this share of the device's time: the device waits for Python."""
+DISTURBED = "the time limit or its target, with other processes at work"
 NOISY_IQR = 0.10
 """torch.utils.benchmark warns from here on."""
 
@@ -45,7 +46,7 @@ def absences(measured: Timing, rate: Rates) -> dict[str, str]:
         if value is None:
             absent[f"rates.{name}"] = "this workload does not count them"
     if measured.ci95_s is None:
-        absent["time.ci95_s"] = "an interval needs six blocks"
+        absent["time.ci95_s"] = _why_no_interval(measured)
     if measured.p95_s is None:
         short = measured.clock == "device" and measured.median_s < timing.SHORTEST_SINGLE_S
         few = f"fewer than {timing.P95_CALLS} calls could be timed one by one"
@@ -56,15 +57,41 @@ def absences(measured: Timing, rate: Rates) -> dict[str, str]:
     return absent
 
 
+def _why_no_interval(measured: Timing) -> str:
+    if measured.blocks < intervals.FEWEST_BLOCKS:
+        return "an interval needs six blocks"
+    if measured.stopped_by == DISTURBED:
+        return "other processes were at work: an interval of these blocks would promise too much"
+    worth = intervals.independent_blocks(measured.block_times_s)
+    return f"neighbouring blocks are too much alike: they tell as much as {worth:.1f} would"
+
+
+def _others_at_work(measured: Timing, device_type: str) -> bool:
+    others = measured.other_cpu_cores
+    return device_type == "cpu" and cpu_share.disturbed(others, torch.get_num_threads())
+
+
+def as_far_as_known(measured: Timing, device_type: str) -> Timing:
+    """The timing without its interval where other processes were at work.
+
+    What they take from one block they take from the next as well, or not at all: the blocks do not
+    tell how far their median is from that of a quiet machine.
+    """
+    if not _others_at_work(measured, device_type) or measured.ci95_s is None:
+        return measured
+    return replace(measured, ci95_s=None, stopped_by=DISTURBED)
+
+
 def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     """What keeps a time from being taken as it stands: others, page faults, launching, spread."""
     found = []
-    others = measured.other_cpu_cores
-    if device_type == "cpu" and cpu_share.disturbed(others, torch.get_num_threads()):
+    if _others_at_work(measured, device_type):
+        others = measured.other_cpu_cores
         found.append(f"other processes kept {others:.1f} cores busy: not a figure to keep")
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
-        found.append(f"{faults:.0f} page faults per call are part of the time")
+        number = f"{faults:.0f} page faults" if faults >= 1.5 else f"{faults:.1g} page faults"
+        found.append(f"{number} per call are part of the time")
     # A call that waits for the device itself, as .item() does, is not bound by launching.
     if measured.clock == "device" and measured.device_median_s and measured.enqueue_s:
         share = measured.enqueue_s / measured.device_median_s

@@ -1,0 +1,46 @@
+"""What is said of a time: its interval, and why there is none."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.screens.results import timing
+from workloads.protocol.results import Rates
+from workloads.runner import readings
+
+NO_RATES = Rates(None, None, None)
+
+
+@pytest.fixture(autouse=True)
+def _all_cores_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(4)))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+
+
+def test_a_time_beside_other_processes_has_no_interval_and_says_why() -> None:
+    busy = readings.as_far_as_known(timing(other_cpu_cores=1.2), "cpu")
+    assert busy.ci95_s is None
+    assert "known" not in busy.stopped_by
+    reason = readings.absences(busy, NO_RATES)["time.ci95_s"]
+    assert reason.startswith("other processes were at work")
+
+
+@pytest.mark.parametrize(("cores", "device"), [(0.05, "cpu"), (None, "cpu"), (3.0, "cuda")])
+def test_a_quiet_machine_and_a_gpu_keep_theirs(cores: float | None, device: str) -> None:
+    quiet = timing(other_cpu_cores=cores)
+    assert readings.as_far_as_known(quiet, device) == quiet
+
+
+def test_blocks_that_resemble_their_neighbours_say_so() -> None:
+    alike = replace(timing(), ci95_s=None, blocks=9, block_times_s=tuple(range(1, 10)))
+    reason = readings.absences(alike, NO_RATES)["time.ci95_s"]
+    assert reason.startswith("neighbouring blocks are too much alike")
+
+
+def test_fewer_than_two_page_faults_are_not_rounded_to_none() -> None:
+    faulty = timing(median_s=1e-5, faults_per_call=0.3)
+    assert "0.3 page faults per call are part of the time" in readings.warnings(faulty, "cpu")
