@@ -35,7 +35,7 @@ def _zeros(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_device_that_draws_zeros_gives_a_wrong_result_and_no_error_of_ours(
     workload: str, parameters: dict[str, Setting]
 ) -> None:
-    result = ran(workload, **parameters)
+    result = ran(workload, "cpu", **parameters)
     reason = result.reason or ""
     assert result.status == "failed"
     assert reason.startswith("wrong result: error not a number"), result.trace
