@@ -111,11 +111,14 @@ def test_the_staircase_of_a_gpu_goes_up_and_comes_down_again() -> None:
         str(step): (one - allocated[0], other - reserved[0])
         for step, one, other in zip(steps, allocated, reserved, strict=True)
     }
-    full = 64 * MIB
-    assert by_step["allocate 64 MiB"] == (full, full)
-    assert by_step["del"] == (0, full)
-    assert by_step["allocate again"] == (full, full)
-    assert by_step["allocate 2 MiB"] == (2 * MIB, full)
-    # The small tensor is cut out of the cached piece and keeps all of it.
-    assert by_step["empty_cache"] == (2 * MIB, full)
-    assert by_step["del, empty_cache"] == (0, 0)
+    full, small = 64 * MIB, 2 * MIB
+    assert by_step == {
+        "start": (0, 0),
+        "allocate 64 MiB": (full, full),
+        "del": (0, full),
+        "allocate again": (full, full),
+        "allocate 2 MiB": (small, full),
+        # The small tensor is cut out of the cached piece and keeps all of it.
+        "empty_cache": (small, full),
+        "del, empty_cache": (0, 0),
+    }

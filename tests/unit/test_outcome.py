@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from workloads.measure import nvml_memory
+from workloads.measure import environment, nvml_memory
 from workloads.measure.nvml_memory import NvmlMemory
 from workloads.protocol.inventory import TorchDevice
-from workloads.runner import outcome as outcomes
 from workloads.runner.outcome import is_device_lost, outcome
 
 MIB, GIB = 2**20, 2**30
@@ -24,13 +23,11 @@ AcceleratorError: type[RuntimeError] = getattr(torch, "AcceleratorError", Runtim
 @pytest.fixture
 def _full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        outcomes.environment,
+        environment,
         "device",
         lambda device: TorchDevice(str(device), "H200", uuid="GPU-0"),
     )
-    monkeypatch.setattr(
-        outcomes.nvml_memory, "read", lambda _uuid: NvmlMemory(80 * GIB, 79 * GIB, 99 * MIB)
-    )
+    monkeypatch.setattr(nvml_memory, "read", lambda _uuid: NvmlMemory(80 * GIB, 79 * GIB, 99 * MIB))
 
 
 @pytest.mark.usefixtures("_full")
@@ -53,10 +50,8 @@ def test_what_is_free_is_said_to_be_unknown_where_nvml_does_not_tell(
     def silent(_uuid: str | None) -> NvmlMemory:
         raise nvml_memory.NvmlError("libnvidia-ml.so.1 cannot be loaded")
 
-    monkeypatch.setattr(
-        outcomes.environment, "device", lambda device: TorchDevice(str(device), "H200")
-    )
-    monkeypatch.setattr(outcomes.nvml_memory, "read", silent)
+    monkeypatch.setattr(environment, "device", lambda device: TorchDevice(str(device), "H200"))
+    monkeypatch.setattr(nvml_memory, "read", silent)
     _, reason = outcome(AcceleratorError(FULL), "cuda:0")
     assert reason.endswith(
         "what is free on cuda:0 is not known: libnvidia-ml.so.1 cannot be loaded"
@@ -69,7 +64,7 @@ def test_a_device_that_does_not_even_tell_its_name_does_not_hide_the_reason(
     def lost(_device: torch.device) -> TorchDevice:
         raise RuntimeError("CUDA error: out of memory")
 
-    monkeypatch.setattr(outcomes.environment, "device", lost)
+    monkeypatch.setattr(environment, "device", lost)
     _, reason = outcome(AcceleratorError(FULL), "cuda:0")
     assert reason.startswith("out of memory: CUDA error: out of memory: ")
 

@@ -209,11 +209,14 @@ def _follow(
 
 def _underflow(found: Study, gradient: torch.Tensor, scale: float) -> None:
     """What float16 would make of a gradient in float32, unscaled and scaled."""
-    entries = gradient[gradient != 0]
+    from workloads.declare.checks import ratio
+
+    there = gradient != 0
+    entries = float(there.sum())
     for name, factor, what in (
         ("float16_underflow", 1.0, "unscaled"),
         ("float16_underflow_scaled", scale, f"scaled by {scale:g}"),
     ):
-        lost = float((entries * factor).half().eq(0).double().mean())
+        lost = ratio(float(((gradient * factor).half().eq(0) & there).sum()), entries)
         about = f"of the gradient of the first convolution's result that float16 makes 0, {what}"
         found.figure(name, 100 * lost, "%", about)
