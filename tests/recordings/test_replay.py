@@ -32,7 +32,7 @@ def known(store: Store) -> dict[str, Any]:
     """All that a store knows, to be compared."""
     found = dict(vars(store))
     found["log"] = [line for line in store.log if not line.text.startswith("recording of ")]
-    found["history"] = vars(store.history)
+    found["history"], found["moments"] = vars(store.history), vars(store.moments)
     return found
 
 

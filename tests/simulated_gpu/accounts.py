@@ -101,13 +101,24 @@ class Accounts:
 
 
 @asynccontextmanager
-async def watched(interval: float = INTERVAL_S, name: str = GPU) -> AsyncIterator[Accounts]:
-    """A session over real children, with the workloads of :mod:`allocating`."""
+async def watched(
+    interval: float = INTERVAL_S, name: str = GPU, *, listed: bool = True
+) -> AsyncIterator[Accounts]:
+    """A session over real children, with the workloads of :mod:`allocating`.
+
+    Args:
+        interval: seconds between two samples.
+        name: torch's name of the device whose accounts are kept.
+        listed: NVML lists the devices, and that is waited for.
+    """
     session = Session(sys.executable, interval, (str(ALLOCATING),))
     await session.start()
     try:
         await ready(session)
-        await until(session, lambda: bool(session.store.sample and session.store.sample.devices))
+        if listed:
+            await until(
+                session, lambda: bool(session.store.sample and session.store.sample.devices)
+            )
         yield Accounts(session, name)
     finally:
         await session.stop()

@@ -11,7 +11,9 @@ import torch
 from tests import ceilings
 from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, INTERVAL_S, Accounts, Seen, watched
+from tui.memory import account
 from tui.state.reading import Absent, Stale, value_of
+from tui.ui.views.devices import notice, status
 from workloads.protocol import messages
 
 pytestmark = [
@@ -77,6 +79,23 @@ async def test_context_never_moves_by_more_than_was_loaded(
     seen = list(accounts.seen)
     assert len(seen) > 5
     assert_true(seen, before, await context_of(accounts))
+
+
+async def test_at_a_slow_refresh_nothing_is_called_old_before_the_next_sample(
+    accounts: Accounts,
+) -> None:
+    store = accounts.session.store
+    accounts.session.set_refresh(30.0)
+    await until(
+        accounts.session, lambda: store.sample is not None and store.sample.interval_s == 30
+    )
+    assert store.sample is not None
+    for seconds, old in ((29.0, False), (33.0, True)):
+        now = store.sample.at + seconds
+        gauge = account(store, accounts.view, now)
+        assert isinstance(gauge.term("used").bytes, Stale) is old
+        assert ("old" in status(accounts.view, store.sample, now, 60).text) is old
+        assert bool(notice(store.sample, store.monitor, now)) is old
 
 
 async def test_it_does_not_where_another_process_allocates_beside_it(accounts: Accounts) -> None:

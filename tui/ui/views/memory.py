@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tui.memory import Gauge, Slice
+from tui.memory import Gauge, Slice, Term
 from tui.state.history import SPAN_S, MemoryPoint
 from tui.state.pairing import CPU, DeviceView
 from tui.state.reading import Absent, Reading, Stale, reading_text, value_of
@@ -113,13 +113,18 @@ def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
         peak = value_of(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
         note = f" (peak {text.size_short(peak)})" if peak is not None else source
         items.append(
-            (Span(f"{term.label} "), Span(text.size_short(size), TextStyle.STRONG), Span(note))
+            (Span(f"{term.label} "), Span(text.size_short(size), _age_style(term)), Span(note))
         )
     free = value_of(gauge.would_free)
     if free is not None:
         upper = f"up to {text.size_short(free)}" if free else "nothing"
         items.append((Span(EMPTY_KEY, TextStyle.KEY), Span(f" frees {upper}")))
     return flow([*items, *peak_items(gauge)], cells)
+
+
+def _age_style(term: Term) -> TextStyle:
+    """Old figures are drawn quietly, as in the legend."""
+    return TextStyle.QUIET if isinstance(term.bytes, Stale) else TextStyle.STRONG
 
 
 def peak_items(gauge: Gauge) -> list[Line]:
