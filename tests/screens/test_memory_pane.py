@@ -99,7 +99,7 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
             (sample(gpu(processes=(gpu_process(9, GIB),))),),
             "this process n/a: NVML does not list our pid 4242: in a container it lists the",
         ),
-        ((torch_memory(ooms=1),), "! out of memory 1 time in this worker"),
+        ((torch_memory(ooms=1),), "! out of memory 1 time since the last run began"),
         (
             (messages.WorkerEnded(WORKER, "killed", False),),
             "allocated, cached, context n/a: no worker is running",

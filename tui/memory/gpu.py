@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from tui.memory.bar import context, lay_out
 from tui.memory.explain import explain_gpu
-from tui.memory.figures import DERIVED, NVML, TORCH, GpuFigures, TorchFigures, cached, gather
+from tui.memory.figures import (
+    DERIVED,
+    NVML,
+    TORCH,
+    GpuFigures,
+    TorchFigures,
+    cached,
+    gather,
+    workspace_or_none,
+)
 from tui.memory.model import Counter, Gauge, Term, chain_breaks
 from tui.monitor.messages import Sample
 from tui.state.history import MemoryPoint
@@ -70,7 +79,11 @@ def releasable(torch: TorchFigures) -> Reading[int]:
     active = torch.allocated if isinstance(torch.active, Absent) else torch.active
     stuck = Value(0) if isinstance(torch.stuck, Absent) else torch.stuck
     return derive(
-        lambda reserved, used, stuck: max(0, reserved - used - stuck), torch.reserved, active, stuck
+        lambda reserved, used, stuck, workspace: max(0, reserved - used - stuck - workspace),
+        torch.reserved,
+        active,
+        stuck,
+        workspace_or_none(torch),
     )
 
 
@@ -116,9 +129,16 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             "cached, releasable",
             releasable(torch),
             DERIVED,
-            "reserved - active - stuck: whole free segments",
+            "reserved - active - stuck - workspace: whole free segments",
         ),
-        Term("cached", "cached", cached(torch), DERIVED, "reserved - allocated"),
+        Term(
+            "workspace",
+            "cuBLAS workspace",
+            torch.workspace,
+            TORCH,
+            "given to cuBLAS for each handle and stream, while a run lasts",
+        ),
+        Term("cached", "cached", cached(torch), DERIVED, "reserved - allocated - workspace"),
         Term("reserved", "reserved", torch.reserved, TORCH, "what torch's allocator holds"),
         Term(
             "context",
@@ -188,10 +208,13 @@ def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, .
 def _events(torch: TorchMemory | None) -> list[str]:
     found = []
     if torch is not None and torch.ooms:
-        found.append(f"out of memory {text.count(torch.ooms, 'time')} in this worker")
+        found.append(f"out of memory {text.count(torch.ooms, 'time')} since the last run began")
     if torch is not None and torch.alloc_retries:
         times = text.count(torch.alloc_retries, "time")
-        found.append(f"torch returned its whole cache {times} to find room (alloc retries)")
+        found.append(
+            f"torch returned its whole cache {times} to find room since the last run began "
+            "(alloc retries)"
+        )
     return found
 
 

@@ -33,7 +33,7 @@ class Term:
 
 @frozen
 class Counter:
-    """How often something happened since the worker started."""
+    """How often something happened since the last run began."""
 
     label: str
     count: Reading[int]

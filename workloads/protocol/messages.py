@@ -167,7 +167,11 @@ class Compared:
 
 @frozen
 class TorchMemory:
-    """One GPU's figures of the caching allocator, bytes, in the words of ``memory_stats``."""
+    """One GPU's figures of the caching allocator, bytes, in the words of ``memory_stats``.
+
+    Those of requested, allocated and active are of tensors: without ``workspace``. What is
+    reserved holds it.
+    """
 
     device: str
     pid: int
@@ -180,12 +184,15 @@ class TorchMemory:
     allocated_peak: int
     reserved_peak: int
     alloc_retries: int
+    """Since the last run began, as ``ooms``."""
     ooms: int
     device_free: int | None = None
     device_total: int | None = None
     pinned: int | None = None
     """Host memory that the process has pinned by torch's allocator, its cache counted in: the same
     in the messages of all its devices. ``None`` where this torch does not count it."""
+    workspace: int | None = None
+    """What torch has given to cuBLAS out of what is reserved (``workloads.measure.workspaces``)."""
 
 
 @frozen

@@ -151,7 +151,7 @@ def _held_cuda(device: torch.device) -> HeldMemory:
     except Exception as error:  # noqa: BLE001 (pynvml's own classes; torch may lack the module)
         absent["nvml"] = f"NVML: {error}"
     return HeldMemory(
-        int(torch.cuda.memory_allocated(device)),
+        memory.allocated(device),
         int(torch.cuda.memory_reserved(device)),
         int(total - free),
         nvml,

@@ -142,6 +142,7 @@ def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
     known = (
         ("allocated peak", memory.allocated_peak),
         ("reserved peak", memory.reserved_peak),
+        ("cuBLAS workspace", memory.workspace),
         ("process peak", memory.process_peak),
     )
     return [(label, text.size(value)) for label, value in known if value is not None]

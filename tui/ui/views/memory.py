@@ -18,6 +18,7 @@ STYLES = {
     "allocated": TextStyle.ALLOCATED,
     "unique": TextStyle.ALLOCATED,
     "cached": TextStyle.CACHED,
+    "workspace": TextStyle.CONTEXT,
     "shared": TextStyle.CACHED,
     "context": TextStyle.CONTEXT,
     "process": TextStyle.CONTEXT,

@@ -151,7 +151,7 @@ def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
 def _counters(gauge: Gauge, cells: int) -> list[Line]:
     if not gauge.counters:
         return []
-    found = _section("counters of this worker", cells)
+    found = _section("counted since the last run began", cells)
     for counter in gauge.counters:
         absent = isinstance(counter.count, Absent)
         style = TextStyle.QUIET if absent else TextStyle.STRONG
