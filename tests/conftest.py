@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.simulated_gpu import place
 from tui.text import glyphs
 
 # An example may be the first of a process to start torch's threads, beside whatever else runs.
@@ -24,11 +25,25 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Workers for the tests that run by default; one process for all that is asked for by name.
 
     A benchmark, a soak and a test of a GPU want the machine for themselves, and a file or a single
-    test is there sooner without workers.
+    test is there sooner without workers. Simulated GPUs are as many as there are workers.
     """
     by_default = f"-m={config.option.markexpr}" in config.getini("addopts")
+    simulated = config.option.markexpr == "simulated_gpu" and place.is_simulated()
     named = any(".py" in name for name in config.args)
-    return WORKERS if by_default and not named else 0
+    return WORKERS if (by_default or simulated) and not named else 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    place.prepare(config)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU, by name and with the reason, where there is none that serves."""
+    reasons = {"gpu": place.why_no_real_gpu, "simulated_gpu": place.why_no_gpu}
+    for item in items:
+        for marker, why in reasons.items():
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skipif(bool(why()), reason=why()))
 
 
 def pytest_collection_finish() -> None:

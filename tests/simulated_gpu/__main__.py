@@ -1,0 +1,50 @@
+"""``python -m tests.simulated_gpu [--devices N …] COMMAND …`` runs a command on simulated GPUs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.simulated_gpu import simulator
+from tests.simulated_gpu.build import CannotBuildError
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulated_gpu", description=__doc__)
+    for name, value in vars(simulator.Settings()).items():
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(flag, type=type(value), default=value, metavar=type(value).__name__)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    return parser
+
+
+def main() -> int:
+    chosen = vars(_parser().parse_args())
+    command = chosen.pop("command")
+    try:
+        libraries = simulator.libraries()
+    except CannotBuildError as error:
+        print(f"no simulated GPU: {error}", file=sys.stderr)
+        return 2
+    if libraries is None:
+        print(
+            "no simulated GPU: it needs torch's CUDA build without the nvidia-* packages, in an "
+            "environment of its own (.ci/run makes one)",
+            file=sys.stderr,
+        )
+        return 2
+    if not command:
+        print(libraries)
+        return 0
+    with tempfile.TemporaryDirectory(dir=simulator.state_folder()) as folder:
+        env = simulator.environment(libraries, simulator.Settings(**chosen), Path(folder) / "state")
+        path = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", os.defpath)])
+        return subprocess.run(command, env={**env, "PATH": path}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

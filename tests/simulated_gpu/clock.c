@@ -1,0 +1,175 @@
+/* Streams, events and graphs in virtual time: each stream knows when its work will
+ * be done, work of one engine follows one after the other, and whoever waits sleeps until then. */
+#include "simulated.h"
+#include <cuda_runtime_api.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NEVER UINT64_MAX
+
+struct CUstream_st { uint64_t ready; int device, capturing; struct CUgraph_st *graph; };
+struct CUevent_st { uint64_t at; int recorded, timing, device; };
+struct CUgraph_st { uint64_t ns; int nodes; };
+struct CUgraphExec_st { uint64_t ns; };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct CUstream_st defaults[MOST_DEVICES], *streams[4096];
+static int stream_count, captures;
+static uint64_t engines[MOST_DEVICES][ENGINES];
+
+static void in_child(void) { pthread_mutex_init(&lock, NULL); }
+__attribute__((constructor)) static void loaded(void) { pthread_atfork(NULL, NULL, in_child); }
+
+static struct CUstream_st *stream_of(cudaStream_t stream) {
+    if ((uintptr_t)stream > 2) return stream;
+    defaults[sim_current()].device = sim_current();
+    return &defaults[sim_current()];
+}
+int sim_stream_device(void *stream) { return stream_of(stream)->device; }
+
+/* SIMULATED_GPU_FAIL_LAUNCH=N:CODE: the Nth piece of work fails for good; CODE 0: it never ends. */
+int sim_work(void *stream, enum engine engine, uint64_t ns) {
+    struct CUstream_st *s = stream_of(stream);
+    int code = 0;
+    TRY(sim_context(s->device));
+    pthread_mutex_lock(&lock);
+    if (s->capturing) {
+        s->graph->ns += ns;
+        s->graph->nodes++;
+    } else if (sim_fault_is_due("SIMULATED_GPU_FAIL_LAUNCH", &code)) {
+        if (code) sim_sticky = code; else s->ready = NEVER;
+    } else if (s->ready != NEVER) {
+        uint64_t begin = sim_now(), *engine_ready = &engines[s->device][engine];
+        if (s->ready > begin) begin = s->ready;
+        if (*engine_ready > begin) begin = *engine_ready;
+        s->ready = *engine_ready = begin + ns;
+        if (engine == COMPUTE) __atomic_fetch_add(&sim_shared()->busy_ns[sim_physical(s->device)], ns, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static void wait_until(uint64_t at) {
+    for (uint64_t now; (now = sim_now()) < at;) {
+        uint64_t left = at - now;
+        if (at == NEVER) sleep(1);
+        else if (left > 300000) { /* a sleep ends some 50 us late, so the rest is waited for awake */
+            struct timespec t = { (time_t)((left - 200000) / 1000000000ull), (long)((left - 200000) % 1000000000ull) };
+            nanosleep(&t, NULL);
+        } else sched_yield();
+    }
+}
+
+/* ---- streams ---- */
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
+    READY;
+    struct CUstream_st *made = calloc(1, sizeof *made);
+    made->device = sim_current();
+    pthread_mutex_lock(&lock);
+    if (stream_count < 4096) streams[stream_count++] = made;
+    pthread_mutex_unlock(&lock);
+    *stream = made;
+    return 0;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) { return cudaStreamCreateWithPriority(stream, flags, 0); }
+cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < stream_count; i++) if (streams[i] == stream) { streams[i] = streams[--stream_count]; break; }
+    pthread_mutex_unlock(&lock);
+    free(stream);
+    return 0;
+}
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority) { *priority = 0; return 0; }
+cudaError_t cudaStreamQuery(cudaStream_t stream) { READY; return stream_of(stream)->ready <= sim_now() ? 0 : cudaErrorNotReady; }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { READY; wait_until(stream_of(stream)->ready); return sim_fail(sim_sticky); }
+cudaError_t cudaDeviceSynchronize(void) {
+    READY;
+    uint64_t latest = defaults[sim_current()].ready;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < stream_count; i++)
+        if (streams[i]->device == sim_current() && streams[i]->ready > latest) latest = streams[i]->ready;
+    pthread_mutex_unlock(&lock);
+    wait_until(latest);
+    return sim_fail(sim_sticky);
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    READY;
+    struct CUstream_st *s = stream_of(stream);
+    if (!s->capturing && event->recorded && event->at > s->ready) s->ready = event->at;
+    return 0;
+}
+
+/* ---- events ---- */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+    READY;
+    *event = calloc(1, sizeof **event);
+    (*event)->timing = !(flags & cudaEventDisableTiming);
+    (*event)->device = sim_current();
+    return 0;
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { free(event); return 0; }
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+    struct CUstream_st *s = stream_of(stream);
+    if (s->device != event->device) return sim_fail(cudaErrorInvalidResourceHandle);
+    if (s->capturing) return 0;
+    TRY(sim_work(stream, COMPUTE, 200));
+    event->at = s->ready;
+    event->recorded = 1;
+    return 0;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return cudaEventRecordWithFlags(event, stream, 0); }
+cudaError_t cudaEventQuery(cudaEvent_t event) { READY; return !event->recorded || event->at <= sim_now() ? 0 : cudaErrorNotReady; }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { READY; if (event->recorded) wait_until(event->at); return sim_fail(sim_sticky); }
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end) {
+    READY;
+    if (!start->recorded || !end->recorded || !start->timing || !end->timing) return sim_fail(cudaErrorInvalidResourceHandle);
+    if (start->at > sim_now() || end->at > sim_now()) return sim_fail(cudaErrorNotReady);
+    *ms = (float)((double)((int64_t)(end->at - start->at) / 500) * 0.0005); /* in steps of half a microsecond, as in truth */
+    return 0;
+}
+
+/* ---- graphs: what was captured counts as one piece of work ---- */
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count) {
+    struct CUstream_st *s = stream_of(stream);
+    if (sim_physical(sim_current()) < 0) return sim_fail(cudaErrorInitializationError);
+    *status = s->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    if (id) *id = (unsigned long long)s->capturing;
+    if (graph) *graph = s->graph;
+    if (dependencies) *dependencies = NULL;
+    if (edges) *edges = NULL;
+    if (count) *count = 0;
+    return 0;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) { return cudaStreamGetCaptureInfo(stream, status, NULL, NULL, NULL, NULL, NULL); }
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *d, const cudaGraphEdgeData *e, size_t n, enum cudaStreamCaptureMode mode) {
+    if ((uintptr_t)stream <= 2) return sim_fail(cudaErrorStreamCaptureUnsupported);
+    stream->capturing = ++captures;
+    stream->graph = graph;
+    return 0;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) { READY; return cudaStreamBeginCaptureToGraph(stream, calloc(1, sizeof(struct CUgraph_st)), NULL, NULL, 0, mode); }
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    struct CUstream_st *s = stream_of(stream);
+    if (!s->capturing) return sim_fail(cudaErrorIllegalState);
+    *graph = s->graph;
+    s->capturing = 0;
+    s->graph = NULL;
+    return 0;
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
+    if (nodes) for (size_t i = 0; i < *count; i++) nodes[i] = NULL;
+    *count = (size_t)graph->nodes;
+    return 0;
+}
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *d, cudaGraphEdgeData *e, size_t *count) { *count = 0; return 0; }
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { free(graph); return 0; }
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) { *exec = malloc(sizeof **exec); (*exec)->ns = graph->ns; return 0; }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { free(exec); return 0; }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) { READY; return sim_work(stream, COMPUTE, 3000 + exec->ns); }

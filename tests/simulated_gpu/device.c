@@ -1,0 +1,189 @@
+/* Errors, devices and contexts of the CUDA runtime. */
+#include "simulated.h"
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int sim_sticky;
+static __thread int last; /* what cudaGetLastError returns, once */
+/* A process that was forked from one that used CUDA cannot use it: every call says so. */
+static int forked, used;
+static __thread int current;
+static int visible[MOST_DEVICES], visible_count = -1, has_context[MOST_DEVICES];
+
+static void in_child(void) { forked = used; }
+__attribute__((constructor)) static void loaded(void) { pthread_atfork(NULL, NULL, in_child); }
+
+int sim_fail(int code) { if (code) last = code; return code; }
+cudaError_t cudaGetLastError(void) { int code = sim_sticky ? sim_sticky : last; last = 0; return code; }
+cudaError_t cudaPeekAtLastError(void) { return sim_sticky ? sim_sticky : last; }
+
+#define ERRORS(E) \
+    E(cudaSuccess, "no error") \
+    E(cudaErrorInvalidValue, "invalid argument") \
+    E(cudaErrorMemoryAllocation, "out of memory") \
+    E(cudaErrorInitializationError, "initialization error") \
+    E(cudaErrorInvalidDeviceFunction, "invalid device function") \
+    E(cudaErrorNoDevice, "no CUDA-capable device is detected") \
+    E(cudaErrorInvalidDevice, "invalid device ordinal") \
+    E(cudaErrorECCUncorrectable, "uncorrectable ECC error encountered") \
+    E(cudaErrorInvalidResourceHandle, "invalid resource handle") \
+    E(cudaErrorNotReady, "device not ready") \
+    E(cudaErrorIllegalAddress, "an illegal memory access was encountered") \
+    E(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled") \
+    E(cudaErrorAssert, "device-side assert triggered") \
+    E(cudaErrorLaunchFailure, "unspecified launch failure") \
+    E(cudaErrorNotSupported, "operation not supported") \
+    E(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture")
+#define NAME_OF(code, text) case code: return #code;
+#define TEXT_OF(code, text) case code: return text;
+const char *cudaGetErrorName(cudaError_t code) { switch (code) { ERRORS(NAME_OF) default: return "cudaErrorUnknown"; } }
+const char *cudaGetErrorString(cudaError_t code) { switch (code) { ERRORS(TEXT_OF) default: return "unknown error"; } }
+
+/* CUDA_VISIBLE_DEVICES names devices by index or by the beginning of a UUID. Of a partitioned GPU,
+ * CUDA shows one instance: the first, or the one that is named. */
+static void look(void) {
+    struct shared *s = sim_shared();
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    char copy[512], uuid[48], *rest = copy, *word;
+    if (visible_count >= 0) return;
+    visible_count = 0;
+    snprintf(copy, sizeof copy, "%s", text ? text : "0,1,2,3,4,5,6,7");
+    while ((word = strtok_r(rest, ",", &rest)) && visible_count < (s->mig ? 1 : MOST_DEVICES)) {
+        int index = -1;
+        if (*word == 'G' || *word == 'M') {
+            for (int i = 0; i < s->devices; i++) {
+                sim_uuid(s, i, uuid);
+                if (!strncmp(uuid, word, strlen(word))) index = i;
+            }
+        } else index = atoi(word);
+        if (index < 0 || index >= s->devices) break; /* what follows an unknown one is not seen */
+        visible[visible_count++] = index;
+    }
+}
+
+static int refused(int device) {
+    if (forked) return cudaErrorInitializationError;
+    look();
+    if (!visible_count) return cudaErrorNoDevice;
+    return device < 0 || device >= visible_count ? cudaErrorInvalidDevice : 0;
+}
+
+int sim_current(void) { return current; }
+int sim_physical(int device) { return refused(device) ? -1 : visible[device]; }
+
+int sim_take(int device, uint64_t bytes, int is_context) {
+    struct shared *s = sim_shared();
+    struct holder *own;
+    int place = visible[device], code = 0;
+    if (!is_context && sim_fault_is_due("SIMULATED_GPU_FAIL_ALLOCATION", NULL)) return cudaErrorMemoryAllocation;
+    sim_lock(s);
+    if (s->total - s->reserved - sim_used(s, place) < bytes || !(own = sim_own(s, 1))) code = cudaErrorMemoryAllocation;
+    else if (is_context) own->context[place] += bytes;
+    else own->allocated[place] += bytes;
+    sim_unlock(s);
+    return code;
+}
+
+void sim_give_back(int device, uint64_t bytes) {
+    struct shared *s = sim_shared();
+    struct holder *own;
+    sim_lock(s);
+    if ((own = sim_own(s, 0))) own->allocated[visible[device]] -= bytes;
+    sim_unlock(s);
+}
+
+int sim_context(int device) {
+    struct timespec t = { 0, 1000000 * sim_option("SIMULATED_GPU_CONTEXT_MS", 150) };
+    TRY(refused(device));
+    if (sim_sticky) return sim_sticky;
+    if (has_context[device]) return 0;
+    used = 1;
+    TRY(sim_take(device, (uint64_t)sim_option("SIMULATED_GPU_CONTEXT_MIB", 500) * MIB, 1));
+    has_context[device] = 1;
+    nanosleep(&t, NULL);
+    return 0;
+}
+int sim_ready(void) { return sim_context(current); }
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    if (forked) return sim_fail(cudaErrorInitializationError);
+    look();
+    used = 1;
+    *count = visible_count;
+    return visible_count ? 0 : sim_fail(cudaErrorNoDevice);
+}
+cudaError_t cudaGetDevice(int *device) { TRY(refused(current)); *device = current; return 0; }
+cudaError_t cudaSetDevice(int device) { TRY(refused(device)); current = device; return sim_context(device); }
+cudaError_t cudaDriverGetVersion(int *version) { *version = 13000; return 0; }
+cudaError_t cudaRuntimeGetVersion(int *version) { *version = 13000; return 0; }
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) { *can = device != peer; return 0; }
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { *least = 0; *greatest = -5; return 0; }
+
+/* The shape of an H200: what torch chooses its launches by. */
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
+    struct shared *s = sim_shared();
+    TRY(refused(device));
+    *p = (struct cudaDeviceProp){
+        .totalGlobalMem = s->total - s->reserved, .sharedMemPerBlock = 49152, .regsPerBlock = 65536, .warpSize = 32,
+        .memPitch = 0x7fffffff, .maxThreadsPerBlock = 1024, .maxThreadsDim = { 1024, 1024, 64 },
+        .maxGridSize = { 0x7fffffff, 65535, 65535 }, .totalConstMem = 65536, .major = 9, .minor = 0,
+        .textureAlignment = 512, .texturePitchAlignment = 32, .multiProcessorCount = 132, .canMapHostMemory = 1,
+        .concurrentKernels = 1, .ECCEnabled = 1, .pciBusID = sim_bus(s->mig ? 0 : visible[device]),
+        .asyncEngineCount = 3, .unifiedAddressing = 1, .memoryBusWidth = 6144, .l2CacheSize = 50 << 20,
+        .maxThreadsPerMultiProcessor = 2048, .streamPrioritiesSupported = 1, .globalL1CacheSupported = 1,
+        .localL1CacheSupported = 1, .sharedMemPerMultiprocessor = 233472, .regsPerMultiprocessor = 65536,
+        .cooperativeLaunch = 1, .sharedMemPerBlockOptin = 232448, .maxBlocksPerMultiProcessor = 32,
+        .reservedSharedMemPerBlock = 1024, .hostRegisterSupported = 1, .memoryPoolsSupported = 1,
+        .clusterLaunch = 1, .managedMemory = 1, .hostNumaId = -1, .deviceNumaId = -1,
+    };
+    snprintf(p->name, sizeof p->name, "%s%s", sim_name(), s->mig ? " MIG 1g" : "");
+    memcpy(p->uuid.bytes, (unsigned char[]){ 0x51, 0xa4, 0xd1, 0x70, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, (unsigned char)(visible[device] + 1) }, 16);
+    return 0;
+}
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
+    struct cudaDeviceProp p;
+    TRY(cudaGetDeviceProperties(&p, device));
+    const int values[][2] = {
+        { cudaDevAttrMaxThreadsPerBlock, 1024 }, { cudaDevAttrMaxBlockDimX, 1024 }, { cudaDevAttrMaxBlockDimY, 1024 },
+        { cudaDevAttrMaxGridDimX, p.maxGridSize[0] }, { cudaDevAttrMaxGridDimY, 65535 }, { cudaDevAttrMaxGridDimZ, 65535 },
+        { cudaDevAttrMaxSharedMemoryPerBlock, (int)p.sharedMemPerBlock }, { cudaDevAttrWarpSize, 32 },
+        { cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin },
+        { cudaDevAttrMaxSharedMemoryPerMultiprocessor, (int)p.sharedMemPerMultiprocessor },
+        { cudaDevAttrMultiProcessorCount, p.multiProcessorCount }, { cudaDevAttrComputeCapabilityMajor, p.major },
+        { cudaDevAttrClockRate, 1980000 /* kHz */ }, { cudaDevAttrMemoryClockRate, 3201000 /* kHz */ },
+        { cudaDevAttrGlobalMemoryBusWidth, p.memoryBusWidth }, { cudaDevAttrL2CacheSize, p.l2CacheSize },
+        { cudaDevAttrMaxThreadsPerMultiProcessor, p.maxThreadsPerMultiProcessor },
+        { cudaDevAttrMaxRegistersPerBlock, 65536 }, { cudaDevAttrMaxRegistersPerMultiprocessor, 65536 },
+        { cudaDevAttrPciBusId, p.pciBusID }, { cudaDevAttrUnifiedAddressing, 1 }, { cudaDevAttrConcurrentKernels, 1 },
+        { cudaDevAttrCooperativeLaunch, 1 }, { cudaDevAttrMemoryPoolsSupported, 1 }, { cudaDevAttrCanMapHostMemory, 1 },
+    };
+    *value = 0;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) if (values[i][0] == (int)attribute) *value = values[i][1];
+    return 0;
+}
+cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device) {
+    TRY(refused(device));
+    snprintf(text, (size_t)length, "0000:%02X:00.0", sim_bus(sim_shared()->mig ? 0 : visible[device]));
+    return 0;
+}
+
+/* The driver's own functions, as far as torch asks for them before it uses a device. */
+int cuDeviceGet(int *device, int index) { *device = index; return sim_physical(index) < 0 ? 101 : 0; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) { return cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device); }
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) { if (flags) *flags = 0; *active = has_context[device]; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(uintptr_t)(device + 1); return cudaSetDevice(device); }
+int cuCtxGetCurrent(void **context) { *context = has_context[current] ? (void *)(uintptr_t)(current + 1) : NULL; return 0; }
+int cuCtxSetCurrent(void *context) { return context ? cudaSetDevice((int)(uintptr_t)context - 1) : 0; }
+int cuGetErrorString(int code, const char **text) { *text = cudaGetErrorString((cudaError_t)code); return 0; }
+
+static int not_supported(void) { return cudaErrorNotSupported; }
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status) {
+    *function = dlsym(RTLD_DEFAULT, symbol);
+    if (!*function) *function = (void *)not_supported;
+    if (status) *status = cudaDriverEntryPointSuccess;
+    return 0;
+}

@@ -1,0 +1,134 @@
+/* NVML over the shared state: what nvidia-ml-py and torch ask for. Of a partitioned GPU the memory
+ * is told by its instances alone, as in truth. */
+#include "simulated.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, VERSION_MISMATCH = 25 };
+static int initialized;
+/* A handle is the address of one of these: a GPU, or a MIG instance of the one GPU. */
+static struct device { int index, instance; } gpus[MOST_DEVICES], instances[MOST_DEVICES];
+typedef struct device *device;
+#define STATE struct shared *s = initialized ? sim_shared() : NULL; if (!s) return UNINITIALIZED
+
+int nvmlInitWithFlags(unsigned flags) { sim_shared(); initialized++; return OK; }
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlShutdown(void) { if (!initialized) return UNINITIALIZED; initialized--; return OK; }
+const char *nvmlErrorString(int code) { return code ? "error of the simulated NVML" : "Success"; }
+static int text(char *into, unsigned size, const char *from) { return snprintf(into, size, "%s", from) < (int)size ? OK : INSUFFICIENT_SIZE; }
+int nvmlSystemGetDriverVersion(char *into, unsigned size) { STATE; return text(into, size, "580.65.06"); }
+int nvmlSystemGetNVMLVersion(char *into, unsigned size) { STATE; return text(into, size, "13.580.65.06"); }
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { STATE; *version = 13000; return OK; }
+
+static int partitioned(struct shared *s, device d) { return s->mig && !d->instance; }
+static const char *uuid(struct shared *s, device d, char into[48]) { sim_uuid(s, d->index, into); if (partitioned(s, d)) memcpy(into, "GPU", 3); return into; }
+int nvmlDeviceGetCount_v2(unsigned *count) { STATE; *count = s->mig ? 1 : (unsigned)s->devices; return OK; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, device *d) {
+    STATE;
+    if ((int)i >= (s->mig ? 1 : s->devices)) return INVALID_ARGUMENT;
+    gpus[i].index = (int)i;
+    *d = &gpus[i];
+    return OK;
+}
+int nvmlDeviceGetMigMode(device d, unsigned *now, unsigned *pending) { STATE; *now = *pending = (unsigned)s->mig; return OK; }
+int nvmlDeviceGetMaxMigDeviceCount(device d, unsigned *count) { STATE; *count = s->mig ? (unsigned)s->devices : 0; return OK; }
+int nvmlDeviceGetMigDeviceHandleByIndex(device d, unsigned i, device *instance) {
+    STATE;
+    if (!s->mig || (int)i >= s->devices) return NOT_FOUND;
+    instances[i] = (struct device){ (int)i, 1 };
+    *instance = &instances[i];
+    return OK;
+}
+int nvmlDeviceIsMigDeviceHandle(device d, unsigned *is) { STATE; *is = (unsigned)d->instance; return OK; }
+int nvmlDeviceGetGpuInstanceId(device d, unsigned *id) { STATE; *id = (unsigned)d->index + 1; return d->instance ? OK : NOT_SUPPORTED; }
+int nvmlDeviceGetComputeInstanceId(device d, unsigned *id) { STATE; *id = 0; return d->instance ? OK : NOT_SUPPORTED; }
+int nvmlDeviceGetHandleByUUID(const char *which, device *d) {
+    char own[48];
+    STATE;
+    for (int i = 0; i < s->devices; i++) {
+        int code = s->mig ? nvmlDeviceGetMigDeviceHandleByIndex(NULL, (unsigned)i, d) : nvmlDeviceGetHandleByIndex_v2((unsigned)i, d);
+        if (!code && !strcmp(uuid(s, *d, own), which)) return OK;
+    }
+    return NOT_FOUND;
+}
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, device *d) {
+    unsigned domain, number;
+    STATE;
+    if (sscanf(bus, "%x:%x", &domain, &number) != 2) return INVALID_ARGUMENT;
+    return (int)number < sim_bus(0) ? NOT_FOUND : nvmlDeviceGetHandleByIndex_v2(number - (unsigned)sim_bus(0), d);
+}
+int nvmlDeviceGetIndex(device d, unsigned *i) { STATE; *i = (unsigned)d->index; return OK; }
+int nvmlDeviceGetUUID(device d, char *into, unsigned size) { STATE; char own[48]; return text(into, size, uuid(s, d, own)); }
+int nvmlDeviceGetName(device d, char *into, unsigned size) { STATE; char name[96]; snprintf(name, sizeof name, "%s%s", sim_name(), d->instance ? " MIG 1g" : ""); return text(into, size, name); }
+struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
+int nvmlDeviceGetPciInfo_v3(device d, struct pci *p) {
+    STATE;
+    *p = (struct pci){ .bus = (unsigned)sim_bus(d->instance ? 0 : d->index), .id = 0x233510de };
+    snprintf(p->legacy, sizeof p->legacy, "0000:%02X:00.0", p->bus);
+    snprintf(p->bus_id, sizeof p->bus_id, "00000000:%02X:00.0", p->bus);
+    return OK;
+}
+
+struct memory1 { uint64_t total, free, used; };
+struct memory2 { unsigned version; uint64_t total, reserved, free, used; };
+int nvmlDeviceGetMemoryInfo_v2(device d, struct memory2 *m) {
+    STATE;
+    if (m->version != (sizeof *m | 2u << 24)) return VERSION_MISMATCH;
+    if (partitioned(s, d)) return NO_PERMISSION;
+    sim_lock(s);
+    m->total = s->total; m->reserved = s->reserved; m->used = sim_used(s, d->index); m->free = m->total - m->used - m->reserved;
+    sim_unlock(s);
+    return OK;
+}
+int nvmlDeviceGetMemoryInfo(device d, struct memory1 *m) { /* its "used" has the driver's part in it */
+    struct memory2 now = { .version = sizeof now | 2u << 24 };
+    int code = nvmlDeviceGetMemoryInfo_v2(d, &now);
+    if (!code) *m = (struct memory1){ now.total, now.free, now.used + now.reserved };
+    return code;
+}
+struct process { unsigned pid; uint64_t memory; unsigned gpu_instance, compute_instance; };
+int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *count, struct process *into) {
+    STATE;
+    unsigned found = 0, room = *count;
+    sim_lock(s);
+    for (int place = partitioned(s, d) ? 0 : d->index; place < (partitioned(s, d) ? s->devices : d->index + 1); place++) {
+        sim_used(s, place);
+        for (struct holder *h = s->holders; h < s->holders + MOST_HOLDERS; h++) {
+            if (!h->pid || !h->context[place]) continue;
+            unsigned instance = s->mig ? (unsigned)place + 1 : ~0u;
+            if (into && found < room) into[found] = (struct process){ (unsigned)h->pid, h->context[place] + h->allocated[place], instance, s->mig ? 0 : ~0u };
+            found++;
+        }
+    }
+    sim_unlock(s);
+    *count = found;
+    return found > room ? INSUFFICIENT_SIZE : OK;
+}
+int nvmlDeviceGetGraphicsRunningProcesses_v3(device d, unsigned *count, void *into) { STATE; *count = 0; return OK; }
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(device d, unsigned *count, void *into) { STATE; *count = 0; return OK; }
+
+struct utilization { unsigned gpu, memory; };
+int nvmlDeviceGetUtilizationRates(device d, struct utilization *u) {
+    static uint64_t at[MOST_DEVICES], busy[MOST_DEVICES];
+    static unsigned share[MOST_DEVICES];
+    STATE;
+    int i = d->index;
+    uint64_t now = sim_now(), done = s->busy_ns[i];
+    if (s->mig) return NOT_SUPPORTED;
+    if (now - at[i] > 100000000) {
+        uint64_t percent = at[i] ? (done - busy[i]) * 100 / (now - at[i]) : 0;
+        share[i] = percent > 100 ? 100 : (unsigned)percent;
+        at[i] = now; busy[i] = done;
+    }
+    *u = (struct utilization){ share[i], share[i] / 2 };
+    return OK;
+}
+#define FIGURE(name, type, is) int nvmlDeviceGet##name(device d, type *value) { STATE; if (d->instance) return NOT_SUPPORTED; *value = is; return OK; }
+FIGURE(PowerUsage, unsigned, 121500) FIGURE(EnforcedPowerLimit, unsigned, 700000) FIGURE(PowerManagementLimit, unsigned, 700000)
+FIGURE(PerformanceState, unsigned, 0) FIGURE(CurrPcieLinkGeneration, unsigned, 5) FIGURE(CurrPcieLinkWidth, unsigned, 16)
+FIGURE(CurrentClocksEventReasons, unsigned long long, 1) FIGURE(CurrentClocksThrottleReasons, unsigned long long, 1)
+int nvmlDeviceGetTemperature(device d, unsigned sensor, unsigned *value) { STATE; *value = 41; return d->instance ? NOT_SUPPORTED : OK; }
+int nvmlDeviceGetClockInfo(device d, unsigned type, unsigned *value) { STATE; *value = type == 1 ? 1980 : 3201; return d->instance ? NOT_SUPPORTED : OK; }
+int nvmlDeviceGetTotalEccErrors(device d, unsigned kind, unsigned counter, unsigned long long *value) { STATE; *value = 0; return d->instance ? NOT_SUPPORTED : OK; }
+int nvmlDeviceGetFanSpeed(device d, unsigned *value) { return NOT_SUPPORTED; }

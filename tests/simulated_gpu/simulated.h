@@ -1,0 +1,71 @@
+/* A simulated GPU: libraries under the names of NVIDIA's, so that the CUDA build of torch runs on a
+ * machine without one. Device memory is host memory that the kernel gives out as it is touched. A
+ * kernel computes nothing and takes virtual time: results are wrong, and times are invented. What
+ * torch does itself is real: its caching allocator, statistics, histories, streams and errors.
+ *
+ *   state.c    what all processes share: who holds how much of which device
+ *   device.c   errors, devices, contexts
+ *   clock.c    streams, events and graphs, in virtual time
+ *   memory.c   device memory, pinned memory, mapped ranges, pools, copies
+ *   kernels.c  launches of kernels
+ *   blas.c  dnn.c  nccl.c   the libraries whose calls torch makes by name
+ *   nvml.c     NVML over the same state; a library of its own, as the driver's is
+ *
+ * build.py compiles them and generates what else torch names. simulator.py lists the variables
+ * SIMULATED_GPU_… that say what is simulated. */
+#pragma once
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define MOST_DEVICES 8
+#define MOST_HOLDERS 64
+#define MIB (1ull << 20)
+
+struct holder { /* a process with a context on some device */
+    pid_t pid;
+    uint64_t started; /* field 22 of /proc/PID/stat: the pid may be another's by now */
+    uint64_t context[MOST_DEVICES], allocated[MOST_DEVICES]; /* bytes */
+};
+
+struct shared {
+    uint64_t magic;
+    pthread_mutex_t lock; /* robust: a process may be killed while it holds it */
+    int devices;          /* what CUDA can be shown: GPUs, or the instances of a partitioned one */
+    int mig;              /* 1: the devices are MIG instances of one GPU */
+    uint64_t total, reserved, base; /* bytes of each device; base is used by no process */
+    uint64_t busy_ns[MOST_DEVICES];
+    struct holder holders[MOST_HOLDERS];
+};
+
+/* state.c */
+struct shared *sim_shared(void); /* ends the process if the file cannot be made */
+void sim_lock(struct shared *);
+void sim_unlock(struct shared *);
+uint64_t sim_used(struct shared *, int device);            /* bytes; under the lock; drops the dead */
+struct holder *sim_own(struct shared *, int make);         /* this process's entry; under the lock */
+int64_t sim_option(const char *name, int64_t otherwise);   /* a number from the environment */
+int sim_fault_is_due(const char *name, int *code);         /* NAME=N[:CODE]: is this the Nth call? */
+const char *sim_name(void);
+void sim_uuid(struct shared *, int device, char into[48]); /* GPU-… or MIG-… */
+int sim_bus(int device);
+uint64_t sim_now(void);                                    /* ns, monotonic */
+
+/* device.c: a function returns 0 or the CUDA error that its caller must return. */
+extern int sim_sticky;              /* a fault of the device: every later call fails with it */
+int sim_fail(int code);             /* notes the error for cudaGetLastError and returns it */
+int sim_context(int device);        /* the context of a visible device, made at the first call */
+int sim_ready(void);                /* of the current one */
+int sim_current(void);
+int sim_physical(int device);       /* a visible device's place in the shared state, or -1 */
+int sim_take(int device, uint64_t bytes, int is_context); /* accounts memory, or out of memory */
+void sim_give_back(int device, uint64_t bytes);
+#define TRY(call) do { int code_ = (int)(call); if (code_) return sim_fail(code_); } while (0)
+#define READY TRY(sim_ready())
+
+/* clock.c: work takes `ns` of an engine once its stream is free. */
+enum engine { COMPUTE, TO_DEVICE, TO_HOST, ENGINES };
+int sim_work(void *stream, enum engine engine, uint64_t ns);
+int sim_stream_device(void *stream);
