@@ -124,6 +124,24 @@ async def test_what_is_wrong_or_not_known_is_said(events: tuple[AnyEvent, ...], 
     assert words in await shown(make_store("one gpu", *events), (80, 24), 8)
 
 
+@pytest.mark.parametrize(
+    ("pinned", "said"),
+    [(2 * GIB, True), (0, False), (None, False)],
+    ids=["some", "none", "unknown"],
+)
+async def test_what_is_pinned_on_the_host_is_said_where_there_is_some(
+    pinned: int | None, said: bool
+) -> None:
+    lines = await shown(make_store("one gpu", torch_memory(pinned=pinned)), (120, 24), 10)
+    assert ("pinned on the host 2.0G" in " ".join(lines)) is said
+
+
+async def test_what_cublas_is_given_has_a_part_of_the_bar_and_of_the_legend() -> None:
+    bar, *lines = await shown(make_store("one gpu", torch_memory(workspace=GIB)), (120, 24), 10)
+    assert "▚" in bar
+    assert "▚ cuBLAS 1.0" in " ".join(lines)
+
+
 async def test_unified_memory_is_labelled() -> None:
     memory = DeviceMemory(None, None, None, None, unified=True)
     small = torch_memory(requested=GIB, allocated=GIB, active=GIB, reserved=2 * GIB)

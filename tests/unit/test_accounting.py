@@ -27,8 +27,9 @@ from tests.screens.helpers import (
 )
 from tui.memory import Gauge, account, gpu_gauge, host_gauge
 from tui.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
+from tui.state.events import DeviceSelected
 from tui.state.history import MemoryPoint
-from tui.state.pairing import DeviceView
+from tui.state.pairing import CPU, DeviceView
 from tui.state.reading import Absent, Stale, Value, value_of
 from tui.state.store import Store
 from workloads.protocol import messages
@@ -360,6 +361,43 @@ def test_where_the_runner_does_not_tell_it_apart_the_rest_of_the_account_stands(
     assert term.reason
     assert gauge.slices == account_of(gpu(), torch_memory()).slices
     assert gauge.would_free == account_of(gpu(), torch_memory()).would_free
+
+
+# ---- what is pinned on the host ----
+
+
+def test_what_is_pinned_is_a_figure_beside_the_account_and_no_part_of_it() -> None:
+    gauge = account_of(gpu(), torch_memory(pinned=2 * GIB))
+    without = account_of(gpu(), torch_memory(pinned=0))
+    assert gauge.term("pinned").bytes == Value(2 * GIB)
+    assert without.term("pinned").bytes == Value(0)
+    assert gauge.slices == without.slices
+    assert gauge.warnings == without.warnings
+
+
+def test_a_torch_that_does_not_count_what_is_pinned_is_the_reason() -> None:
+    pinned = account_of(gpu(), torch_memory(pinned=None)).term("pinned").bytes
+    assert pinned == Absent("this torch does not count it")
+
+
+def test_without_a_worker_nothing_is_said_to_be_pinned() -> None:
+    pinned = account_of(gpu()).term("pinned").bytes
+    assert isinstance(pinned, Absent)
+    assert pinned.reason == "the runner has not used this device yet"
+
+
+def test_the_hosts_account_has_it_too_by_the_newest_that_was_said() -> None:
+    said = [torch_memory(pinned=GIB), torch_memory("cuda:1", pinned=3 * GIB, at=NOW + 1)]
+    store = make_store("two gpus", *said, DeviceSelected(CPU))
+    gauge = selected(store)
+    assert gauge.term("pinned").bytes == Value(3 * GIB)
+    assert "pinned" not in {part.key for part in gauge.slices}
+
+
+def test_what_a_worker_that_has_ended_had_pinned_is_not_said() -> None:
+    store = make_store("one gpu", torch_memory(pinned=GIB, pid=STRANGER), DeviceSelected(CPU))
+    with pytest.raises(KeyError):
+        selected(store).term("pinned")
 
 
 # ---- devices that say less ----

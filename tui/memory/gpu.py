@@ -14,7 +14,7 @@ from tui.memory.figures import (
     gather,
     workspace_or_none,
 )
-from tui.memory.model import Counter, Gauge, Term, chain_breaks
+from tui.memory.model import Counter, Gauge, Term, chain_breaks, pinned_term
 from tui.monitor.messages import Sample
 from tui.state.history import MemoryPoint
 from tui.state.pairing import DeviceView
@@ -54,7 +54,7 @@ def gpu_gauge(
     live = torch if torch is not None and torch.pid == worker_pid else None
     figures = gather(view, sample, torch, worker_pid, now)
     slices = lay_out(figures)
-    terms = _terms(figures)
+    terms = (*_terms(figures), pinned_term(_pinned(live, figures.torch.reserved)))
     by_key = {term.key: term for term in terms}
     warnings = chain_breaks(tuple(by_key[key] for key in CHAIN), _CAUSES)
     warnings += _sums(figures)
@@ -187,6 +187,11 @@ def _sums(figures: GpuFigures) -> list[str]:
         f"the processes' figures add up to {both}, more than device used {text.size(used)}: "
         "memory that they share is counted for each"
     ]
+
+
+def _pinned(torch: TorchMemory | None, like: Reading[int]) -> Reading[int]:
+    reason = like.reason if isinstance(like, Absent) else "this torch does not count it"
+    return reading(torch.pinned if torch else None, reason)
 
 
 def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, ...]:

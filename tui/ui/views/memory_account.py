@@ -36,11 +36,13 @@ _SECTIONS = {
     "context": "process and device",
     "heap_in_use": "heap of the runner",
     "unique": "host",
+    "pinned": "host memory of the runner",
 }
 """The headings, by the term that they stand before."""
 _SHORT = {
     "torch memory_stats": "torch",
     "torch mem_get_info": "torch",
+    "torch host_memory_stats": "torch",
     "operating system": "system",
     "operating system, sampled": "sampled",
     "C library": "libc",

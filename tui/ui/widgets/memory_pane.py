@@ -122,10 +122,12 @@ class MemoryPane(AccountPane):
     HELP = (
         "Where the selected device's memory is. allocated: live tensors of the worker, by torch. "
         "cached: reserved by torch but not allocated. context: what NVML counts for the worker "
-        "less what torch reserved: CUDA context, kernels, libraries. others: other processes. "
+        "less what torch reserved: CUDA context, kernels, libraries. cuBLAS: the workspace that "
+        "torch gives it while a run lasts. others: other processes. "
         "unattributed: used, but by no process that NVML lists. driver: reserved by the driver. "
         "Peaks of allocated and reserved are torch's and exact; those marked sampled come from "
         "one look a second and may miss a peak. e empties the cache, p starts the peaks anew. "
+        "pinned on the host: host memory that torch keeps locked for copies, no part of the bar. "
         "The history runs from zero to the device's total. n/a comes with its reason."
     )
 
