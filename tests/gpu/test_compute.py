@@ -12,13 +12,15 @@ from tests.gpu.test_transfer import GPU, on_gpu
 from workloads.declare.place import Place
 from workloads.protocol.inventory import Setting
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
+@pytest.mark.simulated_gpu
 def test_the_facts_of_a_result_name_the_gpu() -> None:
     assert GPU in column(on_gpu("matmul_shapes"), "facts", "of plain factors")
 
 
+@pytest.mark.simulated_gpu
 def test_a_sweep_lays_the_cpu_beside_the_gpu() -> None:
     result = on_gpu("matmul_sweep", largest=1024)
     time = next(chart for chart in result.charts if chart.name == "time")
@@ -30,6 +32,7 @@ def test_a_sweep_lays_the_cpu_beside_the_gpu() -> None:
     assert len(time.marks) == 2
 
 
+@pytest.mark.gpu
 def test_tf32_is_faster_and_coarser_where_the_gpu_has_it() -> None:
     if torch.cuda.get_device_capability()[0] < 8:
         pytest.skip("TF32 needs compute capability 8.0")
@@ -42,6 +45,7 @@ def test_tf32_is_faster_and_coarser_where_the_gpu_has_it() -> None:
     assert numbers(result, "precision", "speed-up")[1] > 0.9
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_attention_is_right_by_the_kernel_that_torch_chooses(dtype: str, mask: str) -> None:
@@ -54,6 +58,7 @@ def test_attention_is_right_by_the_kernel_that_torch_chooses(dtype: str, mask: s
     assert all(isinstance(peak, int) for peak in column(result, "kernels", "peak memory"))
 
 
+@pytest.mark.gpu
 def test_a_compiled_chain_is_faster_than_the_eager_one() -> None:
     if importlib.util.find_spec("triton") is None:
         pytest.skip("the module triton is not installed beside this torch")
@@ -67,6 +72,7 @@ def test_a_compiled_chain_is_faster_than_the_eager_one() -> None:
         assert (eager.value, compiled.value) == (4.0, 1.0)
 
 
+@pytest.mark.simulated_gpu
 @pytest.mark.parametrize(
     ("workload", "parameters"),
     [
@@ -94,11 +100,13 @@ def test_no_more_of_the_gpu_is_held_than_was_asked_for(
     assert torch.cuda.max_memory_allocated() - before <= asked[-1]
 
 
+@pytest.mark.gpu
 def test_reductions_run_and_stay_below_the_bandwidth() -> None:
     result = on_gpu("reductions", rows=131_072)
     assert result.limit is None or result.limit.fraction <= 1.03
 
 
+@pytest.mark.gpu
 def test_equations_are_solved_by_the_gpu() -> None:
     result = on_gpu("linalg", n=2048)
     assert result.check is not None
@@ -109,6 +117,7 @@ def test_equations_are_solved_by_the_gpu() -> None:
     assert len(operations) + len(result.log) == 5
 
 
+@pytest.mark.gpu
 def test_an_8_bit_product_is_right_where_the_gpu_has_it() -> None:
     result = ran("matmul_float8", GPU, n=4096)
     if torch.cuda.get_device_capability() < (8, 9):

@@ -16,11 +16,12 @@ from workloads.measure.clocks import clock_for
 from workloads.measure.timing import Control
 from workloads.protocol.results import COPY
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 GPU = torch.device("cuda:0")
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", COPY])
 def test_a_measured_ceiling_lies_below_the_hardwares_and_not_far_below(kind: str) -> None:
     found = ceiling_bench.measure(kind, Place(str(GPU)), clock_for(GPU), Control())
@@ -34,6 +35,7 @@ def test_a_measured_ceiling_lies_below_the_hardwares_and_not_far_below(kind: str
     assert not found.disturbed
 
 
+@pytest.mark.simulated_gpu
 def test_a_published_or_derived_limit_goes_before_a_measured_one() -> None:
     limit = find(LimitQuery("float32", 1e12), GPU, Ceilings())
     if limit is None:
@@ -41,6 +43,7 @@ def test_a_published_or_derived_limit_goes_before_a_measured_one() -> None:
     assert limit.basis in ("published", "derived")
 
 
+@pytest.mark.simulated_gpu
 def test_the_ceiling_workload_lays_each_kind_beside_its_peak() -> None:
     result = on_gpu("ceiling")
     assert result.limit is None or not result.limit.exceeded
@@ -50,6 +53,7 @@ def test_the_ceiling_workload_lays_each_kind_beside_its_peak() -> None:
     assert min(numbers(result, "traffic", "highest rate")) > 0
 
 
+@pytest.mark.simulated_gpu
 def test_copies_from_the_host_stay_below_the_link_as_it_is_under_load() -> None:
     link = pcie_link.read(environment.device(GPU).pci_bus_id)
     if link is None:

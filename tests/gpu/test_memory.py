@@ -8,11 +8,12 @@ import torch
 from tests.catalog.runs import column, numbers
 from tests.gpu.test_transfer import on_gpu
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 MIB = 2**20
 
 
+@pytest.mark.simulated_gpu
 def test_the_graph_costs_what_its_activations_hold() -> None:
     result = on_gpu("inference_modes", batch=1024, width=1024, depth=8)
     kept, cost = (result.figures[name].value for name in ("activations", "cost_of_the_graph"))
@@ -23,6 +24,7 @@ def test_the_graph_costs_what_its_activations_hold() -> None:
     assert grad > plain >= inference
 
 
+@pytest.mark.simulated_gpu
 def test_del_gives_back_to_the_cache_and_a_small_tensor_pins_its_segment() -> None:
     result = on_gpu("staircase", mib=128)
     steps = column(result, "stairs", "step")
@@ -35,6 +37,7 @@ def test_del_gives_back_to_the_cache_and_a_small_tensor_pins_its_segment() -> No
     assert reserved["del, empty_cache"] == reserved["start"]
 
 
+@pytest.mark.simulated_gpu
 def test_free_memory_in_pieces_does_not_serve_a_larger_request() -> None:
     result = on_gpu("fragmentation", pieces=8, mib=16)
     in_turns, stays_first = numbers(result, "orders", "largest free")
@@ -44,6 +47,7 @@ def test_free_memory_in_pieces_does_not_serve_a_larger_request() -> None:
     assert fits == 0
 
 
+@pytest.mark.simulated_gpu
 def test_out_of_memory_is_explained_and_leaves_nothing_behind() -> None:
     result = on_gpu("out_of_memory", mib=64)
     assert result.figures["pinned_by_the_traceback"].value == 64 * MIB
@@ -53,6 +57,7 @@ def test_out_of_memory_is_explained_and_leaves_nothing_behind() -> None:
     assert "'Tried to allocate" in said
 
 
+@pytest.mark.simulated_gpu
 def test_the_largest_batch_ends_with_a_real_error_and_the_share_is_set_back() -> None:
     result = on_gpu("batch_until_oom", batch=65_536, percent=5)
     if result.figures["largest_batch"].value is None:

@@ -12,7 +12,7 @@ from workloads.protocol import messages
 from workloads.protocol.inventory import Setting
 from workloads.protocol.results import RunResult
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs 2 GPUs")
 
 
@@ -28,6 +28,7 @@ def _run(runner: Driver, workload: str, **parameters: Setting) -> RunResult:
     return runner.until(messages.Finished, lambda event: event.result.id == "gpu").result
 
 
+@pytest.mark.simulated_gpu
 @pytest.mark.parametrize("workload", ["all_reduce", "ddp_training"])
 def test_a_single_rank_runs_under_nccl(runner: Driver, workload: str) -> None:
     result = _run(runner, workload, ranks=1)
@@ -37,11 +38,13 @@ def test_a_single_rank_runs_under_nccl(runner: Driver, workload: str) -> None:
     assert result.check.passed
 
 
+@pytest.mark.simulated_gpu
 def test_more_ranks_than_gpus_are_skipped_with_the_need(runner: Driver) -> None:
     result = _run(runner, "all_reduce", ranks=64)
     assert result.status == "skipped"
 
 
+@pytest.mark.gpu
 @two_gpus
 @pytest.mark.parametrize("workload", ["all_reduce", "ddp_training", "peer_copies", "data_parallel"])
 def test_several_gpus_give_the_right_result(runner: Driver, workload: str) -> None:
@@ -52,6 +55,7 @@ def test_several_gpus_give_the_right_result(runner: Driver, workload: str) -> No
     assert len(result.spans[0].devices) >= 2
 
 
+@pytest.mark.simulated_gpu
 def test_every_gpu_is_listed_with_its_capability_and_memory(runner: Driver) -> None:
     rows = _run(runner, "device_list").tables[0].rows
     for index in range(torch.cuda.device_count()):
@@ -59,6 +63,7 @@ def test_every_gpu_is_listed_with_its_capability_and_memory(runner: Driver) -> N
         assert all(cell is not None for cell in rows[index])
 
 
+@pytest.mark.gpu
 def test_a_burn_loads_every_gpu_and_finds_nothing_wrong(runner: Driver) -> None:
     result = _run(runner, "burn", seconds=2)
     assert (result.status, result.reason) == ("ok", None)

@@ -7,9 +7,10 @@ import pytest
 from tests.catalog.runs import column, numbers
 from tests.gpu.test_transfer import on_gpu
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
+@pytest.mark.simulated_gpu
 def test_torch_refuses_a_mixture_and_names_both_devices() -> None:
     result = on_gpu("device_mismatch")
     outcomes = dict(
@@ -26,6 +27,7 @@ def test_torch_refuses_a_mixture_and_names_both_devices() -> None:
     assert "cpu" in line
 
 
+@pytest.mark.simulated_gpu
 def test_a_model_left_on_the_cpu_takes_no_memory_of_the_gpu() -> None:
     result = on_gpu("model_on_cpu", batch=1024, width=1024)
     assert result.check is not None
@@ -35,17 +37,20 @@ def test_a_model_left_on_the_cpu_takes_no_memory_of_the_gpu() -> None:
     assert set(column(result, "places", "moved")) == {"cuda:0"}
 
 
+@pytest.mark.gpu
 def test_item_in_each_step_lets_the_queue_run_dry() -> None:
     result = on_gpu("item_in_loop", steps=200)
     each_step, at_the_end = numbers(result, "ways", "time")
     assert each_step > at_the_end
 
 
+@pytest.mark.gpu
 def test_a_launch_for_each_number_is_slower_by_far() -> None:
     loop, _floats, expression = numbers(on_gpu("python_loop"), "ways", "time")
     assert loop > 100 * expression
 
 
+@pytest.mark.simulated_gpu
 def test_a_tiny_model_is_faster_on_the_cpu_or_says_where_the_gpu_overtakes() -> None:
     result = on_gpu("tiny_model")
     (chart,) = result.charts
@@ -53,6 +58,7 @@ def test_a_tiny_model_is_faster_on_the_cpu_or_says_where_the_gpu_overtakes() -> 
     assert "the GPU" in str(result.figures["crossover"].value)
 
 
+@pytest.mark.gpu
 def test_a_gpu_and_a_cpu_agree_as_far_as_rounding_goes() -> None:
     result = on_gpu("comparing_results")
     assert result.check is not None
@@ -61,6 +67,7 @@ def test_a_gpu_and_a_cpu_agree_as_far_as_rounding_goes() -> None:
     assert column(result, "verdicts", "cuda:0, one product missing")[-1] == "False"
 
 
+@pytest.mark.gpu
 def test_the_naive_clock_reads_less_than_the_others_and_those_agree() -> None:
     naive, synchronized, events, blocks = numbers(on_gpu("naive_timing", n=8192), "clocks", "time")
     assert naive < 0.5 * min(synchronized, events, blocks)

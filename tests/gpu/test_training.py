@@ -10,9 +10,10 @@ import torch
 from tests.catalog.runs import column, numbers
 from tests.gpu.test_transfer import on_gpu
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_steps_phases_are_timed_by_events_and_its_scores_are_right(dtype: str) -> None:
     result = on_gpu("cnn_training", dtype=dtype, width=32, batch=64, layout="channels_last")
@@ -22,6 +23,7 @@ def test_a_steps_phases_are_timed_by_events_and_its_scores_are_right(dtype: str)
     assert column(result, "split", "phase") == ["data", "forward", "backward", "optimizer"]
 
 
+@pytest.mark.gpu
 def test_amp_has_tf32_where_the_gpu_has_it_and_sets_it_back() -> None:
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     result = on_gpu("amp", width=32, batch=64, scale=24)
@@ -35,6 +37,7 @@ def test_amp_has_tf32_where_the_gpu_has_it_and_sets_it_back() -> None:
     assert peaks[-1] < peaks[0]
 
 
+@pytest.mark.gpu
 def test_accumulated_gradients_agree() -> None:
     result = on_gpu("gradient_accumulation", width=32, batch=128, micro=32)
     assert result.check is not None
@@ -43,6 +46,7 @@ def test_accumulated_gradients_agree() -> None:
     assert peaks[-1] < peaks[0]
 
 
+@pytest.mark.gpu
 def test_checkpoints_save_memory() -> None:
     result = on_gpu("checkpointing", width=256, batch=16_384)
     assert result.check is not None
@@ -50,6 +54,7 @@ def test_checkpoints_save_memory() -> None:
     assert min(numbers(result, "segments", "less memory")[1:]) > 20
 
 
+@pytest.mark.simulated_gpu
 def test_batches_are_followed_upwards() -> None:
     result = on_gpu("batch_scaling", largest=1024)
     peaks = numbers(result, "scaling", "peak memory")
@@ -57,6 +62,7 @@ def test_batches_are_followed_upwards() -> None:
     assert len(peaks) >= 4
 
 
+@pytest.mark.simulated_gpu
 def test_pinned_memory_is_tried_and_the_workers_are_gone() -> None:
     result = on_gpu("data_loading", samples=128)
     assert set(column(result, "workers", "host memory")) == {"pageable", "pinned"}
@@ -64,6 +70,7 @@ def test_pinned_memory_is_tried_and_the_workers_are_gone() -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("mode", ["forward", "training step"])
 def test_a_compiled_block_gives_the_same_result(mode: str) -> None:
     result = on_gpu("transformer_compile", mode=mode)
@@ -74,6 +81,7 @@ def test_a_compiled_block_gives_the_same_result(mode: str) -> None:
     assert result.figures["cold_compile"].value is not None
 
 
+@pytest.mark.simulated_gpu
 def test_the_profiler_has_kernels_or_says_why_not() -> None:
     result = on_gpu("profiler")
     known = result.figures["device_time"].value is not None

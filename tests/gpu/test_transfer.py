@@ -8,7 +8,7 @@ from tests.catalog.runs import column, numbers, ran, table
 from workloads.protocol.inventory import Setting
 from workloads.protocol.results import RunResult
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 GPU = "cuda:0"
 
@@ -19,6 +19,7 @@ def on_gpu(name: str, **parameters: Setting) -> RunResult:
     return result
 
 
+@pytest.mark.simulated_gpu
 def test_placement_moves_the_model_and_copies_the_tensor() -> None:
     result = on_gpu("placement")
     assert set(column(result, "tensors", "before")) == {"cpu"}
@@ -30,6 +31,7 @@ def test_placement_moves_the_model_and_copies_the_tensor() -> None:
     assert "on the host, then .cuda" in column(result, "creation", "variant")
 
 
+@pytest.mark.simulated_gpu
 def test_copies_have_a_curve_for_each_way_and_kind_of_host_memory() -> None:
     result = on_gpu("copy_sizes")
     (chart,) = result.charts
@@ -43,11 +45,13 @@ def test_copies_have_a_curve_for_each_way_and_kind_of_host_memory() -> None:
     assert len(column(result, "ways", "variant")) == 5
 
 
+@pytest.mark.simulated_gpu
 def test_keeping_the_data_on_the_device_is_many_times_faster() -> None:
     kept = numbers(on_gpu("copies_in_loop"), "ways", "speed-up")[-1]
     assert kept > 3
 
 
+@pytest.mark.simulated_gpu
 def test_two_streams_take_less_than_one_and_no_less_than_the_longer_part() -> None:
     result = on_gpu("overlap")
     times = dict(
@@ -58,6 +62,7 @@ def test_two_streams_take_less_than_one_and_no_less_than_the_longer_part() -> No
     assert times["two streams"] > 0.9 * longer
 
 
+@pytest.mark.simulated_gpu
 def test_copies_within_the_device_stay_below_its_bandwidth() -> None:
     result = on_gpu("device_copy", mib=1024)
     assert len(table(result, "operations").rows) == 4

@@ -56,7 +56,7 @@ static void look(void) {
         int index = -1;
         if (*word == 'G' || *word == 'M') {
             for (int i = 0; i < s->devices; i++) {
-                sim_uuid(s, i, uuid);
+                sim_uuid(s->mig, i, uuid);
                 if (!strncmp(uuid, word, strlen(word))) index = i;
             }
         } else index = atoi(word);
@@ -141,7 +141,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
         .clusterLaunch = 1, .managedMemory = 1, .hostNumaId = -1, .deviceNumaId = -1,
     };
     snprintf(p->name, sizeof p->name, "%s%s", sim_name(), s->mig ? " MIG 1g" : "");
-    memcpy(p->uuid.bytes, (unsigned char[]){ 0x51, 0xa4, 0xd1, 0x70, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, (unsigned char)(visible[device] + 1) }, 16);
+    unsigned char uuid[] = { 0x51, 0xa4, 0xd1, 0x70, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, (unsigned char)(visible[device] + 1) };
+    if (s->mig) memcpy(uuid, (unsigned char[]){ 0x0c, 0x4e, 0x8a, 0x27 }, 4);
+    memcpy(p->uuid.bytes, uuid, sizeof uuid);
     return 0;
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {

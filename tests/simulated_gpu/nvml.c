@@ -22,7 +22,6 @@ int nvmlSystemGetNVMLVersion(char *into, unsigned size) { STATE; return text(int
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { STATE; *version = 13000; return OK; }
 
 static int partitioned(struct shared *s, device d) { return s->mig && !d->instance; }
-static const char *uuid(struct shared *s, device d, char into[48]) { sim_uuid(s, d->index, into); if (partitioned(s, d)) memcpy(into, "GPU", 3); return into; }
 int nvmlDeviceGetCount_v2(unsigned *count) { STATE; *count = s->mig ? 1 : (unsigned)s->devices; return OK; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, device *d) {
     STATE;
@@ -48,7 +47,8 @@ int nvmlDeviceGetHandleByUUID(const char *which, device *d) {
     STATE;
     for (int i = 0; i < s->devices; i++) {
         int code = s->mig ? nvmlDeviceGetMigDeviceHandleByIndex(NULL, (unsigned)i, d) : nvmlDeviceGetHandleByIndex_v2((unsigned)i, d);
-        if (!code && !strcmp(uuid(s, *d, own), which)) return OK;
+        sim_uuid(s->mig, i, own);
+        if (!code && !strcmp(own, which)) return OK;
     }
     return NOT_FOUND;
 }
@@ -59,7 +59,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, device *d) {
     return (int)number < sim_bus(0) ? NOT_FOUND : nvmlDeviceGetHandleByIndex_v2(number - (unsigned)sim_bus(0), d);
 }
 int nvmlDeviceGetIndex(device d, unsigned *i) { STATE; *i = (unsigned)d->index; return OK; }
-int nvmlDeviceGetUUID(device d, char *into, unsigned size) { STATE; char own[48]; return text(into, size, uuid(s, d, own)); }
+int nvmlDeviceGetUUID(device d, char *into, unsigned size) { STATE; char own[48]; sim_uuid(d->instance, d->index, own); return text(into, size, own); }
 int nvmlDeviceGetName(device d, char *into, unsigned size) { STATE; char name[96]; snprintf(name, sizeof name, "%s%s", sim_name(), d->instance ? " MIG 1g" : ""); return text(into, size, name); }
 struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
 int nvmlDeviceGetPciInfo_v3(device d, struct pci *p) {
@@ -105,6 +105,16 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *count, struct pr
     *count = found;
     return found > room ? INSUFFICIENT_SIZE : OK;
 }
+struct process1 { unsigned pid; uint64_t memory; };
+int nvmlDeviceGetComputeRunningProcesses(device d, unsigned *count, struct process1 *into) { /* the first version, which torch asks */
+    struct process all[MOST_HOLDERS];
+    unsigned room = MOST_HOLDERS, given = *count;
+    int code = nvmlDeviceGetComputeRunningProcesses_v3(d, &room, all);
+    *count = room;
+    if (code || given < room) return code ? code : INSUFFICIENT_SIZE;
+    for (unsigned i = 0; i < room; i++) into[i] = (struct process1){ all[i].pid, all[i].memory };
+    return OK;
+}
 int nvmlDeviceGetGraphicsRunningProcesses_v3(device d, unsigned *count, void *into) { STATE; *count = 0; return OK; }
 int nvmlDeviceGetMPSComputeRunningProcesses_v3(device d, unsigned *count, void *into) { STATE; *count = 0; return OK; }
 
@@ -132,3 +142,5 @@ int nvmlDeviceGetTemperature(device d, unsigned sensor, unsigned *value) { STATE
 int nvmlDeviceGetClockInfo(device d, unsigned type, unsigned *value) { STATE; *value = type == 1 ? 1980 : 3201; return d->instance ? NOT_SUPPORTED : OK; }
 int nvmlDeviceGetTotalEccErrors(device d, unsigned kind, unsigned counter, unsigned long long *value) { STATE; *value = 0; return d->instance ? NOT_SUPPORTED : OK; }
 int nvmlDeviceGetFanSpeed(device d, unsigned *value) { return NOT_SUPPORTED; }
+int nvmlDeviceGetNvLinkRemoteDeviceType(device d, unsigned link, int *type) { return NOT_SUPPORTED; } /* torch asks as it tells of an OOM */
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(device d, unsigned link, void *into) { return NOT_SUPPORTED; }

@@ -49,7 +49,7 @@ struct holder *sim_own(struct shared *, int make);         /* this process's ent
 int64_t sim_option(const char *name, int64_t otherwise);   /* a number from the environment */
 int sim_fault_is_due(const char *name, int *code);         /* NAME=N[:CODE]: is this the Nth call? */
 const char *sim_name(void);
-void sim_uuid(struct shared *, int device, char into[48]); /* GPU-… or MIG-… */
+void sim_uuid(int instance, int device, char into[48]); /* GPU-… or MIG-… */
 int sim_bus(int device);
 uint64_t sim_now(void);                                    /* ns, monotonic */
 

@@ -41,8 +41,9 @@ int sim_fault_is_due(const char *name, int *code) {
 
 const char *sim_name(void) { const char *name = getenv("SIMULATED_GPU_NAME"); return name && *name ? name : "NVIDIA H200 (simulated)"; }
 
-void sim_uuid(struct shared *s, int device, char into[48]) { snprintf(into, 48, "%s-51a4d170-0000-4000-8000-%012x", s->mig ? "MIG" : "GPU", device + 1); }
-
+void sim_uuid(int instance, int device, char into[48]) {
+    snprintf(into, 48, "%s-0000-4000-8000-%012x", instance ? "MIG-0c4e8a27" : "GPU-51a4d170", device + 1);
+}
 int sim_bus(int device) { return 0x18 + device; }
 
 /* When a process started, in clock ticks since the boot; 0 if it is gone or a zombie. */

@@ -1,0 +1,55 @@
+"""``python -m tests.simulated_gpu.environment FOLDER`` makes the environment of the simulated GPU.
+
+It has what this environment has, but torch's CUDA build without the packages that bring CUDA's
+libraries, and CUDA's headers for the build of the simulator. 1.6 GB.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+from importlib.metadata import version
+from pathlib import Path
+
+BRINGS_CUDA = re.compile(r"nvidia-(?!ml-py)|cuda-|triton|torch=")
+TOP = Path(__file__).parents[2]
+
+
+def _pip(python: Path, *arguments: str) -> None:
+    command = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", *arguments]
+    subprocess.run(command, check=True)
+
+
+def make(folder: Path) -> None:
+    """Make the environment in a new folder.
+
+    Raises:
+        subprocess.CalledProcessError: pip failed; it has said why.
+    """
+    frozen = [sys.executable, "-m", "pip", "freeze", "--exclude-editable"]
+    listed = subprocess.run(frozen, check=True, capture_output=True, text=True).stdout.splitlines()
+    with tempfile.TemporaryDirectory() as temporary:
+        packages = Path(temporary) / "packages"
+        kept = [line for line in listed if not BRINGS_CUDA.match(line)]
+        packages.write_text("\n".join(kept), encoding="utf-8")
+        venv.create(folder, with_pip=True)
+        python = folder / "bin" / "python"
+        _pip(python, "-r", str(packages))
+    _pip(python, "-e", str(TOP))
+    # Three equals signs pass over a local build such as 2.13.0+cpu.
+    _pip(python, f"torch==={version('torch').partition('+')[0]}")
+    (version_file,) = folder.glob("lib/python*/site-packages/torch/version.py")
+    found = re.search(r"^cuda.*= '(\d+\.\d+)'", version_file.read_text("utf-8"), re.MULTILINE)
+    if found is None:
+        sys.exit(f"the torch in {folder} is a build without CUDA")
+    headers = [f"{name}=={found[1]}.*" for name in ("nvidia-cuda-runtime", "nvidia-cuda-crt")]
+    _pip(python, "--target", str(folder / "cuda-headers"), *headers)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    make(Path(sys.argv[1]))
