@@ -43,7 +43,21 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
         ooms=stats["num_ooms"],
         device_free=free,
         device_total=total,
+        pinned=pinned(),
     )
+
+
+def pinned() -> int | None:
+    """Host memory that torch's caching host allocator has pinned, in use or kept; bytes.
+
+    ``None`` where torch does not count it, and before CUDA is initialized.
+    """
+    if not hasattr(torch.cuda, "host_memory_stats"):
+        return None
+    stats = torch.cuda.host_memory_stats()
+    # Kept and used together were called reserved before they were called allocated.
+    total = stats.get("reserved_bytes.current", stats.get("allocated_bytes.current"))
+    return None if total is None else int(total)
 
 
 def host_heap() -> HostHeap:

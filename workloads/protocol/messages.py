@@ -183,6 +183,9 @@ class TorchMemory:
     ooms: int
     device_free: int | None = None
     device_total: int | None = None
+    pinned: int | None = None
+    """Host memory that the process has pinned by torch's allocator, its cache counted in: the same
+    in the messages of all its devices. ``None`` where this torch does not count it."""
 
 
 @frozen
