@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
@@ -31,6 +32,23 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def collections_timed() -> Iterator[list[str]]:
+    """Those of ``gc.collect`` that are made while a clock runs: it has switched the collector off.
+
+    A collection takes as long as the process has objects, whatever the workload does.
+    """
+    genuine, found = gc.collect, []
+
+    def collect(generation: int = 2) -> int:
+        if not gc.isenabled():
+            found.append("gc.collect")
+        return genuine(generation)
+
+    with patch.object(gc, "collect", collect):
+        yield found
 
 
 def ran(name: str, device: str = "cpu", **parameters: Setting) -> RunResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from pathlib import Path
 
@@ -83,17 +82,13 @@ class Place:
         elif self.type == "mps":
             torch.mps.synchronize()
 
-    def empty_cache(self) -> int:
+    def empty_cache(self) -> None:
         """Return freed memory to the device or, on the CPU, to the kernel, where that is possible.
 
-        Returns:
-            Bytes by which reserved (a GPU) or resident memory (the CPU) fell; on a CPU whose C
-            library cannot trim its heap, 0.
+        A C library that cannot trim its heap keeps it.
         """
-        if self.type == "cpu" and malloc.heap() is None:
-            gc.collect()
-            return 0
-        return memory.empty_cache(self.device)
+        if self.type != "cpu" or malloc.heap() is not None:
+            memory.empty_cache(self.device)
 
     def require(self, size: int, what: str, *, host: int = 0) -> None:
         """See that there is room before anything is allocated.

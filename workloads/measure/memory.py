@@ -27,7 +27,7 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
     if device.type != "cuda" or not torch.cuda.is_initialized():
         return None
     stats = torch.cuda.memory_stats(device)
-    if not stats or stats["segment.all.allocated"] == 0:
+    if not _was_used(stats):
         return None
     free, total = torch.cuda.mem_get_info(device)
     held = workspaces.held(device)
@@ -92,25 +92,80 @@ def host_heap() -> HostHeap:
     )
 
 
-def empty_cache(device: torch.device) -> int:
-    """Return what is freed but kept; bytes by which reserved (CUDA, MPS) or resident (CPU) fell.
+def empty_cache(device: torch.device) -> None:
+    """Return what is freed but kept to the device (CUDA, MPS) or to the kernel (CPU).
+
+    That and nothing else, so that its time can be taken.
+
+    Raises:
+        RuntimeError: the device has no cache that can be returned here.
+    """
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif device.type == "mps":
+        torch.mps.empty_cache()
+    elif not malloc.trim():
+        raise RuntimeError("this C library has no malloc_trim")
+
+
+def give_back(device: torch.device) -> int:
+    """Collect garbage, and return what is freed but kept, of pinned memory too.
+
+    Returns:
+        Bytes by which reserved (CUDA, MPS) or resident memory (CPU) fell.
 
     Raises:
         RuntimeError: the device has no cache that can be returned here.
     """
     gc.collect()
+    before = _cached_or_resident(device)
+    empty_cache(device)
+    freed = before - _cached_or_resident(device)
+    unpin()
+    return max(0, freed)
+
+
+def _cached_or_resident(device: torch.device) -> int:
     if device.type == "cuda":
-        before = torch.cuda.memory_reserved(device)
-        torch.cuda.empty_cache()
-        return int(before - torch.cuda.memory_reserved(device))
+        return int(torch.cuda.memory_reserved(device))
     if device.type == "mps":
-        before = torch.mps.driver_allocated_memory()
-        torch.mps.empty_cache()
-        return int(before - torch.mps.driver_allocated_memory())
-    before = _status_bytes("VmRSS") or 0
-    if not malloc.trim():
-        raise RuntimeError("this C library has no malloc_trim")
-    return max(0, before - (_status_bytes("VmRSS") or 0))
+        return int(torch.mps.driver_allocated_memory())
+    return _status_bytes("VmRSS") or 0
+
+
+def unpin() -> None:
+    """Return the pinned host memory that is freed but kept; without it, it stays pinned for good.
+
+    What a copy still reads or writes is not freed yet, so the devices are waited for.
+
+    Raises:
+        RuntimeError: a device error has left this process with nothing to ask.
+    """
+    for device in used_devices():
+        torch.cuda.synchronize(device)
+    # The public function came with torch 2.12, and does nothing where memory was pinned before
+    # CUDA was initialized.
+    empty = getattr(torch._C, "_host_emptyCache", None)  # noqa: SLF001
+    if empty is not None:
+        empty()
+
+
+def used_devices() -> list[torch.device]:
+    """The CUDA devices on which this process has allocated memory.
+
+    Asking the others for anything would make a context there.
+
+    Raises:
+        RuntimeError: a device error has left this process with nothing to ask.
+    """
+    if not torch.cuda.is_initialized():
+        return []
+    devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    return [device for device in devices if _was_used(torch.cuda.memory_stats(device))]
+
+
+def _was_used(stats: dict[str, int]) -> bool:
+    return bool(stats) and stats["segment.all.allocated"] > 0
 
 
 def resident() -> int | None:

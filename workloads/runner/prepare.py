@@ -143,9 +143,10 @@ def _on_device(target: torch.device) -> Iterator[None]:
 
 def _forget_earlier_runs(target: torch.device) -> None:
     """Return what earlier runs left in the allocator's cache: the peaks would count it as ours."""
-    gc.collect()
     if target.type != "cpu" or malloc.heap() is not None:
-        memory.empty_cache(target)
+        memory.give_back(target)
+    else:
+        gc.collect()
     memory.reset_peaks(target)
 
 

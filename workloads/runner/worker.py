@@ -124,9 +124,18 @@ class Worker:
         self._release()
 
     def _release(self) -> None:
-        """Let go of what the request held, and say what memory is held still."""
+        """Let go of what the request held, and say what memory is held still.
+
+        Its pinned memory goes back to the host, which can neither swap it out nor give it to others
+        and which no other device counts; what the device's allocator keeps is left to ``e``.
+        """
         gc.collect()
         workspaces.let_go()
+        try:
+            memory.unpin()
+        except RuntimeError as error:
+            # A device error stays until the process ends; the run's result has told of it.
+            sys.stderr.write(f"pinned memory is not given back: {error}\n")
         self.tell_memory()
 
     def _tell_pair(self, comparison: Comparison) -> None:
@@ -134,7 +143,7 @@ class Worker:
 
     def _empty_cache(self, message: EmptyCache) -> None:
         try:
-            freed = memory.empty_cache(torch.device(message.device))
+            freed = memory.give_back(torch.device(message.device))
         except RuntimeError as error:
             reason = f"{message.device}: the cache was not returned: {error}"
             self.channel.send(Rejected("", reason))
