@@ -72,7 +72,14 @@ def all_there(sample: Sample) -> bool:
 
 def figures(device: Device) -> Device:
     """The device without what tells it from the others."""
-    rest = {"nvml_index": 0, "read_at": 0.0, "unavailable": {}, "id": "", "processes": ()}
+    rest: dict[str, object] = {
+        "nvml_index": 0,
+        "read_at": 0.0,
+        "memory_read": None,
+        "unavailable": {},
+        "id": "",
+        "processes": (),
+    }
     return replace(device, **rest)  # type: ignore[arg-type]
 
 

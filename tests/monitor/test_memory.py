@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.monitor.conftest import Start
+from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
 from tui.monitor.device_reader import UNIFIED, device_memory
-from tui.monitor.messages import DeviceMemory
+from tui.monitor.messages import DeviceMemory, Sample
 from tui.monitor.nvml_call import Code, no_answer
 
+NOBODY = 4_194_305
+"""Above the highest PID that Linux gives."""
 HOST = 128 * 1024 * MIB
 H200 = Gpu(total=1000 * MIB, reserved=100 * MIB, used=300 * MIB)
 V2 = "nvmlDeviceGetMemoryInfo_v2"
@@ -103,3 +108,34 @@ def test_slices_never_count_a_byte_twice(total: int, used: int, reserved: int) -
     assert figures.free is not None
     assert figures.driver_reserved is not None
     assert figures.used + figures.free + figures.driver_reserved == figures.total
+
+
+def test_the_list_of_processes_is_of_the_same_moment_as_the_memory(
+    monitor: Start, scripted_nvml: ScriptedNvml
+) -> None:
+    def holding(mib: int) -> Scenario:
+        listed = (Proc(pid=NOBODY, memory=mib * MIB),)
+        return Scenario(devices=(Gpu(used=mib * MIB, processes=listed),))
+
+    process = monitor(holding(1))
+    for mib in range(2, 8):
+        scripted_nvml.change(holding(mib))
+        (device,) = process.until(partial(_uses, mib * MIB)).devices
+        assert [row.memory for row in device.processes or ()] == [device.memory.used]
+
+
+def _uses(used: int, sample: Sample) -> bool:
+    return bool(sample.devices) and sample.devices[0].memory.used == used
+
+
+def test_a_device_says_between_which_two_moments_its_memory_was_read(monitor: Start) -> None:
+    process = monitor(Scenario(devices=(Gpu(), Gpu(uuid="GPU-other"))))
+    before = time.time()
+    sample = process.until(lambda s: s.devices and s.devices[0].read_at > before)
+    ended = before
+    for device in sample.devices:
+        assert device.memory_read is not None
+        began, done = device.memory_read
+        # The devices are read one after the other, each at its own time.
+        assert ended <= began <= done <= time.time()
+        ended = done

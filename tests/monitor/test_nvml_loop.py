@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tui.monitor.device_reader import Due
 from tui.monitor.identity import Identity, absent_paths, identity_of, lost_device, unknown_identity
 from tui.monitor.messages import MONITOR_EVENTS, Cpu, Driver, Host, HostMemory, Sample
 from tui.monitor.nvml_loop import NOT_YET, NvmlState, Schedule
@@ -46,33 +45,31 @@ def test_before_the_first_reading_it_is_starting_and_not_without_devices() -> No
     assert error.startswith("NVML is still starting")
 
 
-def test_slow_figures_are_due_every_2_and_5_seconds() -> None:
+def test_slow_figures_are_due_every_5_seconds() -> None:
     schedule = Schedule(interval=1.0)
-    due = [schedule.due(float(second)) for second in range(11)]
+    due = [schedule.slow_due(float(second)) for second in range(11)]
 
-    assert [at for at, one in enumerate(due) if one.processes] == [0, 2, 4, 6, 8, 10]
-    assert [at for at, one in enumerate(due) if one.slow] == [0, 5, 10]
+    assert [at for at, one in enumerate(due) if one] == [0, 5, 10]
 
 
 def test_jitter_of_the_clock_does_not_put_them_off() -> None:
     schedule = Schedule(interval=1.0)
-    due = [schedule.due(second + (0.2 if second % 2 else -0.2)) for second in range(11)]
+    due = [schedule.slow_due(second + (0.2 if second % 2 else -0.2)) for second in range(11)]
 
-    assert sum(one.processes for one in due) == 6
-    assert sum(one.slow for one in due) == 3
+    assert sum(due) == 3
 
 
 def test_at_a_slow_pace_everything_is_due_each_time() -> None:
     schedule = Schedule(interval=10.0)
 
-    assert [schedule.due(at) for at in (0.0, 10.0, 20.0)] == [Due(True, True)] * 3
+    assert all(schedule.slow_due(at) for at in (0.0, 10.0, 20.0))
 
 
 def test_after_a_new_start_everything_is_due() -> None:
     schedule = Schedule(interval=1.0)
-    schedule.due(0.0)
-    assert schedule.due(1.0) == Due(False, False)
+    schedule.slow_due(0.0)
+    assert not schedule.slow_due(1.0)
 
     schedule.start_anew()
 
-    assert schedule.due(2.0) == Due(True, True)
+    assert schedule.slow_due(2.0)

@@ -508,3 +508,57 @@ def test_before_the_first_sample_nothing_is_claimed() -> None:
     gauge = selected(make_store("empty"))
     assert gauge.total == Absent("waiting for the monitor")
     assert all(isinstance(part.bytes, Absent) for part in gauge.slices)
+
+
+# ---- our own processes beside the worker ----
+
+RANKS = (
+    gpu_process(5001, int(1.2 * GIB), ours=True),
+    gpu_process(5002, int(0.9 * GIB), ours=True),
+)
+
+
+def test_our_ranks_are_no_strangers() -> None:
+    rows = (gpu_process(), *RANKS, gpu_process(STRANGER, GIB))
+    gauge = account_of(gpu(processes=rows), torch_memory())
+    assert sizes(gauge)["ours"] == int(1.2 * GIB) + int(0.9 * GIB)
+    assert sizes(gauge)["others"] == GIB
+    assert value_of(gauge.term("others").bytes) == GIB
+    story = " ".join(gauge.explanation)
+    assert "2.1 GiB is held by 2 other processes of this program" in story
+    assert "1.0 GiB is held by 1 other process." in story
+
+
+def test_what_ranks_hold_is_not_said_to_be_none_of_ours() -> None:
+    gauge = account_of(gpu(processes=RANKS))
+    story = " ".join(gauge.explanation)
+    assert "none of it the runner's" not in story
+    assert "none of it is the worker's: the runner has not used this device yet" in story
+    assert sizes(gauge)["ours"] == int(1.2 * GIB) + int(0.9 * GIB)
+    assert sizes(gauge)["others"] == 0
+
+
+def test_a_dying_worker_is_ours_while_the_next_has_said_nothing() -> None:
+    dying = gpu_process(4000, 500 * MIB, ours=True)
+    gauge = account_of(gpu(processes=(dying,)))
+    assert "other process." not in " ".join(gauge.explanation)
+    assert sizes(gauge)["ours"] == 500 * MIB
+
+
+def test_our_ranks_without_a_figure_are_one_slice_with_the_others() -> None:
+    silent = replace(RANKS[0], memory=None, unavailable={"memory": "not offered under MIG"})
+    gauge = account_of(gpu(processes=(silent, gpu_process(STRANGER, GIB))))
+    assert "others" not in sizes(gauge)
+    assert sizes(gauge)["process_and_others"] == int(20.7 * GIB)
+    assert "not offered under MIG" in " ".join(gauge.explanation)
+
+
+def test_ours_and_others_that_add_up_to_more_than_used_are_said() -> None:
+    rows = (gpu_process(), *RANKS, gpu_process(STRANGER, 4 * GIB))
+    gauge = account_of(gpu(processes=rows), torch_memory())
+    (warning,) = gauge.warnings
+    assert warning.startswith("the processes' figures add up to 22.7 GiB")
+
+
+def test_without_further_processes_of_ours_there_is_no_slice_for_them() -> None:
+    assert "ours" not in sizes(account_of(gpu(), torch_memory()))

@@ -119,3 +119,9 @@ def test_every_line_fits(rows: list[GpuProcess], cells: int) -> None:
 @pytest.mark.parametrize("cells", [60, 80, 120])
 def test_our_worker_is_named_as_what_it_is(cells: int) -> None:
     assert "this workbench's worker" in plain(process_line(gpu_process(), WORKER, NOW, cells))
+
+
+def test_a_rank_of_ours_is_named_as_one_of_this_workbench() -> None:
+    rank = gpu_process(5001, ours=True, command="python rank_start.py")
+    assert "of this workbench: python rank_start.py" in plain(process_line(rank, WORKER, NOW, 100))
+    assert "of this workbench" not in plain(process_line(gpu_process(5), WORKER, NOW, 100))

@@ -7,6 +7,8 @@ warning.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tui.memory.gpu import gpu_gauge
 from tui.memory.host import host_gauge
 from tui.memory.model import PINNED, Counter, Gauge, Slice, Term
@@ -28,9 +30,17 @@ def account(store: Store, view: DeviceView, now: float) -> Gauge:
     if view.key == CPU:
         pinned = _pinned(store)
         return host_gauge(store.sample, store.heap, store.worker_pid, peak, now, pinned)
-    torch = store.torch_memory.get(view.torch) if view.torch else None
+    moment = store.moments.of(view, store.worker_pid, now)
+    torch = moment.torch
     return gpu_gauge(
-        view, store.sample, torch=torch, worker_pid=store.worker_pid, sampled_peak=peak, now=now
+        replace(view, nvml=moment.device),
+        moment.sample,
+        torch=torch,
+        worker_pid=store.worker_pid if torch is None else torch.pid,
+        sampled_peak=peak,
+        now=now,
+        basis=moment.basis,
+        ended=moment.ended,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.memory.figures import GpuFigures, cached, workspace_or_none
+from tui.memory.figures import BUSY, GpuFigures, cached, workspace_or_none
 from tui.memory.model import Slice, as_old_as, clip
 from tui.state.reading import Absent, Reading, Value, derive, value_of
 
@@ -12,6 +12,7 @@ LABELS = {
     "workspace": "cuBLAS",
     "context": "context",
     "process": "this process",
+    "ours": "ours",
     "others": "others",
     "process_and_others": "context + others",
     "unattributed": "unattributed",
@@ -21,8 +22,14 @@ LABELS = {
 }
 
 
+MOVING = Absent(BUSY, "moving")
+"""How much of the process torch had reserved when NVML was read is not known."""
+
+
 def context(figures: GpuFigures) -> Reading[int]:
     """This process by NVML less what torch **reserved**; less allocated would count the cache."""
+    if not figures.process_splits:
+        return figures.process if isinstance(figures.process, Absent) else MOVING
     return derive(
         lambda process, reserved: process - reserved, figures.process, figures.torch.reserved
     )
@@ -46,13 +53,23 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
     torch = sum(value_of(part.bytes) or 0 for part in parts)
     if not isinstance(figures.process, Absent):
         own = clip(value_of(figures.process), torch, held) - torch
-        key = "process" if isinstance(figures.torch.reserved, Absent) else "context"
+        split = figures.process_splits and not isinstance(figures.torch.reserved, Absent)
+        key = "context" if split else "process"
         parts.append(_slice(key, as_old_as(own, figures.process)))
         torch += own
     elif not figures.ours_is_unknown:
         parts.append(_slice("context", figures.process))
+    if figures.our_processes and not figures.ours_is_unknown:
+        ours = clip(value_of(figures.ours), 0, held - torch)
+        parts.append(_slice("ours", as_old_as(ours, figures.ours)))
+        torch += ours
     rest = held - torch
-    parts += [_aged(key, size, figures.total) for key, size in _rest(figures, rest, used, gap)]
+    whole = figures.ours_is_unknown and not figures.used_splits
+    labels = {"process_and_others": "this process + others"} if whole else {}
+    parts += [
+        Slice(key, labels.get(key, LABELS[key]), as_old_as(size, figures.total))
+        for key, size in _rest(figures, rest, used, gap)
+    ]
     if isinstance(figures.others, Absent) and not figures.ours_is_unknown and used is None:
         parts.append(_slice("others", figures.others))
     if driver or not isinstance(figures.driver, Absent):
@@ -79,6 +96,8 @@ def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int
 
 def _torch_parts(figures: GpuFigures, held: int) -> list[Slice]:
     torch = figures.torch
+    if not figures.used_splits:
+        return [_slice("allocated", MOVING), _slice("cached", MOVING)]
     if isinstance(torch.allocated, Absent) or isinstance(torch.reserved, Absent):
         absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
         return [_slice("allocated", absent), _slice("cached", absent)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.memory.figures import MEM_GET_INFO, NVML, GpuFigures, cached
 from tui.memory.model import Slice
-from tui.state.reading import Absent, Reading, value_of
+from tui.state.reading import Absent, Reading, Stale, value_of
 from tui.text import numbers as text
 
 
@@ -26,6 +26,7 @@ def explain_gpu(
             _cache(figures, would_free),
             _workspace(parts),
             _context(figures, parts),
+            _ours(figures, parts),
             _others(figures, parts),
             _unattributed(parts),
             _driver(figures),
@@ -58,15 +59,23 @@ def _opening(figures: GpuFigures) -> str:
         shown = f"the driver reports {text.size(used)} in use"
     shown = shown[0].upper() + shown[1:] if figures.source == MEM_GET_INFO else shown
     if isinstance(allocated, Absent):
+        if figures.holds_nothing and figures.our_processes:
+            return f"{shown}; none of it is the worker's: {_ended(allocated.reason)}"
         if figures.holds_nothing:
             return f"{shown}, none of it the runner's: {_ended(allocated.reason)}"
         return f"{shown}; torch's share of it is not known: {_ended(allocated.reason)}"
-    return f"{shown}; live tensors are {text.size(allocated.value)} of it (torch allocated)."
+    size = text.size(allocated.value)
+    if isinstance(allocated, Stale) and not figures.used_splits:
+        when = "earlier" if allocated.age_s is None else f"{text.old(allocated.age_s)} ago"
+        return f"{shown}; live tensors were {size} {when}: {_ended(allocated.reason)}"
+    if isinstance(allocated, Stale):
+        return f"{shown}; live tensors were {size} of it: {_ended(allocated.reason)}"
+    return f"{shown}; live tensors are {size} of it (torch allocated)."
 
 
 def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
     kept, reserved = value_of(cached(figures.torch)), value_of(figures.torch.reserved)
-    if kept is None or reserved is None:
+    if kept is None or reserved is None or not figures.used_splits:
         return ""
     if kept <= 0:
         return "torch's cache is empty: it has reserved no more than the tensors hold."
@@ -91,10 +100,13 @@ def _workspace(parts: dict[str, Slice]) -> str:
 
 def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     both = _bytes(parts, "process_and_others")
-    if both is not None and isinstance(figures.process, Absent):
+    if both is not None:
+        what = "CUDA context" if figures.used_splits else "memory"
+        unknown = figures.ours if figures.holds_nothing else figures.process
+        reason = unknown.reason if isinstance(unknown, Absent) else ""
         return (
-            f"{text.size(both)} is this process's CUDA context and other processes together; "
-            f"the split is not known: {_ended(figures.process.reason)}"
+            f"{text.size(both)} is this process's {what} and other processes together; "
+            f"the split is not known: {_ended(reason)}"
         )
     context = _bytes(parts, "context")
     if context:
@@ -103,7 +115,21 @@ def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
             "(cuBLAS, cuDNN, NCCL), which torch does not count."
         )
     process = _bytes(parts, "process")
-    return f"{text.size(process)} is this process; torch has not said how much." if process else ""
+    if not process:
+        return ""
+    if figures.used_splits:
+        return f"{text.size(process)} is this process; torch has not said how much."
+    return f"{text.size(process)} is this process, torch's share of it included."
+
+
+def _ours(figures: GpuFigures, parts: dict[str, Slice]) -> str:
+    ours = _bytes(parts, "ours")
+    if not ours:
+        return ""
+    whose = text.count(figures.our_processes, "other process", "other processes")
+    return (
+        f"{text.size(ours)} is held by {whose} of this program: ranks, or workers that are ending."
+    )
 
 
 def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:

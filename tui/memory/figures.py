@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tui.monitor.messages import Device, GpuProcess, Sample, process_of
+from tui.state.age import stale_after
+from tui.state.moments import Basis
 from tui.state.pairing import DeviceView
-from tui.state.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading
+from tui.state.reading import Absent, Reading, Value, aged, derive, reading, value_of
 from tui.text import numbers as text
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
@@ -16,6 +18,10 @@ TORCH = "torch memory_stats"
 MEM_GET_INFO = "torch mem_get_info"
 HOST = "operating system"
 DERIVED = "derived"
+MOVED = "torch has reserved or given back memory since NVML was read"
+"""Why what NVML says is not split by what torch says."""
+BUSY = "torch has not said since NVML was read: the worker is busy"
+ENDED = "its process has ended, and the next has not used this device yet"
 
 
 @frozen
@@ -41,24 +47,43 @@ class GpuFigures:
     free: Reading[int]
     driver: Reading[int]
     source: str
-    """Who gave the four above."""
+    """Who says what is used and free."""
+    total_source: str
+    """Who says what the total is, and the driver's part of it."""
     torch: TorchFigures
     process: Reading[int]
     """What NVML says the worker holds."""
+    ours: Reading[int]
+    """The sum over the other processes that this program started."""
+    our_processes: int
     others: Reading[int]
-    """The sum over all other processes."""
+    """The sum over the processes that are not this program's."""
     other_processes: int | None
     unified: bool
+    basis: Basis = "one moment"
+    """Whose moment the figures are of; those of the other are not subtracted from them."""
 
     @property
     def ours_is_unknown(self) -> bool:
-        """The worker holds memory here, but NVML does not say how much."""
+        """The program holds memory here, but NVML does not say how much."""
+        if isinstance(self.ours, Absent) and self.our_processes:
+            return True
         return isinstance(self.process, Absent) and not isinstance(self.torch.reserved, Absent)
 
     @property
     def holds_nothing(self) -> bool:
         """The worker has not touched the device, or there is no worker."""
         return isinstance(self.process, Absent) and isinstance(self.torch.reserved, Absent)
+
+    @property
+    def process_splits(self) -> bool:
+        """What NVML says of the process and what torch says of itself are of one moment."""
+        return self.basis == "one moment"
+
+    @property
+    def used_splits(self) -> bool:
+        """What is used and what torch says of itself are of one moment."""
+        return self.basis != "NVML"
 
     @property
     def others_known(self) -> bool:
@@ -71,6 +96,8 @@ def gather(
     torch: TorchMemory | None,
     worker_pid: int | None,
     now: float,
+    basis: Basis = "one moment",
+    ended: bool = False,
 ) -> GpuFigures:
     """Collect the figures of one GPU.
 
@@ -78,28 +105,52 @@ def gather(
         view: the device.
         sample: the monitor's newest; ``None`` before the first.
         torch: the allocator's figures, of whichever worker.
-        worker_pid: the worker that lives now; figures of another are not used.
+        worker_pid: the worker whose figures are wanted; those of another are not used.
         now: Unix time, to tell old figures from current ones.
+        basis: whose moment they are of; those that are not of it are absent, or old.
+        ended: the worker has ended.
     """
     live = torch if torch is not None and torch.pid == worker_pid else None
     figures = torch_figures(live, _why_no_torch(view, worker_pid))
     if live is not None and view.nvml is not None and view.nvml.lost:
-        figures = _before_the_loss(figures, now - live.at)
+        figures = _old(figures, now - live.at, "the device no longer answers")
+    elif live is not None and ended:
+        figures = _old(figures, now - live.at, ENDED)
+    elif live is not None and basis == "NVML":
+        figures = _old(figures, now - live.at, BUSY)
     total, used, free, driver, source = _device(view, sample, live, now)
-    process, others, count = _processes(view, sample, worker_pid, live is not None, now)
-    unified = bool(view.nvml and view.nvml.memory.unified)
+    holders = _holders(view, sample, worker_pid, live is not None, now)
+    total_source = source
+    if live is not None and live.device_free is not None and basis == "torch":
+        # All of torch's moment; total and driver do not change.
+        used, free, source = (
+            _used_by(live.device_free, total, driver),
+            Value(live.device_free),
+            MEM_GET_INFO,
+        )
+        holders = _Holders(_MOVING, _MOVING, 0, _MOVING, None)
     return GpuFigures(
         total=total,
         used=used,
         free=free,
         driver=driver,
         source=source,
+        total_source=total_source,
         torch=figures,
-        process=process,
-        others=others,
-        other_processes=count,
-        unified=unified,
+        process=holders.process,
+        ours=holders.ours,
+        our_processes=holders.our_processes,
+        others=holders.others,
+        other_processes=holders.other_processes,
+        unified=bool(view.nvml and view.nvml.memory.unified),
+        basis=basis,
     )
+
+
+def _used_by(free: int, total: Reading[int], driver: Reading[int]) -> Reading[int]:
+    """What is used where so much is free."""
+    kept = value_of(driver) or 0
+    return derive(lambda whole: max(0, whole - kept - free), total)
 
 
 def torch_figures(torch: TorchMemory | None, why_not: str) -> TorchFigures:
@@ -121,8 +172,7 @@ def torch_figures(torch: TorchMemory | None, why_not: str) -> TorchFigures:
     )
 
 
-def _before_the_loss(figures: TorchFigures, age_s: float) -> TorchFigures:
-    reason = "the device no longer answers"
+def _old(figures: TorchFigures, age_s: float, reason: str) -> TorchFigures:
     return TorchFigures(
         *(aged(getattr(figures, item.name), age_s, reason) for item in fields(TorchFigures))
     )
@@ -162,7 +212,7 @@ def _device(
 
         def take(value: int | None, path: str) -> Reading[int]:
             read = reading(value, device.unavailable.get(path))
-            return aged(read, age, why_old(sample)) if age > STALE_AFTER_S else read
+            return aged(read, age, why_old(sample)) if age > stale_after(sample) else read
 
         memory = device.memory
         return (
@@ -182,7 +232,7 @@ def _device(
         def seen(value: int) -> Reading[int]:
             # The worker asks while it runs something; other processes do not wait for that.
             why = "the worker has not asked since"
-            return aged(Value(value), age, why) if age > STALE_AFTER_S else Value(value)
+            return aged(Value(value), age, why) if age > stale_after(sample) else Value(value)
 
         used = seen(torch.device_total - torch.device_free)
         free = seen(torch.device_free)
@@ -205,44 +255,64 @@ def _unified(sample: Sample, now: float) -> _Memory:
     age = now - sample.at
 
     def take(value: int) -> Reading[int]:
-        return aged(Value(value), age, why_old(sample)) if age > STALE_AFTER_S else Value(value)
+        return (
+            aged(Value(value), age, why_old(sample)) if age > stale_after(sample) else Value(value)
+        )
 
     driver = Absent("unified memory: part of what the host uses")
     return take(host.total), take(host.total - host.available), take(host.available), driver, HOST
 
 
-def _processes(
+@frozen
+class _Holders:
+    """What NVML says that each process holds: the worker, what else is ours, all others."""
+
+    process: Reading[int]
+    ours: Reading[int]
+    our_processes: int
+    others: Reading[int]
+    other_processes: int | None
+
+
+_MOVING = Absent(MOVED, "moving")
+
+
+def _holders(
     view: DeviceView,
     sample: Sample | None,
     worker_pid: int | None,
     holds: bool,
     now: float,
-) -> tuple[Reading[int], Reading[int], int | None]:
+) -> _Holders:
     device = view.nvml
     if device is None or sample is None or device.processes is None:
         reason = _why_no_memory(view, sample)
         if device is not None:
             reason = device.unavailable.get("processes", "NVML lists no processes here")
-        return Absent(reason), Absent(reason), None
-    ours = process_of(device, worker_pid)
-    rest = tuple(row for row in device.processes if row is not ours)
+        nothing = Absent(reason)
+        return _Holders(nothing, nothing, 0, nothing, None)
+    worker = process_of(device, worker_pid)
+    rest = tuple(row for row in device.processes if row is not worker)
+    ours = tuple(row for row in rest if row.ours)
+    strangers = tuple(row for row in rest if not row.ours)
     process: Reading[int]
-    if ours is not None:
-        process = reading(ours.memory, ours.unavailable.get("memory"))
+    if worker is not None:
+        process = reading(worker.memory, worker.unavailable.get("memory"))
     elif holds:
         process = Absent(
             f"NVML does not list our pid {worker_pid}: in a container it lists the host's pids"
         )
         # The worker may well be among the listed ones, under the number that the host gives it.
-        return process, Absent(process.reason), len(rest)
+        unknown = Absent(process.reason)
+        return _Holders(process, _sum(ours), len(ours), unknown, len(strangers))
     else:
         process = Absent(_why_no_torch(view, worker_pid))
     age = device_age(device, sample, now)
-    others = _sum(rest)
-    if age > STALE_AFTER_S:
-        process = aged(process, age, why_old(sample))
-        others = aged(others, age, why_old(sample))
-    return process, others, len(rest)
+    own, others = _sum(ours), _sum(strangers)
+    if age > stale_after(sample):
+        why = why_old(sample)
+        process, own, others = aged(process, age, why), aged(own, age, why), aged(others, age, why)
+    return _Holders(process, own, len(ours), others, len(strangers))
 
 
 def _sum(rows: tuple[GpuProcess, ...]) -> Reading[int]:

@@ -17,6 +17,7 @@ from tui.memory.figures import (
 from tui.memory.model import Counter, Gauge, Term, chain_breaks, pinned_term
 from tui.monitor.messages import Sample
 from tui.state.history import MemoryPoint
+from tui.state.moments import Basis
 from tui.state.pairing import DeviceView
 from tui.state.reading import Absent, Reading, Value, derive, reading, value_of
 from tui.text import numbers as text
@@ -40,6 +41,8 @@ def gpu_gauge(
     worker_pid: int | None,
     sampled_peak: MemoryPoint,
     now: float,
+    basis: Basis = "one moment",
+    ended: bool = False,
 ) -> Gauge:
     """Account for a GPU.
 
@@ -47,16 +50,18 @@ def gpu_gauge(
         view: the device.
         sample: the monitor's newest; ``None`` before the first.
         torch: the allocator's figures, of whichever worker.
-        worker_pid: the worker that lives now.
+        worker_pid: the worker whose figures are wanted.
         sampled_peak: the highest that was sampled since the last reset.
         now: Unix time.
+        basis: whose moment the account is of.
+        ended: the worker has ended.
     """
     live = torch if torch is not None and torch.pid == worker_pid else None
-    figures = gather(view, sample, torch, worker_pid, now)
+    figures = gather(view, sample, torch, worker_pid, now, basis, ended)
     slices = lay_out(figures)
     terms = (*_terms(figures), pinned_term(_pinned(live, figures.torch.reserved)))
     by_key = {term.key: term for term in terms}
-    warnings = chain_breaks(tuple(by_key[key] for key in CHAIN), _CAUSES)
+    warnings = _breaks(figures, by_key)
     warnings += _sums(figures)
     counters = _counters(live, figures.torch.reserved)
     warnings += _events(live)
@@ -72,6 +77,17 @@ def gpu_gauge(
         explanation=explain_gpu(figures, slices, would_free),
         unified=figures.unified,
     )
+
+
+def _breaks(figures: GpuFigures, terms: dict[str, Term]) -> list[str]:
+    """What does not fit together; torch's figures are not held against NVML's of another moment."""
+    at = CHAIN.index("process")
+    chains = (CHAIN,) if figures.process_splits else (CHAIN[:at], CHAIN[at:])
+    return [
+        warning
+        for chain in chains
+        for warning in chain_breaks(tuple(terms[key] for key in chain), _CAUSES)
+    ]
 
 
 def releasable(torch: TorchFigures) -> Reading[int]:
@@ -94,9 +110,10 @@ def _difference(larger: Reading[int], smaller: Reading[int]) -> Reading[int]:
 def _terms(figures: GpuFigures) -> tuple[Term, ...]:
     torch, source = figures.torch, figures.source
     spare = derive(
-        lambda used, process, others: max(0, used - process - others),
+        lambda used, *held: max(0, used - sum(held)),
         figures.used,
         Value(0) if figures.holds_nothing else figures.process,
+        figures.ours,
         figures.others,
     )
     return (
@@ -148,7 +165,8 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             "this process - reserved: CUDA context, kernels, libraries",
         ),
         Term("process", "this process", figures.process, NVML, "the worker that runs workloads"),
-        Term("others", "others", figures.others, NVML, "all other processes on the device"),
+        *_ours(figures),
+        Term("others", "others", figures.others, NVML, "processes that are not this program's"),
         Term(
             "unattributed",
             "unattributed",
@@ -157,10 +175,23 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             "device used, but no process is said to hold it",
         ),
         _used(figures),
-        Term("driver", "driver reserved", figures.driver, source, "kept by the driver for itself"),
+        Term(
+            "driver",
+            "driver reserved",
+            figures.driver,
+            figures.total_source,
+            "kept by the driver for itself",
+        ),
         Term("free", "free", figures.free, source, "what any process may still take"),
-        Term("total", "total", figures.total, source, ""),
+        Term("total", "total", figures.total, figures.total_source, ""),
     )
+
+
+def _ours(figures: GpuFigures) -> tuple[Term, ...]:
+    if not figures.our_processes:
+        return ()
+    about = "what else this program started: ranks, workers that are ending"
+    return (Term("ours", "ours", figures.ours, NVML, about),)
 
 
 def _used(figures: GpuFigures) -> Term:
@@ -173,16 +204,13 @@ def _used(figures: GpuFigures) -> Term:
 
 
 def _sums(figures: GpuFigures) -> list[str]:
-    process, others, used = (
-        value_of(figures.process),
-        value_of(figures.others),
-        value_of(figures.used),
-    )
-    if others is None or used is None or (process or 0) + others <= used:
+    process, used = value_of(figures.process), value_of(figures.used)
+    ours, others = value_of(figures.ours), value_of(figures.others)
+    if ours is None or others is None or used is None or (process or 0) + ours + others <= used:
         return []
     if process is not None and process > used:
         return []  # said by the chain already
-    both = text.size((process or 0) + others)
+    both = text.size((process or 0) + ours + others)
     return [
         f"the processes' figures add up to {both}, more than device used {text.size(used)}: "
         "memory that they share is counted for each"

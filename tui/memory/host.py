@@ -6,8 +6,9 @@ from tui.memory.explain import explain_host
 from tui.memory.figures import DERIVED, HOST, why_old
 from tui.memory.model import Gauge, Slice, Term, as_old_as, chain_breaks, clip, pinned_term
 from tui.monitor.messages import Sample, WatchedProcess
+from tui.state.age import stale_after
 from tui.state.history import MemoryPoint
-from tui.state.reading import STALE_AFTER_S, Absent, Reading, Value, aged, derive, reading, value_of
+from tui.state.reading import Absent, Reading, Value, aged, derive, reading, value_of
 from workloads.protocol.messages import HostHeap
 
 HEAP = "C library"
@@ -73,7 +74,7 @@ def _host(sample: Sample | None, now: float) -> tuple[Reading[int], Reading[int]
 
 def _aged(read: Reading[int], sample: Sample, now: float) -> Reading[int]:
     age = now - sample.at
-    return aged(read, age, why_old(sample)) if age > STALE_AFTER_S else read
+    return aged(read, age, why_old(sample)) if age > stale_after(sample) else read
 
 
 def _watched(

@@ -12,7 +12,7 @@ from tui.monitor.identity import Identity
 from tui.monitor.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
 from tui.monitor.nvml_call import Code, NoAnswer
 from tui.monitor.process_owners import ProcessOwners
-from workloads.protocol.frozen import frozen
+from tui.monitor.processes import ListedProcess
 
 UNIFIED = "unified memory: shared with the host"
 _INTEGRATED = re.compile(r"\b(GB10|Orin|Xavier|Thor|Tegra|Jetson)\b", re.IGNORECASE)
@@ -72,14 +72,6 @@ _MEMORY_V2 = 0x02000028
 _PSTATE_UNKNOWN = 32
 
 
-@frozen
-class Due:
-    """Which of the figures that are kept between readings are to be asked for anew."""
-
-    processes: bool = True
-    slow: bool = True
-
-
 class DeviceReader:
     """Asks one device for its figures; what changes slowly is asked less often."""
 
@@ -105,8 +97,6 @@ class DeviceReader:
         self._owners = owners
         self._host_total = host_total
         self._parent = parent
-        self._rows: tuple[GpuProcess, ...] | None = None
-        self._rows_missing: dict[str, str] = {}
 
     @property
     def handle(self) -> Any:
@@ -118,22 +108,26 @@ class DeviceReader:
         """Whether NVML said that it is not initialised, since the last :meth:`read` began."""
         return self._fields.uninitialized
 
-    def read(self, at: float, due: Due) -> Device:
+    def read(self, at: float, slow: bool) -> Device:
         """Read the device.
 
         Args:
             at: Unix time.
-            due: Which of the slow figures are to be asked for anew.
+            slow: Ask anew for the figures that change slowly.
 
         Raises:
             DeviceGoneError: the device is lost.
         """
         fields = self._fields
-        fields.begin(due.slow)
+        fields.begin(slow)
         identity = self.identify()
         mig = self._read_mig()
+        began = time.time()
         figures = self._read_memory(identity.name)
-        rows = self._read_processes(due, figures.total)
+        # Right after the memory: the two are subtracted from each other.
+        listed, missing = processes.ask_lists(fields)
+        memory_read = (began, time.time())
+        fields.unavailable.update(missing)
         return Device(
             id=identity.id,
             nvml_index=identity.index,
@@ -157,8 +151,9 @@ class DeviceReader:
                 fields.ask_if_due("ecc", ("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)),
             ),
             mig=mig,
-            processes=rows,
+            processes=self._rows(listed, began, figures.total),
             read_at=at,
+            memory_read=memory_read,
             parent=self._parent,
             unavailable=fields.unavailable,
         )
@@ -206,21 +201,13 @@ class DeviceReader:
         self._fields.unavailable.update(missing)
         return figures
 
-    def _read_processes(self, due: Due, total: int | None) -> tuple[GpuProcess, ...] | None:
-        if due.processes or self._rows is None:
-            listed_at = time.time()
-            listed, self._rows_missing = processes.ask_lists(self._fields)
-            self._rows = None
-            if listed is not None:
-                self._rows = processes.rows(
-                    listed,
-                    self._owners,
-                    listed_at=listed_at,
-                    total=total,
-                    mig=bool(self._fields.mig),
-                )
-        self._fields.unavailable.update(self._rows_missing)
-        return self._rows
+    def _rows(
+        self, listed: list[ListedProcess] | None, listed_at: float, total: int | None
+    ) -> tuple[GpuProcess, ...] | None:
+        if listed is None:
+            return None
+        mig = bool(self._fields.mig)
+        return processes.rows(listed, self._owners, listed_at=listed_at, total=total, mig=mig)
 
     def _read_utilization(self) -> Utilization:
         fields = self._fields

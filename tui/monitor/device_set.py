@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tui.monitor.device_reader import DeviceReader, Due
+from tui.monitor.device_reader import DeviceReader
 from tui.monitor.driver import NvmlSession
 from tui.monitor.field_reader import FieldReader
 from tui.monitor.identity import Identity, identity_of, lost_device, unknown_identity
@@ -54,12 +54,12 @@ class DeviceSet:
         self._identities: dict[int, Identity] = {}
         self._lost: dict[int, _Lost] = {}
 
-    def read(self, at: float, due: Due) -> Iterator[Device]:
+    def read(self, at: float, slow: bool) -> Iterator[Device]:
         """Read all devices in NVML's order, each followed by its MIG instances.
 
         Args:
             at: Unix time of the reading.
-            due: Which of the slow figures are to be asked for anew.
+            slow: Ask anew for the figures that change slowly.
 
         Raises:
             NoDriverError: NVML as a whole no longer answers.
@@ -75,7 +75,7 @@ class DeviceSet:
             self._lost.clear()
         pids: set[int] = set()
         for index in range(count):
-            for device in self._read_device(index, at, due):
+            for device in self._read_device(index, at, slow):
                 pids.update(row.pid for row in device.processes or ())
                 yield device
         self._owners.keep_only(pids)
@@ -83,14 +83,14 @@ class DeviceSet:
             # One figure, or all of NVML? The count tells.
             self.session.count()
 
-    def _read_device(self, index: int, at: float, due: Due) -> Iterator[Device]:
+    def _read_device(self, index: int, at: float, slow: bool) -> Iterator[Device]:
         lost = self._lost.get(index)
-        if lost is not None and not due.slow:
+        if lost is not None and not slow:
             yield self._lost_row(index, lost, at)
             return
         try:
             reader = self._readers.get(index) or self._open(index)
-            device = reader.read(at, due if lost is None else Due())
+            device = reader.read(at, slow)
         except DeviceGoneError as gone:
             # What was remembered of the device goes with its reader: it must not be shown again.
             self._readers.pop(index, None)
@@ -102,7 +102,7 @@ class DeviceSet:
         self._readers[index] = reader
         self._identities[index] = identity_of(device)
         yield device
-        yield from self._read_instances(index, device, at, due)
+        yield from self._read_instances(index, device, at, slow)
 
     def _lost_row(self, index: int, lost: _Lost, at: float) -> Device:
         identity = self._identities.get(index, unknown_identity(index))
@@ -128,15 +128,15 @@ class DeviceSet:
         fields = FieldReader(self.session.nvml, handle, self._on_answer, instance)
         return DeviceReader(fields, index, self._owners, self._host_total, parent)
 
-    def _read_instances(self, index: int, gpu: Device, at: float, due: Due) -> Iterator[Device]:
+    def _read_instances(self, index: int, gpu: Device, at: float, slow: bool) -> Iterator[Device]:
         if not gpu.mig:
             self._instances.pop(index, None)
             return
-        if due.slow or index not in self._instances:
+        if slow or index not in self._instances:
             self._instances[index] = self._find_instances(index, gpu)
         for slot, reader in list(self._instances[index].items()):
             try:
-                device = reader.read(at, due)
+                device = reader.read(at, slow)
             except DeviceGoneError:
                 # Taken apart by its owner; should the GPU be lost, its own row says so.
                 del self._instances[index][slot]

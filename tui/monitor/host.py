@@ -218,5 +218,6 @@ class HostProcessReader:
             memory=resident,
             kind="resident",
             started_at=owner.started_at,
+            ours=owner.ours,
             unavailable=dict(owner.unavailable),
         )

@@ -58,6 +58,8 @@ class GpuProcess:
     started_at: float | None = None
     """Unix time at which the process started: with the pid, its identity. ``None`` where the pid
     cannot be tied to a process here; such a row must not be sent a signal."""
+    ours: bool = False
+    """The program that asks started it: a worker, a rank, or what those started."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
@@ -92,6 +94,9 @@ class Device:
     """Unix time at which it was first found lost."""
     read_at: float = 0.0
     """Unix time at which these figures were read; older than ``Sample.at`` while NVML is silent."""
+    memory_read: tuple[float, float] | None = None
+    """Unix times before and after ``memory`` and ``processes`` were asked for, one right after the
+    other; ``None`` where they were not, as of a lost device."""
     parent: str | None = None
     """For a MIG instance the id of its GPU; ``None`` for a whole GPU."""
     unavailable: dict[str, str] = field(default_factory=dict)
@@ -176,6 +181,8 @@ class Sample:
     """What went wrong in the monitor itself, one line each."""
     host_processes: HostProcesses | None = None
     """``None`` unless :class:`WatchHost` asked for them."""
+    interval_s: float = 1.0
+    """Seconds until the next one, where NVML is no slower than that."""
 
 
 @frozen

@@ -85,6 +85,7 @@ class Monitor:
             nvml_silent_s=silent_s,
             problems=(nvml.problem,) if nvml.problem else (),
             host_processes=processes.read() if processes is not None else None,
+            interval_s=self.interval,
         )
 
 

@@ -8,7 +8,6 @@ import traceback
 from dataclasses import replace
 
 from tui.child.channel import complain
-from tui.monitor.device_reader import Due
 from tui.monitor.device_set import DeviceSet
 from tui.monitor.driver import NoDriverError, NvmlSession
 from tui.monitor.identity import identity_of, lost_device
@@ -53,37 +52,33 @@ NOT_YET = NvmlState(Driver(version=None, cuda=None, error="NVML is still startin
 
 
 class Schedule:
-    """Decides at which reading the slow figures are due, on the caller's clock."""
+    """Decides at which reading the figures that change slowly are due, on the caller's clock."""
 
     def __init__(self, interval: float) -> None:
         """Set the pace.
 
         Args:
-            interval: Seconds between readings. Processes are due at every second reading and at
-                least every 2 s, other slow figures at every fifth and at least every 5 s.
+            interval: Seconds between readings. The slow figures are due at every fifth, and at
+                least every 5 s.
         """
         self._slack = interval / 2
-        self._every = {"processes": min(2.0, 2 * interval), "slow": min(5.0, 5 * interval)}
-        self._last: dict[str, float] = {}
+        self._every = min(5.0, 5 * interval)
+        self._last: float | None = None
 
-    def due(self, now: float) -> Due:
-        """What is due at a reading.
+    def slow_due(self, now: float) -> bool:
+        """Whether the slow figures are due at a reading.
 
         Args:
             now: Seconds on a clock that never goes back.
         """
-        return Due(processes=self._is_due("processes", now), slow=self._is_due("slow", now))
+        if self._last is not None and now < self._last + self._every - self._slack:
+            return False
+        self._last = now
+        return True
 
     def start_anew(self) -> None:
-        """Have everything due at the next reading."""
-        self._last.clear()
-
-    def _is_due(self, name: str, now: float) -> bool:
-        last = self._last.get(name)
-        if last is not None and now < last + self._every[name] - self._slack:
-            return False
-        self._last[name] = now
-        return True
+        """Have them due at the next reading."""
+        self._last = None
 
 
 class NvmlLoop:
@@ -202,7 +197,7 @@ class NvmlLoop:
     def _read_devices(self, devices: DeviceSet, before: NvmlState) -> NvmlState:
         driver = Driver(devices.session.version, devices.session.cuda, error=None)
         read: list[Device] = []
-        for device in devices.read(time.time(), self._schedule.due(time.monotonic())):
+        for device in devices.read(time.time(), self._schedule.slow_due(time.monotonic())):
             read.append(device)
             # Shown at once, in case the next one hangs; the rest as it was, since a list that
             # shrinks and grows at each reading helps nobody.

@@ -33,12 +33,15 @@ class ProcessOwner:
     command: str | None = None
     started_at: float | None = None
     """Unix time."""
+    ours: bool = False
+    """The program started it, itself or through a process that it started."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
 def unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
     """The owner of a PID of which nothing can be said, and why."""
-    return ProcessOwner(None, None, started_at, {"user": reason, "command": reason})
+    absent = {"user": reason, "command": reason}
+    return ProcessOwner(None, None, started_at, unavailable=absent)
 
 
 def has_own_pids() -> bool:
@@ -59,13 +62,15 @@ def on_windows_driver() -> bool:
 class ProcessOwners:
     """Looks PIDs up, and remembers them for as long as they are the same process."""
 
-    def __init__(self, own_pids: bool | None = None) -> None:
+    def __init__(self, own_pids: bool | None = None, program: int | None = None) -> None:
         """Start without any process.
 
         Args:
             own_pids: Whether PIDs here may differ from those that NVML gives; found out if None.
+            program: The PID whose descendants are the program's own; if None, who started us.
         """
         self.own_pids = has_own_pids() if own_pids is None else own_pids
+        self._program = os.getppid() if program is None else program
         self._known: dict[int, ProcessOwner] = {}
 
     def keep_only(self, pids: Iterable[int]) -> None:
@@ -121,7 +126,25 @@ class ProcessOwners:
             doubt = _doubt(process.pid)
             if doubt:
                 return unknown_owner(doubt)
-        return ProcessOwner(user, command, started_at, unavailable)
+        ours = self._is_ours(process)
+        return ProcessOwner(user, command, started_at, ours, unavailable)
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        """Whether the program started it.
+
+        A process whose parent has ended, as a rank whose torchrun was killed, is still in the
+        session of the child that it comes from.
+        """
+        try:
+            if self._descends(process):
+                return True
+            leader = os.getsid(process.pid)
+            return leader not in (0, process.pid) and self._descends(psutil.Process(leader))
+        except (psutil.Error, OSError):
+            return False
+
+    def _descends(self, process: psutil.Process) -> bool:
+        return any(each.pid == self._program for each in (process, *process.parents()))
 
     def _reason(self, error: psutil.Error) -> str:
         # ZombieProcess is a NoSuchProcess to psutil.

@@ -92,6 +92,7 @@ def rows(
                 memory=memory,
                 kind="+".join(dict.fromkeys(entry.kind for entry in entries)),
                 started_at=owner.started_at,
+                ours=owner.ours,
                 unavailable=unavailable,
             )
         )

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tui.monitor.messages import Sample
 from tui.session import catalogue
 from tui.state.events import (
     AnyEvent,
@@ -142,6 +143,9 @@ class Session:
             self._add_conditions(event, worker_pid)
         elif isinstance(event, messages.Ready):
             self._queue_early_on_gpu()
+        elif isinstance(event, Sample) and self.store.torch_memory:
+            # Right after NVML was read: an account subtracts the one from the other.
+            self._send(messages.TellMemory())
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
         for listener in self._listeners if parts else ():

@@ -11,9 +11,6 @@ from workloads.protocol.frozen import frozen
 T = TypeVar("T")
 R = TypeVar("R")
 
-STALE_AFTER_S = 3.0
-"""A sample older than this is no longer drawn as current; the monitor takes one a second."""
-
 
 @frozen
 class Value(Generic[T]):

@@ -29,6 +29,7 @@ from tui.state.events import (
     SweepSet,
 )
 from tui.state.history import MemoryHistory
+from tui.state.moments import MemoryMoments
 from tui.state.pairing import CPU, DeviceView, pair
 from tui.state.parameters import defaults
 from tui.state.runs import CompareState, RunBook, RunState, ended_comparison
@@ -85,6 +86,8 @@ class Store:
         self.torch_memory: dict[str, messages.TorchMemory] = {}
         """By torch's device name; of the worker that lives now."""
         self.heap: messages.HostHeap | None = None
+        self.moments = MemoryMoments()
+        """The newest figures of NVML and torch that are of one moment."""
         self.history = MemoryHistory()
         self.log: deque[LogLine] = deque(maxlen=LOG_LINES)
 
@@ -109,6 +112,7 @@ class Store:
             for device in event.devices
         }
         self._pair()
+        self.moments.take_sample(event)
         self.history.take_sample(event, self.devices, self.worker_pid)
         return frozenset({Part.DEVICES, Part.MEMORY})
 
@@ -120,6 +124,7 @@ class Store:
         self.runner = event
         if event.status in ("restarting", "ended", "unusable"):
             self._forget_worker()
+            self.moments.forget_torch()
         return frozenset({Part.RUNNER, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
 
     def _on_hello(self, event: messages.Hello) -> Parts:
@@ -160,6 +165,10 @@ class Store:
     def _on_worker_ended(self, event: messages.WorkerEnded) -> Parts:
         if event.pid == self.worker_pid:
             self._forget_worker()
+            # Where another follows at once, as in a comparison of fresh processes, the figures
+            # of this one stand in for its own until it has some.
+            if not self.pending_requests():
+                self.moments.forget_torch()
         if not event.expected:
             self.log.append(LogLine("runner", event.reason, "error"))
         return frozenset({Part.RUNNER, Part.MEMORY, Part.LOG})
@@ -204,6 +213,7 @@ class Store:
 
     def _on_torch_memory(self, event: messages.TorchMemory) -> Parts:
         self.torch_memory[event.device] = event
+        self.moments.take_torch(event)
         self.history.take_torch(event, self.devices)
         return frozenset({Part.MEMORY})
 

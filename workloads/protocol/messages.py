@@ -75,6 +75,11 @@ class ResetPeaks:
 
 
 @frozen
+class TellMemory:
+    """Say what memory is held: as soon as a block ends, or at once where nothing runs."""
+
+
+@frozen
 class KnownCeilings:
     """Ceilings that were measured earlier, under whichever conditions; nothing answers it."""
 
@@ -188,6 +193,11 @@ class TorchMemory:
     ooms: int
     device_free: int | None = None
     device_total: int | None = None
+    reserved_taken: int | None = None
+    """All that was ever added to ``reserved``; with the next, it tells whether ``reserved`` moved
+    between two moments at which it is the same."""
+    reserved_given_back: int | None = None
+    """All that was ever taken off ``reserved``."""
     pinned: int | None = None
     """Host memory that the process has pinned by torch's allocator, its cache counted in: the same
     in the messages of all its devices. ``None`` where this torch does not count it."""
@@ -237,7 +247,7 @@ class Rejected:
     status: Status = "failed"
 
 
-Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, KnownCeilings]
+Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, TellMemory, KnownCeilings]
 REQUESTS: tuple[type[Request], ...] = get_args(Request)
 
 Event = Union[

@@ -19,10 +19,12 @@ from workloads.protocol.messages import (
     EmptyCache,
     Finished,
     Heartbeat,
+    HostHeap,
     KnownCeilings,
     Rejected,
     ResetPeaks,
     Run,
+    TellMemory,
     WorkerEnded,
 )
 from workloads.protocol.process import Channel
@@ -119,6 +121,8 @@ class Runner:
                 self._pass_on(message)
             elif isinstance(message, KnownCeilings):
                 self._supervisor.learn(message.ceilings)
+            elif isinstance(message, TellMemory):
+                self._supervisor.ask_memory()
 
     def _queue_comparison(self, request: Compare) -> None:
         assert self._environment is not None
@@ -200,6 +204,8 @@ class Runner:
         """Pass an event of the worker on, or what the job makes of it."""
         if came.kind is CeilingMeasured:
             self._supervisor.learn((came.decode(CeilingMeasured).ceiling,))
+        if came.kind is HostHeap:
+            self._supervisor.memory_told()
         job = self._current
         told = came if job is None else job.take(came)
         if told is not None:

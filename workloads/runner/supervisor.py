@@ -8,7 +8,14 @@ from collections.abc import Callable
 
 from workloads.limits import ceilings
 from workloads.protocol.inventory import FlagInfo
-from workloads.protocol.messages import Cancel, Event, KnownCeilings, WorkerEnded, WorkerStarted
+from workloads.protocol.messages import (
+    Cancel,
+    Event,
+    KnownCeilings,
+    TellMemory,
+    WorkerEnded,
+    WorkerStarted,
+)
 from workloads.protocol.process import Channel
 from workloads.protocol.results import Ceiling
 from workloads.runner.launcher import Launcher, ProcessHandle
@@ -36,6 +43,8 @@ class WorkerSupervisor:
         """Settings that the worker has run under."""
         self._ceilings: tuple[Ceiling, ...] = ()
         """Known to the front end or measured by a worker: for the workers to come."""
+        self._memory_asked = False
+        """The worker has been asked for its memory, and has not told it yet."""
         self._steps: list[tuple[float, signal.Signals]] = []
         """When a cancel sends which signal."""
 
@@ -69,6 +78,19 @@ class WorkerSupervisor:
             # Its end is read from its channel, with the reason.
             return
 
+    def ask_memory(self) -> None:
+        """Ask the worker what memory it holds; nothing where there is none.
+
+        One that hangs is asked once: its pipe must not fill with questions.
+        """
+        if self._worker is not None and not self._memory_asked:
+            self._memory_asked = True
+            self.send(TellMemory())
+
+    def memory_told(self) -> None:
+        """The worker has said what memory it holds: it can be asked again."""
+        self._memory_asked = False
+
     def submit(self, request: object, flags: dict[str, bool]) -> None:
         """Give the worker a request; one is started where there is none.
 
@@ -79,6 +101,7 @@ class WorkerSupervisor:
         if self._worker is None:
             self._worker = self._launcher.worker()
             self._flags = {}
+            self._memory_asked = False
             self._tell(WorkerStarted(self._worker.pid))
             self.send(KnownCeilings(self._ceilings))
         self._flags.update(flags)

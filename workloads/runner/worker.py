@@ -31,6 +31,7 @@ from workloads.protocol.messages import (
     Rejected,
     ResetPeaks,
     Run,
+    TellMemory,
     TorchMemory,
 )
 from workloads.protocol.process import Channel
@@ -45,7 +46,7 @@ MEMORY_S = 0.5
 
 
 class WorkerReporter(Reporter):
-    """Sends memory figures too, and looks for a cancel."""
+    """Sends memory figures too, and looks for a cancel and for who asks for those figures."""
 
     def __init__(self, worker: Worker, request: Run | Compare) -> None:
         super().__init__(worker.channel, request)
@@ -54,7 +55,8 @@ class WorkerReporter(Reporter):
 
     def on_report(self, now: float, /) -> None:
         """See the base class."""
-        if now - self._sampled >= MEMORY_S:
+        self._worker.look_for_requests()
+        if now - self._sampled >= MEMORY_S or self._worker.memory_asked():
             self._sampled = now
             self._worker.tell_memory()
         if self._worker.cancel_came(self._request.id):
@@ -107,6 +109,8 @@ class Worker:
         elif isinstance(message, ResetPeaks):
             memory.reset_peaks(torch.device(message.device))
             self.tell_memory()
+        elif isinstance(message, TellMemory):
+            self.tell_memory()
 
     def _run(self, message: Run) -> None:
         key = f"{message.workload} {message.device}"
@@ -151,9 +155,18 @@ class Worker:
         self.channel.send(Emptied(message.device, freed))
         self.tell_memory()
 
-    def cancel_came(self, run_id: str) -> bool:
-        """Whether a cancel of this run has arrived; keeps what else has for later."""
+    def look_for_requests(self) -> None:
+        """Take in what has arrived while something runs; it is kept for later."""
         self._waiting += self.channel.receive(0.0)
+
+    def memory_asked(self) -> bool:
+        """Whether the memory was asked for; it is answered once, however often."""
+        waiting = len(self._waiting)
+        self._waiting = [item for item in self._waiting if not isinstance(item, TellMemory)]
+        return len(self._waiting) < waiting
+
+    def cancel_came(self, run_id: str) -> bool:
+        """Whether a cancel of this run has arrived."""
         cancels = [item for item in self._waiting if isinstance(item, Cancel)]
         self._waiting = [item for item in self._waiting if not isinstance(item, Cancel)]
         return any(item.id in ("", run_id) for item in cancels) or self.channel.ended

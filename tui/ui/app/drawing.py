@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import App
 from textual.timer import Timer
 
-from tui.state.reading import STALE_AFTER_S
+from tui.state.age import stale_after
 from tui.state.store import Part, Parts, Store
 from tui.ui.app.coalesce import Coalescer
 
@@ -66,5 +66,5 @@ class Drawing:
     def _look(self, store: Store, clock: Callable[[], float]) -> None:
         """Figures grow old where nothing new comes, and only then are drawn for it."""
         sample = store.sample
-        if sample and clock() - sample.at > STALE_AFTER_S:
+        if sample and clock() - sample.at > stale_after(sample):
             self.changed(GROWS_OLD)

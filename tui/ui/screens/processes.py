@@ -71,6 +71,13 @@ class ProcessList(KeyedList):
         return [process_line(row, worker, now, cells) for row in self._found().processes]
 
 
+def _whose(row: GpuProcess, worker_pid: int | None) -> list[str]:
+    """What the end of one of our own processes means."""
+    if row.pid == worker_pid:
+        return ["It is this workbench's own worker: a run that goes on ends."]
+    return ["This workbench started it: what needs it ends."] if row.ours else []
+
+
 def _key(row: GpuProcess) -> str:
     """The same number may be another process: with its start it is one process."""
     return f"{row.pid} {row.started_at}"
@@ -201,10 +208,9 @@ class ProcessesTab(CommandScreen):
                 words = problem or f"SIGTERM sent to {row.pid}; it ends when it is ready to"
                 self.notify(words, severity="warning" if problem else "information", markup=False)
 
-        ours = row.pid == self.store.worker_pid
         words = [
             f"{row.pid}  {row.user or 'unknown user'}  {row.command or 'unknown command'}",
-            *(["It is this workbench's own worker: a run that goes on ends."] if ours else []),
+            *_whose(row, self.store.worker_pid),
             "It gets SIGTERM: most programs end, and lose what they have not saved.",
         ]
         self.app.push_screen(ConfirmScreen(f"Terminate process {row.pid}?", words), answered)

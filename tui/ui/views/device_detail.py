@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from tui.memory.figures import device_age, why_old
 from tui.monitor.messages import Device, Sample
+from tui.state.age import stale_after
 from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import STALE_AFTER_S
 from tui.text import numbers as text
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def _state(device: Device, sample: Sample | None, now: float) -> list[Fact]:
     if sample is None:
         return []
     seconds = device_age(device, sample, now)
-    if seconds > STALE_AFTER_S:
+    if seconds > stale_after(sample):
         return [("old figures", f"read {text.age(seconds)}: {why_old(sample)}")]
     return []
 
@@ -140,7 +140,7 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
     facts = [
         ("name", cpu.model),
         ("host", sample.host.name),
-        *(old if seconds > STALE_AFTER_S else []),
+        *(old if seconds > stale_after(sample) else []),
         ("cores", f"{cpu.cores_usable} usable of {cpu.cores} (affinity, cgroup quota)"),
         ("busy", known("load_percent", cpu.load_percent, text.percent)),
         ("clock", known("frequency_mhz", cpu.frequency_mhz, text.megahertz)),

@@ -7,9 +7,9 @@ import re
 from tui.memory.figures import device_age
 from tui.monitor.messages import Device, Sample
 from tui.monitor.throttle import HARMFUL
+from tui.state.age import stale_after
 from tui.state.events import MonitorStatus
 from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import STALE_AFTER_S
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
@@ -123,7 +123,7 @@ def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
         return f"the monitor {state}" + (f": {monitor.reason}" if monitor.reason else "")
     if sample is None:
         return WAITING
-    if now - sample.at > STALE_AFTER_S:
+    if now - sample.at > stale_after(sample):
         return f"the monitor has sent nothing for {text.old(now - sample.at)}"
     if sample.driver.error:
         return sample.driver.error
@@ -203,7 +203,7 @@ def status(view: DeviceView, sample: Sample | None, now: float, width: int) -> S
     device = view.nvml
     parts: list[str] = []
     style = TextStyle.NOTE
-    if sample is not None and (seconds := age(view, sample, now)) > STALE_AFTER_S:
+    if sample is not None and (seconds := age(view, sample, now)) > stale_after(sample):
         parts.append(f"{text.old(seconds)} old")
     if device is not None and device.ecc_uncorrected:
         parts.append(text.count(device.ecc_uncorrected, "ECC error"))
@@ -271,7 +271,7 @@ def row(
     )
     if view.nvml is not None and view.nvml.lost:
         return (head, *_lost_row(view, view.nvml, now, plan, sum(cells(plan)) - head.width))
-    stale = sample is not None and age(view, sample, now) > STALE_AFTER_S
+    stale = sample is not None and age(view, sample, now) > stale_after(sample)
     style = TextStyle.QUIET if stale or sample is None else TextStyle.PLAIN
     state = status(view, sample, now, plan.status or plan.name)
     named = Span(left(_name(view, sample, plan), plan.name), style)

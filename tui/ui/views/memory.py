@@ -22,6 +22,7 @@ STYLES = {
     "shared": TextStyle.CACHED,
     "context": TextStyle.CONTEXT,
     "process": TextStyle.CONTEXT,
+    "ours": TextStyle.CONTEXT,
     "process_and_others": TextStyle.OTHERS,
     "others": TextStyle.OTHERS,
 }
@@ -146,18 +147,20 @@ def peak_items(gauge: Gauge) -> list[Line]:
 
 def absences(gauge: Gauge, cells: int) -> list[Line]:
     """What is not known, grouped by the reason; the slices speak for the terms made of them."""
-    reasons: dict[str, list[str]] = {}
+    found: dict[Absent, list[str]] = {}
     for part in gauge.slices:
         if isinstance(part.bytes, Absent):
-            reasons.setdefault(part.bytes.reason, []).append(part.label)
-    said = set(reasons)
+            found.setdefault(part.bytes, []).append(part.label)
+    said = {absent.reason for absent in found}
     for term in gauge.terms:
         if term.key in FIGURES and isinstance(term.bytes, Absent) and term.bytes.reason not in said:
-            reasons.setdefault(term.bytes.reason, []).append(term.label)
+            found.setdefault(term.bytes, []).append(term.label)
     return [
         line
-        for reason, labels in reasons.items()
-        for line in paragraph(f"{', '.join(labels)} {text.NA}: {reason}", cells, TextStyle.QUIET)
+        for absent, labels in found.items()
+        for line in paragraph(
+            f"{', '.join(labels)} {absent.short}: {absent.reason}", cells, TextStyle.QUIET
+        )
     ]
 
 
@@ -258,7 +261,7 @@ def _column(size: int | None, total: int | None, rows: int) -> str:
 
 
 WOULD_FREE = f"{EMPTY_KEY} would free"
-Reasons = dict[str, list[str]]
+Reasons = dict[Absent, list[str]]
 """Labels of figures by why they are absent."""
 
 
@@ -273,8 +276,8 @@ def shared_reasons(gauge: Gauge) -> Reasons:
     found: Reasons = {}
     for label, figure in figures:
         if isinstance(figure, Absent):
-            found.setdefault(figure.reason, []).append(label)
-    return {reason: labels for reason, labels in found.items() if len(labels) > 1}
+            found.setdefault(figure, []).append(label)
+    return {absent: labels for absent, labels in found.items() if len(labels) > 1}
 
 
 def without(gauge: Gauge, reasons: Reasons) -> Gauge:
@@ -288,15 +291,18 @@ def without(gauge: Gauge, reasons: Reasons) -> Gauge:
 
 def absent_for(figure: Reading[int], reasons: Reasons) -> bool:
     """Whether it is absent for one of these reasons."""
-    return isinstance(figure, Absent) and figure.reason in reasons
+    return isinstance(figure, Absent) and figure in reasons
 
 
 def reason_lines(reasons: Reasons, cells: int) -> list[Line]:
     """Each reason once, with the figures that it concerns."""
     return [
         row
-        for reason, labels in reasons.items()
+        for absent, labels in reasons.items()
         for row in paragraph(
-            f"{'; '.join(labels)} {text.NA}: {reason}", cells, TextStyle.QUIET, indent="  "
+            f"{'; '.join(labels)} {absent.short}: {absent.reason}",
+            cells,
+            TextStyle.QUIET,
+            indent="  ",
         )
     ]

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from tui.memory import Gauge, Term
 from tui.monitor.messages import GpuProcess
 from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import Absent, Stale, reading_text, value_of
+from tui.state.reading import Absent, Stale, reading_text
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.device_detail import Fact
@@ -117,7 +117,7 @@ def _rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
     found: list[Line] = []
     for term, source in zip(terms, sources, strict=True):
         absent = isinstance(term.bytes, Absent)
-        size = text.size(value_of(term.bytes))
+        size = term.bytes.short if isinstance(term.bytes, Absent) else text.size(term.bytes.value)
         style = TextStyle.QUIET if absent or isinstance(term.bytes, Stale) else TextStyle.STRONG
         head: Line = (
             Span(left(term.label, LABEL)),
@@ -186,10 +186,10 @@ def _facts(facts: list[Fact], cells: int) -> list[Line]:
     absent: Reasons = {}
     for label, value in facts:
         if value.startswith(f"{text.NA}: "):
-            absent.setdefault(value.removeprefix(f"{text.NA}: "), []).append(label)
-    shared = {reason: labels for reason, labels in absent.items() if len(labels) > 1}
+            absent.setdefault(Absent(value.removeprefix(f"{text.NA}: ")), []).append(label)
+    shared = {why: labels for why, labels in absent.items() if len(labels) > 1}
     for label, value in facts:
-        if value.removeprefix(f"{text.NA}: ") in shared:
+        if Absent(value.removeprefix(f"{text.NA}: ")) in shared:
             continue
         head: Line = (Span(left(label, LABEL)),)
         first, *rest = wrap(value, max(1, cells - LABEL))
@@ -215,21 +215,27 @@ def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Lin
     shared = {reason: times for reason, times in reasons.items() if times > 1}
     ordered = sorted(processes, key=lambda row: -1 if row.memory is None else row.memory)
     for process in reversed(ordered):
-        found += _process(process, process.pid == worker_pid, shared, cells)
+        found += _process(process, worker_pid, shared, cells)
     for reason, times in shared.items():
         words = f"{text.NA} of {text.count(times, 'process', 'processes')}: {reason}"
         found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     return found
 
 
-def _process(process: GpuProcess, ours: bool, told: Collection[str], cells: int) -> list[Line]:
+def _process(
+    process: GpuProcess, worker_pid: int | None, told: Collection[str], cells: int
+) -> list[Line]:
+    worker = process.pid == worker_pid and process.started_at is not None
+    ours = worker or process.ours
     head: Line = (
         Span(right(str(process.pid), 8), TextStyle.STRONG if ours else TextStyle.PLAIN),
         Span(f" {left(process.user or text.NA, 11)}"),
         Span(right(text.size(process.memory), SIZE), TextStyle.STRONG),
         Span(f"  {left(process.kind, 8)}", TextStyle.QUIET),
     )
-    what = "the runner's worker" if ours else process.command or text.NA
+    what = "the runner's worker" if worker else process.command or text.NA
+    if ours and not worker:
+        what = f"of this workbench: {what}"
     reasons = dict.fromkeys(process.unavailable.values())
     remarks = [what, *(reason for reason in reasons if reason not in told)]
     return _with_remark(head, "; ".join(remarks), width(head) + 1, cells)

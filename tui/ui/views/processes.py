@@ -6,8 +6,8 @@ from typing import Literal
 
 from tui.memory.figures import device_age, why_old
 from tui.monitor.messages import Device, GpuProcess, Sample
+from tui.state.age import stale_after
 from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import STALE_AFTER_S
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, right
 from workloads.protocol.frozen import frozen
@@ -76,7 +76,7 @@ def _of_gpu(
         device = before_loss
     elif device.lost:
         notes.append(f"lost: {device.lost}")
-    elif seconds > STALE_AFTER_S:
+    elif seconds > stale_after(sample):
         notes.append(f"old figures, read {text.age(seconds)}: {why_old(sample)}")
     rows = device.processes
     memory = device.memory
@@ -126,7 +126,7 @@ def _of_host(sample: Sample, order: Order, now: float) -> Holders:
     if listed is None:
         return Holders((), tuple(total), ("waiting for the list of the host's processes",))
     notes = [RESIDENT]
-    if now - sample.at > STALE_AFTER_S:
+    if now - sample.at > stale_after(sample):
         notes.insert(0, f"old figures, read {text.age(now - sample.at)}: {why_old(sample)}")
     if listed.hidden:
         who = text.count(listed.hidden, "process", "processes")
@@ -179,7 +179,8 @@ def heading(order: Order, cells: int) -> Line:
 
 def process_line(row: GpuProcess, worker_pid: int | None, now: float, cells: int) -> Line:
     """One process; ours is named as what it is."""
-    ours = row.pid == worker_pid and row.started_at is not None
+    worker = row.pid == worker_pid and row.started_at is not None
+    ours = worker or row.ours
     known_age = row.started_at is not None
     spans = [
         Span(right(str(row.pid), PID), TextStyle.STRONG if ours else TextStyle.PLAIN),
@@ -190,7 +191,9 @@ def process_line(row: GpuProcess, worker_pid: int | None, now: float, cells: int
         spans.append(Span(f"  {left(row.kind, KIND)}", TextStyle.QUIET))
     age = text.old(max(0.0, now - row.started_at)) if row.started_at is not None else text.NA
     spans.append(Span(right(age, AGE), TextStyle.PLAIN if known_age else TextStyle.QUIET))
-    what = "this workbench's worker" if ours else row.command or text.NA
+    what = "this workbench's worker" if worker else row.command or text.NA
+    if ours and not worker:
+        what = f"of this workbench: {what}"
     why = "; ".join(dict.fromkeys(row.unavailable.values()))
     words = f"  {what}" + (f" ({why})" if why else "")
     return fit_line((*spans, Span(words)), cells)

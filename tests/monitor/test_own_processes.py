@@ -1,0 +1,160 @@
+"""Every process that the program started is known as its own, however deep and however orphaned."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from tests.monitor.conftest import Start
+from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
+from tui.monitor.host import HostProcessReader
+from tui.monitor.messages import Sample
+from tui.monitor.process_owners import ProcessOwners
+
+LATER = 2.0**40
+LEAF = "import sys; sys.stdin.read()"
+"""Lives until its standard input closes."""
+TREE = """
+import subprocess, sys
+new_session = sys.argv[1] == "own session"
+leaf = subprocess.Popen([sys.executable, "-c", sys.argv[2]], start_new_session=new_session)
+print(leaf.pid, flush=True)
+if sys.argv[3] == "stays":
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def family(
+    *, own_session: bool, parent_stays: bool, leaf_code: str = LEAF
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A child in a session of its own, as the runner is, and the process that it starts."""
+    words = ["own session" if own_session else "same session", leaf_code]
+    argv = [sys.executable, "-c", TREE, *words, "stays" if parent_stays else "leaves"]
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as child:
+        assert child.stdout is not None
+        leaf = int(child.stdout.readline())
+        if not parent_stays:
+            child.wait(10)
+        yield child, leaf
+
+
+def ours(pid: int, owners: ProcessOwners | None = None) -> bool:
+    owners = owners or ProcessOwners(own_pids=False, program=os.getpid())
+    return owners.look_up(pid, LATER).ours
+
+
+def test_what_the_program_started_and_what_that_started_is_ours() -> None:
+    with family(own_session=False, parent_stays=True) as (child, leaf):
+        assert ours(child.pid)
+        assert ours(leaf)
+
+
+def test_a_rank_with_a_session_of_its_own_is_ours_as_torchrun_starts_it() -> None:
+    with family(own_session=True, parent_stays=True) as (_, leaf):
+        assert os.getsid(leaf) == leaf
+        assert ours(leaf)
+
+
+def test_one_whose_parent_has_ended_is_ours_while_its_session_s_leader_lives() -> None:
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {LEAF!r}])"
+    middle = f"""
+import subprocess, sys
+subprocess.run([sys.executable, "-c", {code!r}], check=True)
+print("", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", middle],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as leader:
+        assert leader.stdout is not None
+        leader.stdout.readline()
+        (orphan,) = (
+            each.pid
+            for each in psutil.process_iter()
+            if each.pid != leader.pid and _session(each.pid) == leader.pid
+        )
+        assert psutil.Process(orphan).ppid() != leader.pid
+        assert ours(orphan)
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
+def test_one_that_was_known_as_ours_stays_so_when_its_parent_ends() -> None:
+    owners = ProcessOwners(own_pids=False, program=os.getpid())
+    with family(own_session=True, parent_stays=True) as (child, leaf):
+        assert ours(leaf, owners)
+        child.kill()
+        child.wait(10)
+        assert ours(leaf, owners)
+        psutil.Process(leaf).kill()
+
+
+def test_others_are_not_ours() -> None:
+    assert not ours(1)
+    assert not ours(os.getppid())
+    with family(own_session=True, parent_stays=False) as (_, leaf):
+        while psutil.Process(leaf).ppid() == os.getpid():
+            time.sleep(0.01)
+        assert not ours(leaf)
+
+
+def test_a_program_s_own_processes_are_not_those_of_a_program_beside_it() -> None:
+    with family(own_session=False, parent_stays=True) as (child, leaf):
+        beside = ProcessOwners(own_pids=False, program=child.pid)
+        assert ours(leaf, beside)
+        assert not ours(os.getpid(), beside)
+
+
+def test_the_monitor_tells_our_rows_of_a_gpu_from_strangers(
+    monitor: Start, scripted_library: Path
+) -> None:
+    # In a container only a process that has the driver mapped is believed to be the one meant.
+    code = f"import ctypes; ctypes.CDLL({str(scripted_library)!r}); {LEAF}"
+
+    def listed(rank: int, stranger: int) -> Scenario:
+        rows = (Proc(pid=rank, memory=MIB), Proc(pid=stranger, memory=MIB))
+        return Scenario(devices=(Gpu(processes=rows),))
+
+    def all_are_known(sample: Sample) -> bool:
+        return all(
+            row.started_at is not None
+            for device in sample.devices
+            for row in device.processes or ()
+        )
+
+    with (
+        family(own_session=True, parent_stays=True, leaf_code=code) as (_, rank),
+        family(own_session=True, parent_stays=False, leaf_code=code) as (_, stranger),
+    ):
+        process = monitor(listed(rank, stranger))
+        sample = process.until(lambda s: s.devices and all_are_known(s))
+        assert {row.pid: row.ours for row in sample.devices[0].processes or ()} == {
+            rank: True,
+            stranger: False,
+        }
+
+
+def test_the_list_of_the_host_s_processes_tells_ours_too() -> None:
+    rows = {row.pid: row for row in HostProcessReader().read().rows}
+    parent = rows.get(os.getppid())
+    # These tests may run beside forty larger processes; what is listed is told right.
+    assert parent is None or parent.ours
+    assert 1 not in rows or os.getppid() == 1 or not rows[1].ours

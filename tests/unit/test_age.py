@@ -1,0 +1,119 @@
+"""Figures are called old when a sample is overdue, however far apart samples are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.screens.helpers import (
+    NOW,
+    environment,
+    feed,
+    gpu,
+    hello,
+    host_heap,
+    sample,
+    torch_gpu,
+    torch_memory,
+)
+from tui.memory import account
+from tui.monitor.monitor import Monitor
+from tui.state.age import LATE_S, stale_after
+from tui.state.pairing import CPU, DeviceView
+from tui.state.reading import Stale
+from tui.state.store import Store
+from tui.ui.views.device_detail import device_detail
+from tui.ui.views.devices import notice, status
+from tui.ui.views.processes import holders
+from workloads.protocol import messages
+
+INTERVALS = (0.25, 1.0, 5.0, 60.0)
+Says = Callable[[Store, float], bool]
+
+
+def watched(interval: float) -> Store:
+    """A store whose newest sample says how far apart they come."""
+    store = Store()
+    feed(
+        store,
+        hello(),
+        messages.Ready(environment(torch_gpu(0)), 1.0),
+        messages.WorkerStarted(4242),
+        torch_memory(),
+        host_heap(),
+        sample(gpu(0), interval_s=interval),
+    )
+    return store
+
+
+def gauge_says(store: Store, now: float) -> bool:
+    gauge = account(store, store.selected_device, now)
+    return any(isinstance(term.bytes, Stale) for term in gauge.terms)
+
+
+def host_gauge_says(store: Store, now: float) -> bool:
+    gauge = account(store, DeviceView(CPU), now)
+    return any(isinstance(term.bytes, Stale) for term in gauge.terms)
+
+
+def row_says(store: Store, now: float) -> bool:
+    return "old" in status(store.selected_device, store.sample, now, 60).text
+
+
+def notice_says(store: Store, now: float) -> bool:
+    return "sent nothing" in notice(store.sample, store.monitor, now)
+
+
+def detail_says(store: Store, now: float) -> bool:
+    return "old figures" in dict(device_detail(store.selected_device, store.sample, now))
+
+
+def cpu_detail_says(store: Store, now: float) -> bool:
+    return "old figures" in dict(device_detail(DeviceView(CPU), store.sample, now))
+
+
+def processes_say(store: Store, now: float) -> bool:
+    found = holders(store.selected_device, store.sample, "memory", now)
+    return any("old figures" in note for note in found.notes)
+
+
+EVERYWHERE = (
+    gauge_says,
+    host_gauge_says,
+    row_says,
+    notice_says,
+    detail_says,
+    cpu_detail_says,
+    processes_say,
+)
+
+
+@pytest.mark.parametrize("interval", INTERVALS)
+@pytest.mark.parametrize("says", EVERYWHERE)
+def test_figures_are_current_until_the_next_sample_is_overdue(says: Says, interval: float) -> None:
+    store = watched(interval)
+    assert not says(store, NOW + interval + LATE_S - 0.1)
+    assert says(store, NOW + interval + LATE_S + 0.1)
+
+
+def test_without_nvml_the_worker_s_own_figures_are_current_as_long() -> None:
+    store = Store()
+    feed(
+        store,
+        messages.Ready(environment(torch_gpu(0)), 1.0),
+        messages.WorkerStarted(4242),
+        torch_memory(),
+        sample(interval_s=30.0),
+    )
+    assert not gauge_says(store, NOW + 31)
+    assert gauge_says(store, NOW + 33)
+
+
+def test_a_reading_that_takes_longer_than_the_interval_sets_the_pace() -> None:
+    assert stale_after(sample(interval_s=1.0, took_s=7.0)) == 7.0 + LATE_S
+    assert stale_after(None) == 1.0 + LATE_S
+
+
+def test_a_sample_says_how_far_apart_they_come() -> None:
+    assert Monitor(7.5).sample(0.0).interval_s == 7.5
