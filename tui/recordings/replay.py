@@ -42,7 +42,7 @@ class ReplaySession:
         loop: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.store = Store()
+        self.store = Store(simulated=found.recording.simulated)
         self.playhead = Playhead(found.seconds, speed, now)
         self._found = found
         self._loop = loop
