@@ -233,10 +233,12 @@ def test_a_worker_that_does_not_answer_leaves_its_process_in_one_piece() -> None
     assert box.sizes()["allocated"] is None
     allocated = gauge.term("allocated").bytes
     assert isinstance(allocated, Stale)
-    assert allocated.reason == "torch has not said since NVML was read: the worker is busy"
+    assert allocated.reason == "the worker is busy and has not said since NVML was read"
     assert gauge.warnings == ()
-    assert "live tensors were 1.0 GiB 4 s ago: torch has not said since" in box.story()
-    assert any("allocated, cached moving: torch" in plain(line) for line in absences(gauge, 100))
+    assert "live tensors were 1.0 GiB 4 s ago: the worker is busy" in box.story()
+    assert any(
+        "allocated, cached n/a: the worker is busy" in plain(line) for line in absences(gauge, 100)
+    )
 
 
 def test_a_worker_that_is_slow_to_answer_is_given_time() -> None:
@@ -366,6 +368,17 @@ def test_between_fresh_workers_the_figures_of_the_one_before_stand_in_as_old() -
         assert "its process has ended" in read.reason
     assert "none of it the runner's" not in box.story()
     assert "live tensors were 1.0 GiB" in box.story()
+
+
+def test_an_ended_worker_that_nvml_lists_no_more_is_no_sign_of_a_container() -> None:
+    box = settled()
+    box.store.apply(COMPARISON)
+    next_worker(box, 5000)
+    for _ in range(2):
+        box.wait(0.9)
+        box.nvml()
+    assert isinstance(box.gauge().term("allocated").bytes, Stale)
+    assert "container" not in " ".join((box.story(), *map(str, box.gauge().terms)))
 
 
 def test_the_figures_of_the_next_worker_replace_them() -> None:

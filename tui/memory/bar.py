@@ -22,14 +22,14 @@ LABELS = {
 }
 
 
-MOVING = Absent(BUSY, "moving")
+UNDIVIDED = Absent(BUSY)
 """How much of the process torch had reserved when NVML was read is not known."""
 
 
 def context(figures: GpuFigures) -> Reading[int]:
     """This process by NVML less what torch **reserved**; less allocated would count the cache."""
     if not figures.process_splits:
-        return figures.process if isinstance(figures.process, Absent) else MOVING
+        return figures.process if isinstance(figures.process, Absent) else UNDIVIDED
     return derive(
         lambda process, reserved: process - reserved, figures.process, figures.torch.reserved
     )
@@ -97,7 +97,7 @@ def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int
 def _torch_parts(figures: GpuFigures, held: int) -> list[Slice]:
     torch = figures.torch
     if not figures.used_splits:
-        return [_slice("allocated", MOVING), _slice("cached", MOVING)]
+        return [_slice("allocated", UNDIVIDED), _slice("cached", UNDIVIDED)]
     if isinstance(torch.allocated, Absent) or isinstance(torch.reserved, Absent):
         absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
         return [_slice("allocated", absent), _slice("cached", absent)]

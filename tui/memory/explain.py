@@ -118,7 +118,7 @@ def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     if not process:
         return ""
     if figures.used_splits:
-        return f"{text.size(process)} is this process; torch has not said how much."
+        return f"{text.size(process)} is this process: its CUDA context at the least."
     return f"{text.size(process)} is this process, torch's share of it included."
 
 

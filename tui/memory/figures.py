@@ -20,7 +20,7 @@ HOST = "operating system"
 DERIVED = "derived"
 MOVED = "torch has reserved or given back memory since NVML was read"
 """Why what NVML says is not split by what torch says."""
-BUSY = "torch has not said since NVML was read: the worker is busy"
+BUSY = "the worker is busy and has not said since NVML was read"
 ENDED = "its process has ended, and the next has not used this device yet"
 
 
@@ -195,6 +195,8 @@ def _why_no_torch(view: DeviceView, worker_pid: int | None) -> str:
         return view.unpaired or "torch has not said yet which devices it sees"
     if worker_pid is None:
         return "no worker is running"
+    if view.nvml is not None and process_of(view.nvml, worker_pid) is not None:
+        return "torch has not said that it holds anything on this device"
     return "the runner has not used this device yet"
 
 

@@ -92,7 +92,7 @@ class MemoryMoments:
             return MemoryMoment(sample, device, None)
         if device is None or device.lost or device.memory_read is None:
             return MemoryMoment(sample, device, torch, ended=ended)
-        if not self._is_silent(view.key, torch, now):
+        if ended or not self._is_silent(view.key, torch, now):
             for earlier in reversed(self._samples):
                 read = _device_of(earlier, view.key)
                 if read is not None and _within(read, standing):
