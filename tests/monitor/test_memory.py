@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from tests.monitor.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
-from tui.monitor.device_reader import UNIFIED, device_memory
+from tui.monitor.device_reader import UNIFIED, DeviceReader, device_memory
+from tui.monitor.field_reader import FieldReader
 from tui.monitor.messages import DeviceMemory, Sample
 from tui.monitor.nvml_call import Code, no_answer
+from tui.monitor.process_owners import ProcessOwners
 
 NOBODY = 4_194_305
 """Above the highest PID that Linux gives."""
@@ -139,3 +141,55 @@ def test_a_device_says_between_which_two_moments_its_memory_was_read(monitor: St
         # The devices are read one after the other, each at its own time.
         assert ended <= began <= done <= time.time()
         ended = done
+
+
+class MovingBinding:
+    """NVML of a device whose memory is taken by a process while it is being read.
+
+    Args:
+        used: what it says at each time that it is asked; the last one from then on.
+    """
+
+    class NVMLError(Exception):
+        value = int(Code.NOT_SUPPORTED)
+
+    nvmlMemory_v2 = None  # noqa: N815 (NVML's name)
+
+    def __init__(self, *used: int) -> None:
+        self._used = list(used)
+        self._now = used[0]
+
+    def nvmlDeviceGetMemoryInfo(self, _handle: object, _version: int = 0) -> object:  # noqa: N802
+        self._now = self._used.pop(0) if len(self._used) > 1 else self._used[0]
+        return SimpleNamespace(total=1000, used=self._now, free=900 - self._now, reserved=100)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, _handle: object) -> list[object]:  # noqa: N802
+        return [SimpleNamespace(pid=NOBODY, usedGpuMemory=self._now)]
+
+    def __getattr__(self, _name: str) -> Any:
+        def refuse(*_arguments: object) -> None:
+            raise self.NVMLError
+
+        return refuse
+
+
+@pytest.mark.parametrize(
+    ("used", "taken", "moved"),
+    [
+        ((5,), 5, False),
+        ((5, 7), 7, False),
+        ((5, 7, 8, 8), 8, False),
+        ((1, 2, 3, 4, 5, 5), 5, False),
+        ((1, 2, 3, 4, 5, 6, 7), 5, True),
+    ],
+)
+def test_what_moves_while_it_is_read_is_read_again_and_said_to_have_moved(
+    used: tuple[int, ...], taken: int, moved: bool
+) -> None:
+    fields = FieldReader(MovingBinding(*used), "handle", lambda: None, False)
+    reader = DeviceReader(fields, 0, ProcessOwners(own_pids=False), HOST)
+    device = reader.read(time.time(), slow=True)
+    assert device.memory.used == taken
+    assert device.memory_moved is moved
+    if not moved:
+        assert [row.memory for row in device.processes or ()] == [taken]

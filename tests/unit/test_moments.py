@@ -472,3 +472,41 @@ def test_whatever_allocates_the_context_is_one_that_there_was(
         assert gauge.warnings == ()
         total = value_of(gauge.total)
         assert total is None or sum(value_of(part.bytes) or 0 for part in gauge.known) == total
+
+
+def test_a_reading_that_moved_while_it_was_made_is_passed_over() -> None:
+    box = settled()
+    box.wait()
+    used, box.others = box.used, 5 * GIB
+    (device,) = box.sample().devices
+    # NVML counted the memory before, and listed the processes after, 2 GiB were taken.
+    torn = replace(
+        device,
+        memory=DeviceMemory(TOTAL, used, TOTAL - DRIVER - used, DRIVER),
+        memory_moved=True,
+    )
+    box.store.apply(replace(box.sample(), devices=(torn,)))
+    box.wait()
+    box.torch()
+    assert box.gauge().warnings == ()
+    assert box.sizes()["others"] == 3 * GIB
+
+
+def test_before_torch_has_spoken_such_a_reading_is_passed_over_too() -> None:
+    box = Box()
+    box.nvml()
+    box.wait()
+    (device,) = box.sample().devices
+    torn = replace(
+        device, memory=DeviceMemory(TOTAL, MIB, TOTAL - DRIVER - MIB, DRIVER), memory_moved=True
+    )
+    box.store.apply(replace(box.sample(), devices=(torn,)))
+    assert box.gauge().warnings == ()
+    assert box.sizes()["process"] == box.process
+
+
+def test_where_all_readings_moved_the_newest_is_shown() -> None:
+    box = Box()
+    (device,) = box.sample().devices
+    box.store.apply(replace(box.sample(), devices=(replace(device, memory_moved=True),)))
+    assert box.sizes()["process"] == box.process

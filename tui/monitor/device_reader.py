@@ -71,6 +71,9 @@ _UNCORRECTED, _VOLATILE = 1, 0
 _MEMORY_V2 = 0x02000028
 _PSTATE_UNKNOWN = 32
 
+_TRIES = 3
+"""How often memory and processes are read, at most, to have them of one moment."""
+
 
 class DeviceReader:
     """Asks one device for its figures; what changes slowly is asked less often."""
@@ -122,12 +125,7 @@ class DeviceReader:
         fields.begin(slow)
         identity = self.identify()
         mig = self._read_mig()
-        began = time.time()
-        figures = self._read_memory(identity.name)
-        # Right after the memory: the two are subtracted from each other.
-        listed, missing = processes.ask_lists(fields)
-        memory_read = (began, time.time())
-        fields.unavailable.update(missing)
+        figures, listed, memory_read, moved = self._read_holders(identity.name)
         return Device(
             id=identity.id,
             nvml_index=identity.index,
@@ -151,9 +149,10 @@ class DeviceReader:
                 fields.ask_if_due("ecc", ("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)),
             ),
             mig=mig,
-            processes=self._rows(listed, began, figures.total),
+            processes=self._rows(listed, memory_read[0], figures.total),
             read_at=at,
             memory_read=memory_read,
+            memory_moved=moved,
             parent=self._parent,
             unavailable=fields.unavailable,
         )
@@ -190,6 +189,27 @@ class DeviceReader:
                 self._fields.forget_refusals()
             fields.mig = mig
         return mig
+
+    def _read_holders(
+        self, name: str
+    ) -> tuple[DeviceMemory, list[ListedProcess] | None, tuple[float, float], bool]:
+        """The memory and the lists of who holds it, as of one moment.
+
+        Returns:
+            Both, the Unix times before and after, and whether the memory changed in between at
+            each of some tries.
+        """
+        fields, moved = self._fields, True
+        for _ in range(_TRIES):
+            began = time.time()
+            figures = self._read_memory(name)
+            listed, missing = processes.ask_lists(fields)
+            done = time.time()
+            fields.unavailable.update(missing)
+            moved = figures.used is not None and self._read_memory(name).used != figures.used
+            if not moved:
+                break
+        return figures, listed, (began, done), moved
 
     def _read_memory(self, name: str) -> DeviceMemory:
         answer = self._fields.ask(

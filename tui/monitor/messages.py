@@ -97,6 +97,8 @@ class Device:
     memory_read: tuple[float, float] | None = None
     """Unix times before and after ``memory`` and ``processes`` were asked for, one right after the
     other; ``None`` where they were not, as of a lost device."""
+    memory_moved: bool = False
+    """``used`` changed while the processes were asked for: they are not of one moment."""
     parent: str | None = None
     """For a MIG instance the id of its GPU; ``None`` for a whole GPU."""
     unavailable: dict[str, str] = field(default_factory=dict)

@@ -82,8 +82,7 @@ class MemoryMoments:
             worker_pid: the worker that lives now.
             now: Unix time.
         """
-        sample = self._samples[-1] if self._samples else None
-        device = view.nvml
+        sample, device = self._newest(view)
         standing = self._standing.get(view.torch) if view.torch else None
         if standing is None:
             return MemoryMoment(sample, device, None)
@@ -101,6 +100,15 @@ class MemoryMoments:
             if torch.device_free is not None and not device.memory.unified:
                 return MemoryMoment(sample, device, torch, "torch", ended)
         return MemoryMoment(sample, device, torch, "NVML", ended)
+
+    def _newest(self, view: DeviceView) -> tuple[Sample | None, Device | None]:
+        """The newest reading whose memory and processes are of one moment, if there is one."""
+        if view.nvml is not None and view.nvml.memory_moved:
+            for sample in reversed(self._samples):
+                read = _device_of(sample, view.key)
+                if read is not None and not read.memory_moved:
+                    return sample, read
+        return (self._samples[-1] if self._samples else None), view.nvml
 
     def _is_silent(self, key: str, torch: TorchMemory, now: float) -> bool:
         """Whether NVML was read a while ago and torch has not said a word since."""
@@ -132,7 +140,7 @@ def _device_of(sample: Sample, key: str) -> Device | None:
 
 
 def _within(device: Device, standing: _Standing) -> bool:
-    if device.memory_read is None or device.lost:
+    if device.memory_read is None or device.memory_moved or device.lost:
         return False
     began, done = device.memory_read
     return standing.since <= began and done <= standing.newest.at

@@ -1,0 +1,119 @@
+"""Every account that a screen would have shown while something went on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.children.sessions import ready, until
+from tui.memory import Gauge, account
+from tui.monitor.messages import Device, Sample
+from tui.session.session import Session
+from tui.state.pairing import DeviceView
+from tui.state.reading import Absent, Stale, value_of
+from tui.state.store import Parts
+from workloads.protocol.messages import Budget
+from workloads.protocol.results import RunResult
+
+ALLOCATING = Path(__file__).with_name("allocating.py")
+GPU = "cuda:0"
+INTERVAL_S = 0.1
+"""Between two samples: an account is shown after each, and after each word of the worker."""
+
+
+@dataclass
+class Seen:
+    """One account, and the reading of NVML that was the newest then."""
+
+    gauge: Gauge
+    device: Device | None
+
+    def size(self, key: str) -> int | None:
+        """Of a term; ``None`` where it is not known."""
+        return value_of(self.gauge.term(key).bytes)
+
+    def slice(self, key: str) -> int | None:
+        """Of a slice; ``None`` where there is none of that name, or it is not known."""
+        found = next((part for part in self.gauge.slices if part.key == key), None)
+        return None if found is None else value_of(found.bytes)
+
+    @property
+    def words(self) -> str:
+        """Every sentence and reason in it."""
+        parts = (*self.gauge.terms, *self.gauge.peaks)
+        reasons = (part.bytes.reason for part in parts if isinstance(part.bytes, (Absent, Stale)))
+        return " ".join((*self.gauge.explanation, *self.gauge.warnings, *reasons))
+
+
+class Accounts:
+    """The accounts of one device of a session, from each change of the store."""
+
+    def __init__(self, session: Session, name: str = GPU) -> None:
+        self.seen: list[Seen] = []
+        self.session = session
+        self._name = name
+        session.subscribe(self._look)
+
+    @property
+    def view(self) -> DeviceView:
+        """The device as it is now."""
+        found = self.session.store.find_device(self._name)
+        assert found is not None
+        return found
+
+    def now(self) -> Seen:
+        """The account as it would be drawn at this moment."""
+        return Seen(account(self.session.store, self.view, time.time()), self.view.nvml)
+
+    def _look(self, _parts: Parts) -> None:
+        if self.session.store.find_device(self._name) is not None:
+            self.seen.append(self.now())
+
+    async def settled(self) -> Seen:
+        """The account once the worker is at rest and NVML has been read since."""
+        began = time.time()
+
+        def fresh() -> bool:
+            moment = self.session.store.moments.of(self.view, self.session.store.worker_pid, began)
+            read = moment.device.memory_read if moment.device else None
+            return moment.basis == "one moment" and read is not None and read[0] > began
+
+        await until(self.session, fresh)
+        return self.now()
+
+    def start(self, workload: str, device: str = GPU, budget: Budget = "quick") -> str:
+        """Ask for a run; the id of its request."""
+        self.session.run([workload], [device], budget)
+        return list(self.session.store.runs)[-1]
+
+    async def run(self, workload: str, device: str = GPU, budget: Budget = "quick") -> RunResult:
+        """Run a workload to its end."""
+        name = self.start(workload, device, budget)
+        await until(self.session, lambda: self.session.store.runs[name].ended)
+        result = self.session.store.runs[name].result
+        assert result is not None
+        assert result.status == "ok", result.reason
+        return result
+
+
+@asynccontextmanager
+async def watched(interval: float = INTERVAL_S, name: str = GPU) -> AsyncIterator[Accounts]:
+    """A session over real children, with the workloads of :mod:`allocating`."""
+    session = Session(sys.executable, interval, (str(ALLOCATING),))
+    await session.start()
+    try:
+        await ready(session)
+        await until(session, lambda: bool(session.store.sample and session.store.sample.devices))
+        yield Accounts(session, name)
+    finally:
+        await session.stop()
+
+
+def strangers(sample: Sample | None) -> set[int]:
+    """The pids of all devices that are not of this program."""
+    devices = sample.devices if sample is not None else ()
+    return {row.pid for each in devices for row in each.processes or () if not row.ours}
