@@ -188,7 +188,7 @@ def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
     found = studied("attention", GpuByName(room), batch=1, heads=2, length=length, width=16)
     assert [table.name for table in found.tables] == tables
-    assert any("would not fit" in line for line in found.log) is (room < 2**30)
+    assert any("not at 64 positions" in line for line in found.log) is (room < 2**30)
 
 
 def test_a_chains_kernels_are_counted_where_the_profiler_sees_them(

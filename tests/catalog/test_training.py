@@ -203,7 +203,7 @@ def test_batches_double_until_they_are_told_to_end() -> None:
 
 
 def test_batches_end_before_memory_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = 2 * models.cnn_bytes(4, 16, 4)
+    room = models.cnn_bytes(8, 16, 4) - 1
     monkeypatch.setattr(Place, "free_memory", lambda _self: room)
     result = ok("batch_scaling", batch=1, width=4, size=16)
     assert column(result, "scaling", "batch") == [1, 2, 4]

@@ -38,7 +38,7 @@ int sim_work(void *stream, enum engine engine, uint64_t ns) {
     if (s->capturing) {
         s->graph->ns += ns;
         s->graph->nodes++;
-    } else if (sim_fault_is_due("SIMULATED_GPU_FAIL_LAUNCH", &code)) {
+    } else if (sim_fault_is_due(LAUNCH, &code)) {
         if (code) sim_sticky = code; else s->ready = NEVER;
     } else if (s->ready != NEVER) {
         uint64_t begin = sim_now(), *engine_ready = &engines[s->device][engine];

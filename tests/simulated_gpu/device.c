@@ -78,8 +78,9 @@ int sim_physical(int device) { return refused(device) ? -1 : visible[device]; }
 int sim_take(int device, uint64_t bytes, int is_context) {
     struct shared *s = sim_shared();
     struct holder *own;
-    int place = visible[device], code = 0;
-    if (!is_context && sim_fault_is_due("SIMULATED_GPU_FAIL_ALLOCATION", NULL)) return cudaErrorMemoryAllocation;
+    int place = visible[device], code = cudaErrorMemoryAllocation;
+    if (!is_context && sim_fault_is_due(ALLOCATION, &code)) return code;
+    code = 0;
     sim_lock(s);
     if (s->total - s->reserved - sim_used(s, place) < bytes || !(own = sim_own(s, 1))) code = cudaErrorMemoryAllocation;
     else if (is_context) own->context[place] += bytes;

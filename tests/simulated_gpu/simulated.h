@@ -30,6 +30,8 @@ struct holder { /* a process with a context on some device */
     uint64_t context[MOST_DEVICES], allocated[MOST_DEVICES]; /* bytes */
 };
 
+enum fault { ALLOCATION, LAUNCH, FAULTS };
+
 struct shared {
     uint64_t magic;
     pthread_mutex_t lock; /* robust: a process may be killed while it holds it */
@@ -37,6 +39,7 @@ struct shared {
     int mig;              /* 1: the devices are MIG instances of one GPU */
     uint64_t total, reserved, base; /* bytes of each device; base is used by no process */
     uint64_t busy_ns[MOST_DEVICES];
+    char faults_done[FAULTS][32];
     struct holder holders[MOST_HOLDERS];
 };
 
@@ -47,7 +50,7 @@ void sim_unlock(struct shared *);
 uint64_t sim_used(struct shared *, int device);            /* bytes; under the lock; drops the dead */
 struct holder *sim_own(struct shared *, int make);         /* this process's entry; under the lock */
 int64_t sim_option(const char *name, int64_t otherwise);   /* a number from the environment */
-int sim_fault_is_due(const char *name, int *code);         /* NAME=N[:CODE]: is this the Nth call? */
+int sim_fault_is_due(enum fault which, int *code);         /* is this the call that is to fail? */
 const char *sim_name(void);
 void sim_uuid(int instance, int device, char into[48]); /* GPU-… or MIG-… */
 int sim_bus(int device);

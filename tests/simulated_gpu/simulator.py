@@ -46,7 +46,11 @@ class Settings:
     convolution_ns: int = 300_000
     name: str = "NVIDIA H200 (simulated)"
     fail_allocation: str = ""
-    """``N``: the Nth request for device memory after this was set is refused."""
+    """``N:CODE``: the Nth request for device memory and the two after it fail with that CUDA error.
+
+    torch asks so often before it gives up. What follows in the text is free, and makes the same
+    fault another one: each comes about once.
+    """
     fail_launch: str = ""
     """``N:CODE``: the Nth piece of work fails for good with that CUDA error; 0: it never ends."""
 

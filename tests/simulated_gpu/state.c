@@ -16,26 +16,25 @@ uint64_t sim_now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); 
 
 int64_t sim_option(const char *name, int64_t otherwise) { const char *text = getenv(name); return text && *text ? strtoll(text, NULL, 0) : otherwise; }
 
-/* Calls are counted from the moment the variable gets its value, so that a test can set it late. */
-int sim_fault_is_due(const char *name, int *code) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct { const char *name; char text[32]; long calls; } seen[4];
-    const char *text = getenv(name);
-    int due = 0, i = 0;
-    if (!text || !*text) text = "";
-    pthread_mutex_lock(&lock);
-    while (i < 3 && seen[i].name && strcmp(seen[i].name, name)) i++;
-    seen[i].name = name;
-    if (strcmp(seen[i].text, text)) {
-        snprintf(seen[i].text, sizeof seen[i].text, "%s", text);
-        seen[i].calls = 0;
+/* Calls are counted in each process, from the moment that the variable gets its value, so that a test
+ * can set it late; the fault comes about once among all processes, so that the next one works. */
+int sim_fault_is_due(enum fault which, int *code) {
+    static const char *const NAMES[] = { "SIMULATED_GPU_FAIL_ALLOCATION", "SIMULATED_GPU_FAIL_LAUNCH" };
+    static struct { char text[32]; long calls; } seen[FAULTS];
+    struct shared *s = sim_shared();
+    const char *text = getenv(NAMES[which]), *colon;
+    if (!text || !*text) text = "none";
+    sim_lock(s);
+    if (strcmp(seen[which].text, text)) {
+        snprintf(seen[which].text, sizeof seen[which].text, "%s", text);
+        seen[which].calls = 0;
     }
-    if (*text) {
-        const char *colon = strchr(text, ':');
-        due = ++seen[i].calls == strtol(text, NULL, 10);
-        if (code && colon) *code = atoi(colon + 1);
-    }
-    pthread_mutex_unlock(&lock);
+    /* Before torch gives up it asks for memory three times: all three are refused. */
+    long first = atol(text), last = first + (which == ALLOCATION ? 2 : 0), call = ++seen[which].calls;
+    int due = first > 0 && first <= call && call <= last && strcmp(s->faults_done[which], text);
+    if (due && call == last) snprintf(s->faults_done[which], sizeof s->faults_done[which], "%s", text);
+    sim_unlock(s);
+    if (due && (colon = strchr(text, ':'))) *code = atoi(colon + 1);
     return due;
 }
 

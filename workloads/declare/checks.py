@@ -32,6 +32,27 @@ def against_float64(
         what: was compared, for the reader.
     """
     difference = (result.detach().cpu().double() - reference).abs().max()
-    error = float(difference / reference.abs().max())
+    return relative(float(difference), float(reference.abs().max()), tolerance, what)
+
+
+def relative(difference: float, largest: float, tolerance: float, what: str) -> Check:
+    """A difference over the largest entry of the reference.
+
+    A reference that is zero everywhere is met by a device that computes nothing, so it passes
+    nobody.
+
+    Args:
+        difference: from the reference, the largest.
+        largest: entry of the reference, by its absolute value.
+        tolerance: of the relative error.
+        what: was compared, for the reader.
+    """
+    error = ratio(difference, largest)
     known = math.isfinite(error)
-    return Check(known and error <= tolerance, error if known else None, tolerance, what)
+    told = what if largest else f"{what}, which is zero everywhere"
+    return Check(known and error <= tolerance, error if known else None, tolerance, told)
+
+
+def ratio(difference: float, largest: float) -> float:
+    """A difference over the largest entry of what it is from; not a number where that is zero."""
+    return difference / largest if largest else math.nan

@@ -14,6 +14,10 @@ from workloads.protocol.inventory import TorchDevice
 SEED = 20_000
 """Of the random data; the same in every run, so that two runs multiply the same numbers."""
 
+PARTIAL_SUMS = 2**16
+"""Bytes: more than a GPU's sum of all entries takes for those of its blocks, of which each of some
+150 multiprocessors has at most 32, of 8 bytes (ATen: ``Reduce.cuh``)."""
+
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -71,9 +75,9 @@ class Place:
             self._on_device = torch.Generator(self.device).manual_seed(SEED)
         return self._on_device
 
-    def host_randn(self, *shape: int) -> torch.Tensor:
-        """The same in pageable host memory, float32."""
-        return torch.randn(*shape, generator=self._generator)
+    def host_randn(self, *shape: int, pinned: bool = False) -> torch.Tensor:
+        """The same in host memory, float32: in pageable memory, or made in pinned memory."""
+        return torch.randn(*shape, generator=self._generator, pin_memory=pinned)
 
     def synchronize(self) -> None:
         """Wait until the device has done what was asked of it, for a time taken by hand."""
@@ -116,6 +120,11 @@ class Place:
         if self.type == "mps":
             return int(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
         return _host_available()
+
+
+def pinned_bytes(size: int) -> int:
+    """What torch pins for so many: the next power of two (``torch.cuda.host_memory_stats``)."""
+    return 1 << max(0, size - 1).bit_length()
 
 
 def precision(on: Place, dtype: str, allow_tf32: bool) -> str:

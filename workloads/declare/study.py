@@ -6,6 +6,7 @@ while it goes on, and is kept where it is cancelled.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from workloads.protocol.results import (
     Table,
 )
 
+NOT_FINITE = "what it was computed from gave no finite number"
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
 
@@ -45,7 +47,7 @@ class HeldMemory:
     used: int | None
     """Of the device by everybody, as the driver says; on the CPU resident in this process."""
     nvml: int | None
-    """Of the device by everybody, as NVML says."""
+    """Of the device by everybody, as NVML says; like ``used`` without what the driver keeps."""
     unavailable: dict[str, str]
 
 
@@ -257,7 +259,10 @@ class Study:
     # ---- tell ----
 
     def figure(self, name: str, value: float | str, unit: str = "", about: str = "") -> None:
-        """A further number or fact."""
+        """A further number or fact; one that is not a finite number is told as not known."""
+        if isinstance(value, float) and not math.isfinite(value):
+            self.absent(name, NOT_FINITE, unit, about)
+            return
         self.figures[name] = Figure(value, unit, about)
         self._changed()
 

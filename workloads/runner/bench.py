@@ -10,7 +10,7 @@ import torch
 from workloads.declare.study import Call, ClockName, HeldMemory, entered
 from workloads.limits import ceiling_bench, limit_lookup
 from workloads.limits.ceilings import Ceilings
-from workloads.measure import intervals, malloc, memory, timing
+from workloads.measure import environment, intervals, malloc, memory, nvml_memory, timing
 from workloads.measure.clocks import Clock, TimedBlock
 from workloads.measure.timing import BLOCK_S, Control
 from workloads.protocol.results import Ceiling, Limit
@@ -145,10 +145,8 @@ def _held_cuda(device: torch.device) -> HeldMemory:
     nvml: int | None = None
     absent = {}
     try:
-        nvml = int(torch.cuda.device_memory_used(device))
-    except ModuleNotFoundError:
-        absent["nvml"] = "nvidia-ml-py is not installed beside this torch"
-    except Exception as error:  # noqa: BLE001 (pynvml's own classes; torch may lack the module)
+        nvml = nvml_memory.used(environment.device(device).uuid)
+    except nvml_memory.NvmlError as error:
         absent["nvml"] = f"NVML: {error}"
     return HeldMemory(
         memory.allocated(device),

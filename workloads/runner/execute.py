@@ -19,7 +19,7 @@ from workloads.protocol.results import Limit, MeasuredSpan, RunResult
 from workloads.ranks import launch, lockstep
 from workloads.runner import readings
 from workloads.runner.bench import Bench
-from workloads.runner.outcome import outcome, trace
+from workloads.runner.outcome import keep_if_device_lost, outcome, trace
 from workloads.runner.prepare import Prepared, allowed, lookup, prepared
 
 TELL_S = 0.3
@@ -50,6 +50,7 @@ def run(
         result = _run(request, control, result, tell, cold=cold, ceilings=ceilings)
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
         status, reason = outcome(error)
+        keep_if_device_lost(error, reason)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
         told = None if expected else trace()
         result = replace(result, status=status, reason=reason, trace=told)

@@ -12,7 +12,7 @@ from workloads.measure.comparison import ArmSample, Pair
 from workloads.measure.timing import Control
 from workloads.protocol.messages import Compare
 from workloads.protocol.results import Comparison
-from workloads.runner.outcome import outcome
+from workloads.runner.outcome import keep_if_device_lost, outcome
 from workloads.runner.prepare import Prepared, prepared
 
 BLOCKS_PER_ARM = 3
@@ -59,6 +59,7 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
         return so_far()
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
         status, reason = outcome(error)
+        keep_if_device_lost(error, reason)
         if status == "cancelled":
             reason = "the pairs so far are kept"
         return replace(so_far(), status=status, reason=reason)

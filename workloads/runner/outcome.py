@@ -27,6 +27,19 @@ def outcome(error: BaseException) -> tuple[Status, str]:
     return "failed", f"{type(error).__name__}: {first_line(error)}"
 
 
+_of_lost_devices: list[BaseException] = []
+
+
+def keep_if_device_lost(error: BaseException, reason: str) -> None:
+    """Keep an error of the device, and the tensors in its frames, for as long as this process lives.
+
+    To free a tensor may ask the device, whose refusal in a destructor ends the process at once: before
+    the result is told, it would be lost with it.
+    """
+    if is_device_lost(reason):
+        _of_lost_devices.append(error)
+
+
 def first_line(error: BaseException) -> str:
     """What it says, in one line; its name where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

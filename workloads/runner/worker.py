@@ -101,7 +101,8 @@ class Worker:
             comparison = interleave.compare(message, WorkerReporter(self, message), self._tell_pair)
             usable = not outcome.is_device_lost(comparison.reason)
             self.channel.send(Compared(comparison, done=True, worker_usable=usable))
-            self._release()
+            if usable:
+                self._release()
         elif isinstance(message, KnownCeilings):
             self._ceilings.learn(message.ceilings)
         elif isinstance(message, EmptyCache):
@@ -123,9 +124,9 @@ class Worker:
         )
         usable = not outcome.is_device_lost(result.reason)
         _, line = finished(result, worker_usable=usable)
-        # The result goes first: after a device error nothing that asks the device returns.
         self.channel.write(line)
-        self._release()
+        if usable:
+            self._release()
 
     def _release(self) -> None:
         """Let go of what the request held, and say what memory is held still.

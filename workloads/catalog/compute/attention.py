@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study, Within
-from workloads.declare.workload import Case, one_of, whole, workload
+from workloads.declare.workload import Case, Skip, one_of, whole, workload
 from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
@@ -82,9 +82,10 @@ def attention(
     def long_kernels(found: Study) -> None:
         """By kernel where the launch is a small part of it, if there is room."""
         room, _ = _room(batch * heads, LONG, width, DTYPES[dtype].itemsize)
-        free = on.free_memory()
-        if free is not None and room > free:
-            found.say(f"not at {LONG} positions: the math kernel's scores would not fit")
+        try:
+            on.require(room, what)
+        except Skip as skip:
+            found.say(f"not at {LONG} positions: {skip}")
             return
         query, key, value = (on.randn(batch, heads, LONG, width, dtype=dtype) for _ in range(3))
         needed = flop.attention(batch, heads, LONG, width, causal=causal)

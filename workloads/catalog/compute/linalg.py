@@ -52,7 +52,7 @@ def linalg(
 ) -> Case:
     import torch
 
-    from workloads.declare.checks import TOLERANCES, against_float64
+    from workloads.declare.checks import TOLERANCES, against_float64, ratio
 
     host = 8 * n * (3 * n + 2 * right)
     on.require(4 * n * (MATRICES * n + 3 * right), f"matrices of {n} x {n}", host=host)
@@ -83,7 +83,7 @@ def linalg(
         sum_of_values = float(torch.linalg.eigvalsh(symmetric).double().sum())
         trace = float(symmetric.diagonal().double().sum())
         about = "sum of the symmetric matrix's eigenvalues over its trace: 1 but for rounding"
-        found.figure("eigenvalues_over_trace", sum_of_values / trace, "", about)
+        found.figure("eigenvalues_over_trace", ratio(sum_of_values, trace), "", about)
 
     return Case(
         timed,

@@ -40,6 +40,8 @@ def tf32(
 ) -> Case:
     import torch
 
+    from workloads.declare.checks import ratio
+
     # Two factors and both products, compared entry by entry; the reference takes the second factor
     # in float64, on a GPU with a copy of it on the host.
     matrix, rows = 4 * n * n, CHECKED_ROWS * n * 40
@@ -77,7 +79,7 @@ def tf32(
         if same:
             found.absent("error_growth", _why_same(on), "x", about)
         else:
-            found.figure("error_growth", errors[ROUNDED] / errors[FULL], "x", about)
+            found.figure("error_growth", ratio(errors[ROUNDED], errors[FULL]), "x", about)
         if on.type == "cuda":
             _convolution(found, on)
 

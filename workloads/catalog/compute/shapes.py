@@ -22,6 +22,9 @@ SMALLEST_PROBE = 64 * 2**20
 """Bytes that are copied to learn the memory's rate; more where the cache would hold them."""
 _ROWS = 2**20
 """So many random numbers are copied over and over: to make more takes longer than to time them."""
+ONE_NUMBER = 2 * 512
+"""Bytes that a GPU's allocator takes for two tensors of one number each: it rounds up to 512
+(torch: ``kMinBlockSize``)."""
 CPU_PATIENCE_S = 0.25
 """The CPU's curve ends before the size that is expected to take longer for one product."""
 
@@ -218,7 +221,7 @@ def matmul_sweep(
     on_device, on_host = (5, 0) if on.type == "cpu" else (7, 4)
     matrix = 4 * largest**2
     what = f"matrices of {largest} x {largest}"
-    on.require(on_device * matrix, what, host=on_host * matrix)
+    on.require(on_device * matrix + ONE_NUMBER, what, host=on_host * matrix)
     a, b = on.randn(largest, largest), on.randn(largest, largest)
 
     def timed() -> torch.Tensor:

@@ -182,7 +182,7 @@ def deterministic(
     sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
     batch, channels, size = sizes.values()
     numbers = batch * channels * size**2
-    on.require(4 * 5 * numbers + 8 * 9 * channels**2, "the image, the result and gradients")
+    on.require(4 * (5 * numbers + 3 * 9 * channels**2), "the image, the result and gradients")
     image = on.randn(batch, channels, size, size).requires_grad_()
     weight = on.randn(channels, channels, 3, 3).requires_grad_()
     gradient = on.randn(batch, channels, size, size)

@@ -58,7 +58,7 @@ def conv2d(
     padding = dilation * (kernel - 1) // 2
     size_out = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
     numbers = batch * (channels_in * size**2 + channels * size_out**2)
-    weights = channels * channels_in // groups * kernel**2
+    weights = channels * (channels_in // groups * kernel**2 + 1)
     both = mode == BOTH
     width = place.DTYPES[dtype].itemsize
     on.require(width * (numbers + weights) * (2 if both else 1), "the image and the result")

@@ -85,7 +85,9 @@ def conv_layouts(
     sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
     batch, channels, size = sizes.values()
     numbers = batch * channels * size**2
-    on.require(4 * 6 * 2 * numbers + 4 * 9 * channels**2, "images in every layout and type")
+    # The image as it is drawn, as it is timed, and in both layouts; the result, and a copy that the
+    # library turns round.
+    on.require(4 * 6 * (numbers + 9 * channels**2), "the image in both layouts and its result")
     image, weight = on.randn(batch, channels, size, size), on.randn(channels, channels, 3, 3)
 
     def laid_out(layout: str, dtype: str) -> tuple[torch.Tensor, torch.Tensor]:

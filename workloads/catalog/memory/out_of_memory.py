@@ -67,7 +67,7 @@ def out_of_memory(
 ) -> Case:
     import torch
 
-    on.require(2 * mib * MIB, f"a step's tensors of {mib} MiB")
+    on.require((mib + 1) * MIB, f"a step's tensors of {mib} MiB")
     numbers = mib * MIB // 4
     exhausted = torch.OutOfMemoryError if on.type == "cuda" else RuntimeError
 

@@ -28,6 +28,8 @@ SLOWEST_SHARE = 0.9
 CPU_TOLERANCE = 1e-4
 """Of the largest entry. A GPU gives the same bits each time (cuBLAS documentation, "Results
 reproducibility"); a CPU's library may add in another order when its threads change."""
+STRIP = 512
+"""Rows that are compared at a time."""
 CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
 
 
@@ -88,8 +90,10 @@ class Burner:
             if self.device.type == "mps":
                 torch.mps.synchronize()
             seconds = time.perf_counter() - self._began
-        # ~(a <= b) and not a > b: what is no number is wrong too.
-        self._wrong += (~((self._out - self._first).abs() <= self._tolerance)).sum()
+        # In strips: a count of a whole matrix's truth values takes eight bytes for each of them.
+        for out, first in zip(self._out.split(STRIP), self._first.split(STRIP), strict=True):
+            # ~(a <= b) and not a > b: what is no number is wrong too.
+            self._wrong += (~((out - first).abs() <= self._tolerance)).sum()
         return float(self._products / seconds)
 
     def wrong(self) -> int:
@@ -132,7 +136,7 @@ def burn(
 
     from workloads.declare import flop
     from workloads.declare.checks import TOLERANCES, against_float64
-    from workloads.declare.place import DTYPES, Place, precision
+    from workloads.declare.place import DTYPES, PARTIAL_SUMS, Place, precision
 
     rows, numbers = _settings(on, n, dtype)
     places = [on]
@@ -140,8 +144,13 @@ def burn(
         others = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
         places += [Place(name) for name in others if torch.device(name) != on.device]
     size = DTYPES[numbers].itemsize * rows * rows
+    # Two factors, the product and the first one; on the CPU, once, the first one's absolute values.
+    matrices = 5 if on.type == "cpu" else 4
+    # A strip's differences and their absolute values; or its truth values, counted as int64.
+    strip = min(rows, STRIP) * rows * max(2 * DTYPES[numbers].itemsize, 1 + 8)
     for place in places:
-        place.require(6 * size, f"six {rows} x {rows} matrices of {numbers}")
+        what = f"{matrices} {rows} x {rows} matrices of {numbers}"
+        place.require(matrices * size + strip + PARTIAL_SUMS, what)
     a, b = on.randn(rows, rows, dtype=numbers), on.randn(rows, rows, dtype=numbers)
 
     def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:

@@ -39,6 +39,8 @@ def item_in_loop(
 ) -> Case:
     import torch
 
+    from workloads.declare.checks import relative
+
     on.require(4 * width * (width + 4 * batch), "the layer and its data")
     inputs, weights = on.randn(batch, width), on.randn(width, width)
 
@@ -59,8 +61,7 @@ def item_in_loop(
 
     def check() -> Check:
         mine, other = timed(), item_each_step()
-        error = abs(mine - other) / abs(other)
-        return Check(error < 1e-4, error, 1e-4, "the sum made in Python")
+        return relative(abs(mine - other), abs(other), 1e-4, "the sum made in Python")
 
     def study(found: Study) -> None:
         ways: dict[str, Callable[[], object]] = {
@@ -95,7 +96,10 @@ def python_loop(
     on: Place,
     n: Annotated[int, whole(1, 100_000, "elements")] = 1000,
 ) -> Case:
-    on.require(4 * 4 * n, f"four vectors of {n}")
+    from workloads.declare.place import PARTIAL_SUMS
+
+    # Two vectors and two made of them.
+    on.require(4 * 4 * n + PARTIAL_SUMS, f"four vectors of {n}")
     a, b = on.randn(n), on.randn(n)
 
     def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
@@ -157,8 +161,9 @@ def tiny_model(
 
     from workloads.declare.place import SEED
 
-    widest = max(width, WIDTHS[-1])
-    on.require(4 * LAYERS * widest * (widest + batch), "the widest model")
+    # The model that is timed beside the widest of the study, and the results of a layer.
+    each = sum(LAYERS * one * (one + 1) + 4 * batch * one for one in (width, WIDTHS[-1]))
+    on.require(4 * each, "the model that is timed and the widest of the others")
     operations = 2 * LAYERS
 
     def model(width: int, device: torch.device) -> torch.nn.Module:

@@ -62,7 +62,8 @@ def device_mismatch(
 ) -> Case:
     import torch
 
-    on.require(4 * width * (width + 3 * batch), "the layer, its input and its result")
+    # The layer; its input and result, and in the study the inputs that lie here and their results.
+    on.require(4 * width * (width + 1 + 6 * batch), "the layer, its inputs and its results")
     other = other_device(on)
     elsewhere = torch.device("cpu")
     model = torch.nn.Linear(width, width).to(on.device)
@@ -173,7 +174,11 @@ def model_on_cpu(
 ) -> Case:
     import torch
 
-    on.require(4 * 4 * width * (width + 2 * FEATURES) + 12 * batch * width, "the model and Adam")
+    # Weights, gradients, Adam's two moments and what its step makes of one; each hidden layer's
+    # result, the second's before ReLU, and two gradients that pass by.
+    parameters = width * (width + FEATURES + 3) + 1
+    activations = batch * (5 * width + FEATURES + 4)
+    on.require(4 * (6 * parameters + activations), "the model and Adam")
     inputs = on.host_randn(batch, FEATURES)
     data = (inputs, inputs.sum(1, keepdim=True) + 1)
     cpu = torch.device("cpu")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, whole, workload
+from workloads.declare.workload import Case, Skip, whole, workload
 from workloads.protocol.results import Column
 
 if TYPE_CHECKING:
@@ -77,11 +77,10 @@ def batch_scaling(
         measured: dict[int, float] = {}
         count, ended = 1, f"largest={largest}: not tried beyond it"
         while count <= largest:
-            free, need = on.free_memory(), cnn_bytes(count, size, width)
-            if free is not None and 1.25 * need > free:
-                ended = (
-                    f"a batch of {count} needs {need / 2**30:.2g} GiB, free are {free / 2**30:.2g}"
-                )
+            try:
+                on.require(cnn_bytes(count, size, width), f"a batch of {count}")
+            except Skip as skip:
+                ended = str(skip)
                 break
             step = step_of(count)
             seconds = found.time(step)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 FLOAT32, TF32, FLOAT16, BFLOAT16 = "float32", "tf32", "float16", "bfloat16"
 
+MODELS = 2 * 4 + 2
+"""Two for each precision, to time them and to follow the loss; the one on top, and one more."""
+
 
 @frozen
 class Way:
@@ -94,13 +97,15 @@ def amp(
     from workloads.catalog.training.shared_models import (
         cnn_bytes,
         cnn_flop,
+        cnn_state_bytes,
         images_and_labels,
         small_cnn,
     )
     from workloads.catalog.training.shared_tensors import peak_memory
     from workloads.declare.place import DTYPES
 
-    on.require(4 * cnn_bytes(batch, size, width), "a model for each precision and a batch")
+    step = cnn_bytes(batch, size, width)
+    on.require(step + MODELS * cnn_state_bytes(width), "a batch and the models of all precisions")
     images, labels = images_and_labels(on, batch, size)
     loss_function = torch.nn.CrossEntropyLoss()
 

@@ -50,7 +50,11 @@ def mlp_training(
 ) -> Case:
     import torch
 
-    on.require(4 * 4 * hidden * (FEATURES + 2) + 4 * batch * hidden, "the model and Adam's state")
+    # Weights, gradients, Adam's two moments and what its step makes of one; a layer's result before
+    # and after ReLU and their gradients; a batch, its targets, the result and the loss.
+    parameters = hidden * (FEATURES + 2) + 1
+    activations = batch * (4 * hidden + FEATURES + 6)
+    on.require(4 * (6 * parameters + activations), "the model and Adam's state")
     loader = torch.utils.data.DataLoader(_data(on), batch_size=batch, shuffle=True)
     model = _model(on, hidden)
     loss_function = torch.nn.MSELoss()
@@ -92,7 +96,8 @@ def mlp_evaluation(
 ) -> Case:
     import torch
 
-    on.require(4 * hidden * (FEATURES + 2) + 4 * batch * hidden, "the model")
+    parameters = hidden * (FEATURES + 2) + 1
+    on.require(4 * (parameters + batch * (2 * hidden + FEATURES + 4)), "the model")
     loader = torch.utils.data.DataLoader(_data(on), batch_size=batch)
     model = _model(on, hidden)
 

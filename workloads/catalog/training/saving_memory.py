@@ -43,13 +43,14 @@ def gradient_accumulation(
     from workloads.catalog.training.shared_models import (
         cnn_bytes,
         cnn_flop,
+        difference_and_largest,
         gradients,
         images_and_labels,
         largest_difference,
         small_cnn,
     )
     from workloads.catalog.training.shared_tensors import peak_memory
-    from workloads.declare.checks import TOLERANCES
+    from workloads.declare.checks import TOLERANCES, relative
     from workloads.declare.place import precision
 
     on.require(cnn_bytes(batch, size, width), f"the model and a batch of {batch}")
@@ -104,9 +105,9 @@ def gradient_accumulation(
     used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
 
     def check() -> Check:
-        error = difference("group", micro)
+        found = difference_and_largest(accumulated("group", micro), accumulated("group", batch))
         tolerance = DEPTH_FACTOR * TOLERANCES[used]
-        return Check(error <= tolerance, error, tolerance, "the gradients of the undivided batch")
+        return relative(*found, tolerance, "the gradients of the undivided batch")
 
     return Case(
         timed,
@@ -139,17 +140,25 @@ def checkpointing(
     import torch
     from torch.utils.checkpoint import checkpoint_sequential
 
-    from workloads.catalog.training.shared_models import deep_mlp, gradients, largest_difference
+    from workloads.catalog.training.shared_models import (
+        deep_mlp,
+        difference_and_largest,
+        gradients,
+    )
     from workloads.catalog.training.shared_tensors import peak_memory
     from workloads.declare import flop
-    from workloads.declare.checks import TOLERANCES
+    from workloads.declare.checks import TOLERANCES, relative
     from workloads.declare.place import precision
     from workloads.declare.workload import ParameterError
 
     if segments > layers:
         raise ParameterError(f"checkpointing: segments={segments}: at most layers={layers}")
-    activations = 3 * layers * batch * width
-    on.require(4 * (activations + 2 * layers * width**2), "the model and its activations")
+    # Each layer keeps what enters its three parts, and the mean and spread of each sample; beside
+    # these are the last result, its square, and gradients that pass by.
+    activations = batch * ((3 * layers + 6) * width + 2 * layers)
+    # Weights and gradients, and in the check two copies of these.
+    parameters = 4 * layers * (width**2 + 3 * width)
+    on.require(4 * (activations + parameters), "the model and its activations")
     model = deep_mlp(on, layers, width)
     samples = on.randn(batch, width)
 
@@ -187,9 +196,8 @@ def checkpointing(
         timed()
         ours = gradients(model)
         plainly()
-        error = largest_difference(ours, gradients(model))
-        what = "the gradients without checkpoints"
-        return Check(error <= TOLERANCES[used], error, TOLERANCES[used], what)
+        found = difference_and_largest(ours, gradients(model))
+        return relative(*found, TOLERANCES[used], "the gradients without checkpoints")
 
     def on_meta() -> None:
         meta = torch.nn.Linear(width, width, device="meta")

@@ -29,12 +29,14 @@ def transfer(
 ) -> Case:
     import torch
 
+    from workloads.declare.place import pinned_bytes
+
     size = mib * 2**20
-    on.require(3 * size, f"a {mib} MiB tensor and two copies", host=3 * size)
-    host = on.host_randn(size // 4)
     pinned = memory == "pinned" and on.type == "cuda"
-    if pinned:
-        host = host.pin_memory()
+    in_host = 2 * (pinned_bytes(size) if pinned else size)
+    what = f"a tensor of {mib} MiB and its copies"
+    on.require(3 * size if on.type == "cpu" else size, what, host=in_host)
+    host = on.host_randn(size // 4, pinned=pinned)
     back = torch.empty_like(host, pin_memory=pinned)
     there = torch.empty_like(host, device=on.device)
 

@@ -43,8 +43,14 @@ def copy_sizes(
 ) -> Case:
     import torch
 
+    from workloads.declare.place import pinned_bytes
+
     size = largest_mib * 2**20
-    on.require(2 * size, f"copies of {largest_mib} MiB", host=3 * size)
+    # The two that are copied, and what the ways make beside them: on the host two, both pinned.
+    beside = min(size, WAYS_AT_MOST)
+    on_device = 2 * (size + beside) if on.type == "cpu" else size + beside
+    pinned = pinned_bytes(size) + 2 * pinned_bytes(beside) if on.type == "cuda" else 0
+    on.require(on_device, f"copies of {largest_mib} MiB", host=size + pinned)
     pageable = on.host_randn(size // 4)
     host = pageable.pin_memory() if on.type == "cuda" else pageable
     there = torch.empty_like(pageable, device=on.device)
@@ -163,14 +169,17 @@ def device_copy(
 ) -> Case:
     import torch
 
-    from workloads.declare.place import DTYPES
+    from workloads.declare.place import DTYPES, PARTIAL_SUMS
 
     sizes = on.sizes(mib=(mib, COPIED))
     mib = sizes["mib"]
     size = mib * 2**20
-    # On the CPU numbers of 16 bits are drawn in float32 and converted.
-    on.require(4 * size, f"three tensors of {mib} MiB and what one is drawn from")
     numbers = size // DTYPES[dtype].itemsize
+    # On the CPU numbers of other types are drawn in float32 and converted.
+    drawn = 4 * numbers if on.type == "cpu" and dtype != "float32" else 0
+    sums = PARTIAL_SUMS if on.type != "cpu" else 0
+    what = f"three tensors of {mib} MiB and what one is drawn from"
+    on.require(2 * size + max(size + sums, drawn), what)
     source, other = on.randn(numbers, dtype=dtype), on.randn(numbers, dtype=dtype)
     target = torch.empty_like(source)
 

@@ -48,10 +48,13 @@ def overlap(
 ) -> Case:
     import torch
 
+    from workloads.declare.place import pinned_bytes
+
     rows = max(1, chunk_mib * 2**18 // width)
     size = 4 * rows * width
-    on.require(3 * size + 4 * width * width, "two chunks and a product", host=2 * chunks * size)
-    host = [on.host_randn(rows, width).pin_memory() for _ in range(chunks)]
+    in_host = chunks * pinned_bytes(size)
+    on.require(3 * size + 4 * width * width, "two chunks and a product", host=in_host)
+    host = [on.host_randn(rows, width, pinned=True) for _ in range(chunks)]
     buffers = [torch.empty(rows, width, device=on.device) for _ in range(2)]
     weight = on.randn(width, width)
     product = torch.empty(rows, width, device=on.device)

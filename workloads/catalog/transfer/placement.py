@@ -141,7 +141,10 @@ def copies_in_loop(
     sizes = on.sizes(mib=(mib, LOOPED))
     mib = sizes["mib"]
     rows, columns = mib * 256, 1024
-    on.require(2 * mib * 2**20, f"{mib} MiB of data and a copy", host=mib * 2**20)
+    # The data and a copy; a column of the sums, of a product, and of both added up.
+    vectors = 4 * (4 * rows + columns)
+    size = mib * 2**20
+    on.require(2 * size + vectors, f"{mib} MiB of data and a copy", host=size + vectors)
     host = on.host_randn(rows, columns)
     there = host.to(on.device)
     vector = on.randn(columns)

@@ -1,0 +1,92 @@
+"""The nvml column of a staircase says what the monitor says, and what the driver tells torch."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pynvml
+import pytest
+import torch
+
+from tests.catalog.runs import numbers, ran
+from tests.simulated_gpu import simulator
+from workloads.measure import environment, nvml_memory
+from workloads.measure.clocks import clock_for
+from workloads.measure.timing import Control
+from workloads.runner.bench import Bench
+
+pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(120)]
+
+DEVICE = torch.device("cuda:0")
+MIB = 2**20
+ELSEWHERE = 64 * MIB
+"""What else may come and go on the device between two readings."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nvml_of_the_simulator() -> None:
+    """This process began without the simulator's folder in its path; a library is found by name."""
+    folder = simulator.libraries()
+    if folder is not None:
+        ctypes.CDLL(str(folder / nvml_memory.LIBRARY))
+
+
+def uuid_of(device: torch.device) -> str:
+    uuid = environment.device(device).uuid
+    assert uuid is not None
+    return uuid
+
+
+def monitors(uuid: str) -> tuple[int, int]:
+    """Used and the driver's part, as the monitor reads them."""
+    pynvml.nvmlInit()
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        found = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+        return int(found.used), int(found.reserved)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+@pytest.mark.parametrize("index", range(torch.cuda.device_count()))
+def test_it_is_the_monitors_figure_of_each_device(index: int) -> None:
+    device = torch.device("cuda", index)
+    torch.zeros(1, device=device)
+    used, _ = monitors(uuid_of(device))
+    assert nvml_memory.used(uuid_of(device)) == pytest.approx(used, abs=ELSEWHERE)
+
+
+def test_what_the_driver_keeps_for_itself_is_not_in_it() -> None:
+    _, reserved = monitors(uuid_of(DEVICE))
+    if reserved <= 2 * ELSEWHERE:
+        pytest.skip("this driver keeps next to nothing for itself")
+    with_the_drivers_part = torch.cuda.device_memory_used(DEVICE)
+    told = nvml_memory.used(uuid_of(DEVICE))
+    assert with_the_drivers_part - told == pytest.approx(reserved, abs=ELSEWHERE)
+
+
+def test_it_agrees_with_what_cuda_tells_of_the_same_device() -> None:
+    held = Bench(DEVICE, clock_for(DEVICE), Control()).held()
+    assert held.used is not None
+    assert held.nvml == pytest.approx(held.used, abs=ELSEWHERE)
+    assert "nvml" not in held.unavailable
+
+
+def test_a_staircase_goes_up_in_both_columns_alike() -> None:
+    result = ran("staircase", str(DEVICE), mib=256)
+    assert result.status == "ok", result.reason
+    used, nvml = (numbers(result, "stairs", name) for name in ("used", "nvml"))
+    for ours, theirs in zip(used, nvml, strict=True):
+        assert theirs == pytest.approx(ours, abs=ELSEWHERE)
+    assert max(nvml) - min(nvml) == pytest.approx(256 * MIB, abs=ELSEWHERE)
+
+
+def test_a_device_that_nvml_does_not_know_is_told_as_that() -> None:
+    with pytest.raises(nvml_memory.NvmlError, match="nvmlDeviceGetHandleByUUID: "):
+        nvml_memory.used("GPU-00000000-0000-0000-0000-000000000000")
+
+
+def test_the_structure_is_that_of_the_header() -> None:
+    # Two 32-bit words, as the next field is aligned, and four of 64 bits.
+    assert ctypes.sizeof(nvml_memory._MemoryV2) == pynvml.nvmlMemory_v2 & 0xFFFFFF == 40
+    assert pynvml.nvmlMemory_v2 == nvml_memory._VERSION

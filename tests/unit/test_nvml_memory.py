@@ -1,0 +1,70 @@
+"""Where NVML does not tell what is used, the reason is told in its place."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import pytest
+
+from workloads.measure import nvml_memory
+
+
+@pytest.fixture(autouse=True)
+def _library_anew() -> Iterator[None]:
+    nvml_memory._library.cache_clear()
+    yield
+    nvml_memory._library.cache_clear()
+
+
+def test_a_machine_without_the_library_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml_memory, "LIBRARY", "libnvidia-of-nobody.so.1")
+    with pytest.raises(nvml_memory.NvmlError, match=r"libnvidia-of-nobody\.so\.1 cannot be loaded"):
+        nvml_memory.used("GPU-0")
+
+
+def test_a_torch_that_tells_no_uuid_leaves_nobody_to_ask() -> None:
+    with pytest.raises(nvml_memory.NvmlError, match="does not tell the UUID"):
+        nvml_memory.used(None)
+
+
+class Nvml:
+    """A library in which each function gives a code, and those not named are missing."""
+
+    def __init__(self, **codes: int) -> None:
+        for name, code in codes.items():
+            setattr(self, name, self._function(code))
+
+    @staticmethod
+    def _function(code: int) -> object:
+        return lambda *_arguments: code
+
+    class nvmlErrorString:  # noqa: N801 (NVML's name)
+        restype = None
+
+        def __new__(cls, code: int) -> bytes:  # type: ignore[misc]
+            return {9: b"Driver Not Loaded", 15: b"GPU is lost"}.get(code, b"")
+
+
+@pytest.mark.parametrize(
+    ("codes", "says"),
+    [
+        ({"nvmlInit_v2": 9}, "nvmlInit_v2: Driver Not Loaded"),
+        (
+            {"nvmlInit_v2": 0, "nvmlDeviceGetHandleByUUID": 0},
+            "the driver is too old for nvmlDeviceGetMemoryInfo_v2",
+        ),
+        (
+            {"nvmlInit_v2": 0, "nvmlDeviceGetHandleByUUID": 15},
+            "nvmlDeviceGetHandleByUUID: GPU is lost",
+        ),
+        ({"nvmlInit_v2": 0, "nvmlDeviceGetHandleByUUID": 42}, "nvmlDeviceGetHandleByUUID: 42"),
+    ],
+)
+def test_what_nvml_answers_is_the_reason(
+    codes: dict[str, int], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Nvml(**codes))
+    with pytest.raises(nvml_memory.NvmlError) as caught:
+        nvml_memory.used("GPU-0")
+    assert str(caught.value) == says
