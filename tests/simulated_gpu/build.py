@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.simulated_gpu import stubs
 
-SOURCES = ("state", "device", "clock", "memory", "kernels", "blas", "dnn", "nccl")
+SOURCES = ("state", "device", "clock", "memory", "blas", "dnn", "nccl")
 NVML_SOURCES = ("state", "nvml")
 HERE = Path(__file__).parent
 FLAGS = ["-std=gnu11", "-O1", "-g", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
@@ -122,13 +122,15 @@ def build(torch: Path, headers: Path, into: Path) -> None:
         objects[name] = into / f"{name}.o"
         _output(compiler, *FLAGS, f"-I{headers}", "-c", HERE / f"{name}.c", "-o", objects[name])
     cuda = [objects[name] for name in SOURCES]
-    missing = sorted(set(wanted) - _defined(cuda))
+    missing = sorted(set(wanted) - _defined(cuda) - stubs.IN_WORDS)
     try:
         bodies = [stubs.stub(name) for name in missing]
     except stubs.UnknownFunctionError as error:
         raise CannotBuildError(str(error)) from error
     generated = into / "stubs.c"
-    generated.write_text(stubs.DECLARATIONS + "\n".join(bodies) + "\n", encoding="ascii")
+    errors = stubs.errors((headers / "driver_types.h").read_text(encoding="utf-8"))
+    text = "\n".join([stubs.DECLARATIONS, errors, *bodies])
+    generated.write_text(text + "\n", encoding="ascii")
     _output(compiler, "-std=gnu11", "-O1", "-fPIC", "-c", generated, "-o", into / "stubs.o")
     script = into / "versions"
     script.write_text(_version_script(wanted), encoding="ascii")

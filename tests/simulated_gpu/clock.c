@@ -1,11 +1,10 @@
-/* Streams, events and graphs in virtual time: each stream knows when its work will
+/* Streams, kernels, events and graphs in virtual time: each stream knows when its work will
  * be done, work of one engine follows one after the other, and whoever waits sleeps until then. */
 #include "simulated.h"
 #include <cuda_runtime_api.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #define NEVER UINT64_MAX
 
@@ -14,32 +13,27 @@ struct CUevent_st { uint64_t at; int recorded, timing, device; };
 struct CUgraph_st { uint64_t ns; int nodes; };
 struct CUgraphExec_st { uint64_t ns; };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct CUstream_st defaults[MOST_DEVICES], *streams[4096];
-static int stream_count, captures;
-static uint64_t engines[MOST_DEVICES][ENGINES];
-
-static void in_child(void) { pthread_mutex_init(&lock, NULL); }
-__attribute__((constructor)) static void loaded(void) { pthread_atfork(NULL, NULL, in_child); }
+static struct CUstream_st defaults[MOST_DEVICES];
+static int captures;
+static uint64_t engines[MOST_DEVICES][ENGINES]; /* when the work that each was given will be done */
 
 static struct CUstream_st *stream_of(cudaStream_t stream) {
     if ((uintptr_t)stream > 2) return stream;
     defaults[sim_current()].device = sim_current();
     return &defaults[sim_current()];
 }
-int sim_stream_device(void *stream) { return stream_of(stream)->device; }
 
 /* SIMULATED_GPU_FAIL_LAUNCH=N:CODE: the Nth piece of work fails for good; CODE 0: it never ends. */
 int sim_work(void *stream, enum engine engine, uint64_t ns) {
     struct CUstream_st *s = stream_of(stream);
     int code = 0;
     TRY(sim_context(s->device));
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&sim_mutex);
     if (s->capturing) {
         s->graph->ns += ns;
         s->graph->nodes++;
     } else if (sim_fault_is_due(LAUNCH, &code)) {
-        if (code) sim_sticky = code; else s->ready = NEVER;
+        if (code) sim_sticky = code; else s->ready = engines[s->device][engine] = NEVER;
     } else if (s->ready != NEVER) {
         uint64_t begin = sim_now(), *engine_ready = &engines[s->device][engine];
         if (s->ready > begin) begin = s->ready;
@@ -47,15 +41,14 @@ int sim_work(void *stream, enum engine engine, uint64_t ns) {
         s->ready = *engine_ready = begin + ns;
         if (engine == COMPUTE) __atomic_fetch_add(&sim_shared()->busy_ns[sim_physical(s->device)], ns, __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&sim_mutex);
     return 0;
 }
 
 static void wait_until(uint64_t at) {
     for (uint64_t now; (now = sim_now()) < at;) {
         uint64_t left = at - now;
-        if (at == NEVER) sleep(1);
-        else if (left > 300000) { /* a sleep ends some 50 us late, so the rest is waited for awake */
+        if (left > 300000) { /* a sleep ends some 50 us late, so the rest is waited for awake */
             struct timespec t = { (time_t)((left - 200000) / 1000000000ull), (long)((left - 200000) % 1000000000ull) };
             nanosleep(&t, NULL);
         } else sched_yield();
@@ -66,34 +59,19 @@ static void wait_until(uint64_t at) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
     READY;
-    struct CUstream_st *made = calloc(1, sizeof *made);
-    made->device = sim_current();
-    pthread_mutex_lock(&lock);
-    if (stream_count < 4096) streams[stream_count++] = made;
-    pthread_mutex_unlock(&lock);
-    *stream = made;
+    *stream = calloc(1, sizeof **stream);
+    (*stream)->device = sim_current();
     return 0;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) { return cudaStreamCreateWithPriority(stream, flags, 0); }
 cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < stream_count; i++) if (streams[i] == stream) { streams[i] = streams[--stream_count]; break; }
-    pthread_mutex_unlock(&lock);
-    free(stream);
-    return 0;
-}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { free(stream); return 0; }
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority) { *priority = 0; return 0; }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { READY; return stream_of(stream)->ready <= sim_now() ? 0 : cudaErrorNotReady; }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { READY; wait_until(stream_of(stream)->ready); return sim_fail(sim_sticky); }
 cudaError_t cudaDeviceSynchronize(void) {
     READY;
-    uint64_t latest = defaults[sim_current()].ready;
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < stream_count; i++)
-        if (streams[i]->device == sim_current() && streams[i]->ready > latest) latest = streams[i]->ready;
-    pthread_mutex_unlock(&lock);
-    wait_until(latest);
+    for (int engine = 0; engine < ENGINES; engine++) wait_until(engines[sim_current()][engine]);
     return sim_fail(sim_sticky);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
@@ -102,6 +80,47 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (!s->capturing && event->recorded && event->at > s->ready) s->ready = event->at;
     return 0;
 }
+
+/* ---- kernels: they take time and have no effect ---- */
+
+/* torch registers its kernels as it is loaded; nothing needs to be known of them. */
+void **__cudaRegisterFatBinary(void *binary) { static void *handle; return &handle; }
+char __cudaInitModule(void **handle) { return 1; }
+
+/* The shape of a launch is given by one call and taken by the next. */
+static __thread struct { struct dim3 grid, block; size_t shared; void *stream; } shape;
+unsigned __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared, void *stream) {
+    shape.grid = grid; shape.block = block; shape.shared = shared; shape.stream = stream;
+    return 0;
+}
+cudaError_t __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, size_t *shared, void *stream) {
+    *grid = shape.grid; *block = shape.block; *shared = shape.shared; *(void **)stream = shape.stream;
+    return 0;
+}
+
+/* A thread is taken to read and write four elements of four bytes. */
+static int launch(const void *kernel, struct dim3 grid, struct dim3 block, cudaStream_t stream) {
+    uint64_t threads = (uint64_t)grid.x * grid.y * grid.z * block.x * block.y * block.z;
+    READY;
+    if (!threads || (uint64_t)block.x * block.y * block.z > 1024) return sim_fail(cudaErrorInvalidConfiguration);
+    return sim_work(stream, COMPUTE, 1800 + threads * 32 / (uint64_t)sim_option("SIMULATED_GPU_MEMORY_GB_S", 4000));
+}
+cudaError_t cudaLaunchKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, cudaStream_t stream) { return launch(kernel, grid, block, stream); }
+cudaError_t cudaLaunchCooperativeKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, cudaStream_t stream) { return launch(kernel, grid, block, stream); }
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *kernel, void **arguments) { return launch(kernel, c->gridDim, c->blockDim, c->stream); }
+cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *host) { *kernel = (cudaKernel_t)host; return 0; }
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, cudaStream_t stream) { return launch(kernel, grid, block, stream); }
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *about, const void *kernel) {
+    READY;
+    *about = (struct cudaFuncAttributes){ .maxThreadsPerBlock = 1024, .numRegs = 32, .ptxVersion = 90, .binaryVersion = 90, .maxDynamicSharedSizeBytes = 232448 };
+    return 0;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel, int threads, size_t shared, unsigned flags) {
+    READY;
+    *blocks = threads < 64 ? 32 : threads > 2048 ? 1 : 2048 / threads;
+    return 0;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads, size_t shared) { return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, kernel, threads, shared, 0); }
 
 /* ---- events ---- */
 

@@ -14,34 +14,13 @@ static int forked, used;
 static __thread int current;
 static int visible[MOST_DEVICES], visible_count = -1, has_context[MOST_DEVICES];
 
-static void in_child(void) { forked = used; }
+pthread_mutex_t sim_mutex = PTHREAD_MUTEX_INITIALIZER;
+static void in_child(void) { forked = used; pthread_mutex_init(&sim_mutex, NULL); }
 __attribute__((constructor)) static void loaded(void) { pthread_atfork(NULL, NULL, in_child); }
 
 int sim_fail(int code) { if (code) last = code; return code; }
 cudaError_t cudaGetLastError(void) { int code = sim_sticky ? sim_sticky : last; last = 0; return code; }
 cudaError_t cudaPeekAtLastError(void) { return sim_sticky ? sim_sticky : last; }
-
-#define ERRORS(E) \
-    E(cudaSuccess, "no error") \
-    E(cudaErrorInvalidValue, "invalid argument") \
-    E(cudaErrorMemoryAllocation, "out of memory") \
-    E(cudaErrorInitializationError, "initialization error") \
-    E(cudaErrorInvalidDeviceFunction, "invalid device function") \
-    E(cudaErrorNoDevice, "no CUDA-capable device is detected") \
-    E(cudaErrorInvalidDevice, "invalid device ordinal") \
-    E(cudaErrorECCUncorrectable, "uncorrectable ECC error encountered") \
-    E(cudaErrorInvalidResourceHandle, "invalid resource handle") \
-    E(cudaErrorNotReady, "device not ready") \
-    E(cudaErrorIllegalAddress, "an illegal memory access was encountered") \
-    E(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled") \
-    E(cudaErrorAssert, "device-side assert triggered") \
-    E(cudaErrorLaunchFailure, "unspecified launch failure") \
-    E(cudaErrorNotSupported, "operation not supported") \
-    E(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture")
-#define NAME_OF(code, text) case code: return #code;
-#define TEXT_OF(code, text) case code: return text;
-const char *cudaGetErrorName(cudaError_t code) { switch (code) { ERRORS(NAME_OF) default: return "cudaErrorUnknown"; } }
-const char *cudaGetErrorString(cudaError_t code) { switch (code) { ERRORS(TEXT_OF) default: return "unknown error"; } }
 
 /* CUDA_VISIBLE_DEVICES names devices by index or by the beginning of a UUID. Of a partitioned GPU,
  * CUDA shows one instance: the first, or the one that is named. */
@@ -130,16 +109,13 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     TRY(refused(device));
     *p = (struct cudaDeviceProp){
         .totalGlobalMem = s->total - s->reserved, .sharedMemPerBlock = 49152, .regsPerBlock = 65536, .warpSize = 32,
-        .memPitch = 0x7fffffff, .maxThreadsPerBlock = 1024, .maxThreadsDim = { 1024, 1024, 64 },
+        .maxThreadsPerBlock = 1024, .maxThreadsDim = { 1024, 1024, 64 },
         .maxGridSize = { 0x7fffffff, 65535, 65535 }, .totalConstMem = 65536, .major = 9, .minor = 0,
-        .textureAlignment = 512, .texturePitchAlignment = 32, .multiProcessorCount = 132, .canMapHostMemory = 1,
-        .concurrentKernels = 1, .ECCEnabled = 1, .pciBusID = sim_bus(s->mig ? 0 : visible[device]),
-        .asyncEngineCount = 3, .unifiedAddressing = 1, .memoryBusWidth = 6144, .l2CacheSize = 50 << 20,
-        .maxThreadsPerMultiProcessor = 2048, .streamPrioritiesSupported = 1, .globalL1CacheSupported = 1,
-        .localL1CacheSupported = 1, .sharedMemPerMultiprocessor = 233472, .regsPerMultiprocessor = 65536,
-        .cooperativeLaunch = 1, .sharedMemPerBlockOptin = 232448, .maxBlocksPerMultiProcessor = 32,
-        .reservedSharedMemPerBlock = 1024, .hostRegisterSupported = 1, .memoryPoolsSupported = 1,
-        .clusterLaunch = 1, .managedMemory = 1, .hostNumaId = -1, .deviceNumaId = -1,
+        .multiProcessorCount = 132, .concurrentKernels = 1, .ECCEnabled = 1, .asyncEngineCount = 3,
+        .pciBusID = sim_bus(s->mig ? 0 : visible[device]), .unifiedAddressing = 1, .memoryBusWidth = 6144,
+        .l2CacheSize = 50 << 20, .maxThreadsPerMultiProcessor = 2048, .sharedMemPerMultiprocessor = 233472,
+        .regsPerMultiprocessor = 65536, .cooperativeLaunch = 1, .sharedMemPerBlockOptin = 232448,
+        .maxBlocksPerMultiProcessor = 32, .memoryPoolsSupported = 1,
     };
     snprintf(p->name, sizeof p->name, "%s%s", sim_name(), s->mig ? " MIG 1g" : "");
     unsigned char uuid[] = { 0x51, 0xa4, 0xd1, 0x70, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, (unsigned char)(visible[device] + 1) };
@@ -151,18 +127,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     struct cudaDeviceProp p;
     TRY(cudaGetDeviceProperties(&p, device));
     const int values[][2] = {
-        { cudaDevAttrMaxThreadsPerBlock, 1024 }, { cudaDevAttrMaxBlockDimX, 1024 }, { cudaDevAttrMaxBlockDimY, 1024 },
-        { cudaDevAttrMaxGridDimX, p.maxGridSize[0] }, { cudaDevAttrMaxGridDimY, 65535 }, { cudaDevAttrMaxGridDimZ, 65535 },
-        { cudaDevAttrMaxSharedMemoryPerBlock, (int)p.sharedMemPerBlock }, { cudaDevAttrWarpSize, 32 },
-        { cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin },
-        { cudaDevAttrMaxSharedMemoryPerMultiprocessor, (int)p.sharedMemPerMultiprocessor },
         { cudaDevAttrMultiProcessorCount, p.multiProcessorCount }, { cudaDevAttrComputeCapabilityMajor, p.major },
         { cudaDevAttrClockRate, 1980000 /* kHz */ }, { cudaDevAttrMemoryClockRate, 3201000 /* kHz */ },
-        { cudaDevAttrGlobalMemoryBusWidth, p.memoryBusWidth }, { cudaDevAttrL2CacheSize, p.l2CacheSize },
-        { cudaDevAttrMaxThreadsPerMultiProcessor, p.maxThreadsPerMultiProcessor },
-        { cudaDevAttrMaxRegistersPerBlock, 65536 }, { cudaDevAttrMaxRegistersPerMultiprocessor, 65536 },
-        { cudaDevAttrPciBusId, p.pciBusID }, { cudaDevAttrUnifiedAddressing, 1 }, { cudaDevAttrConcurrentKernels, 1 },
-        { cudaDevAttrCooperativeLaunch, 1 }, { cudaDevAttrMemoryPoolsSupported, 1 }, { cudaDevAttrCanMapHostMemory, 1 },
+        { cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin }, { cudaDevAttrWarpSize, p.warpSize },
     };
     *value = 0;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) if (values[i][0] == (int)attribute) *value = values[i][1];
@@ -182,7 +149,6 @@ int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(u
 int cuCtxGetCurrent(void **context) { *context = has_context[current] ? (void *)(uintptr_t)(current + 1) : NULL; return 0; }
 int cuCtxSetCurrent(void *context) { return context ? cudaSetDevice((int)(uintptr_t)context - 1) : 0; }
 int cuGetErrorString(int code, const char **text) { *text = cudaGetErrorString((cudaError_t)code); return 0; }
-
 static int not_supported(void) { return cudaErrorNotSupported; }
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status) {
     *function = dlsym(RTLD_DEFAULT, symbol);

@@ -15,12 +15,8 @@
 enum kind { DEVICE, MAPPED, POOLED, PINNED, REGISTERED };
 struct block { char *at; size_t size; enum kind kind; int device; };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *blocks; /* by ascending address */
 static size_t block_count, block_room;
-
-static void in_child(void) { pthread_mutex_init(&lock, NULL); }
-__attribute__((constructor)) static void loaded(void) { pthread_atfork(NULL, NULL, in_child); }
 
 static struct block *block_at(const void *pointer) { /* under the lock */
     size_t low = 0, high = block_count;
@@ -34,18 +30,18 @@ static struct block *block_at(const void *pointer) { /* under the lock */
 }
 static void add_block(void *at, size_t size, enum kind kind, int device) {
     size_t i;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&sim_mutex);
     if (block_count == block_room) blocks = realloc(blocks, (block_room = block_room * 2 + 64) * sizeof *blocks);
     for (i = block_count++; i && blocks[i - 1].at > (char *)at; i--) blocks[i] = blocks[i - 1];
     blocks[i] = (struct block){ at, size, kind, device };
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&sim_mutex);
 }
 static int find_block(const void *pointer, struct block *into, int remove) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&sim_mutex);
     struct block *b = block_at(pointer);
     if (b) *into = *b;
     if (b && remove) memmove(b, b + 1, (size_t)(blocks + --block_count - b) * sizeof *b);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&sim_mutex);
     return b != NULL;
 }
 static void *fresh(size_t size, int now) {
@@ -182,10 +178,6 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const 
                                              .devicePointer = (void *)pointer, .hostPointer = host ? (void *)pointer : NULL };
     return 0;
 }
-CUresult cuPointerGetAttribute(void *into, CUpointer_attribute attribute, CUdeviceptr pointer) {
-    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER) *(uint64_t *)into = pointer; else *(int *)into = 0;
-    return 0;
-}
 
 /* ---- copies: the bytes are moved at once, what they take is virtual ---- */
 
@@ -215,11 +207,6 @@ static int copy(void *to, const void *from, size_t size, cudaStream_t stream, in
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream) { return copy(to, from, size, stream, 0); }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) { return copy(to, from, size, 0, 1); }
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t size, cudaStream_t stream) { return copy(to, from, size, stream, 0); }
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream) {
-    READY;
-    for (size_t i = 0; i < height; i++) memmove((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
-    return sim_work(stream, TO_DEVICE, taken(width * height, "SIMULATED_GPU_LINK_GB_S", 4));
-}
 cudaError_t cudaMemsetAsync(void *at, int value, size_t size, cudaStream_t stream) {
     READY;
     TRY(sim_work(stream, COMPUTE, taken(size, "SIMULATED_GPU_MEMORY_GB_S", 4000)));

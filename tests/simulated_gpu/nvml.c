@@ -2,7 +2,6 @@
  * is told by its instances alone, as in truth. */
 #include "simulated.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, VERSION_MISMATCH = 25 };
@@ -18,16 +17,13 @@ int nvmlShutdown(void) { if (!initialized) return UNINITIALIZED; initialized--; 
 const char *nvmlErrorString(int code) { return code ? "error of the simulated NVML" : "Success"; }
 static int text(char *into, unsigned size, const char *from) { return snprintf(into, size, "%s", from) < (int)size ? OK : INSUFFICIENT_SIZE; }
 int nvmlSystemGetDriverVersion(char *into, unsigned size) { STATE; return text(into, size, "580.65.06"); }
-int nvmlSystemGetNVMLVersion(char *into, unsigned size) { STATE; return text(into, size, "13.580.65.06"); }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { STATE; *version = 13000; return OK; }
-
 static int partitioned(struct shared *s, device d) { return s->mig && !d->instance; }
 int nvmlDeviceGetCount_v2(unsigned *count) { STATE; *count = s->mig ? 1 : (unsigned)s->devices; return OK; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, device *d) {
     STATE;
     if ((int)i >= (s->mig ? 1 : s->devices)) return INVALID_ARGUMENT;
-    gpus[i].index = (int)i;
-    *d = &gpus[i];
+    (*d = &gpus[i])->index = (int)i;
     return OK;
 }
 int nvmlDeviceGetMigMode(device d, unsigned *now, unsigned *pending) { STATE; *now = *pending = (unsigned)s->mig; return OK; }
@@ -39,9 +35,6 @@ int nvmlDeviceGetMigDeviceHandleByIndex(device d, unsigned i, device *instance) 
     *instance = &instances[i];
     return OK;
 }
-int nvmlDeviceIsMigDeviceHandle(device d, unsigned *is) { STATE; *is = (unsigned)d->instance; return OK; }
-int nvmlDeviceGetGpuInstanceId(device d, unsigned *id) { STATE; *id = (unsigned)d->index + 1; return d->instance ? OK : NOT_SUPPORTED; }
-int nvmlDeviceGetComputeInstanceId(device d, unsigned *id) { STATE; *id = 0; return d->instance ? OK : NOT_SUPPORTED; }
 int nvmlDeviceGetHandleByUUID(const char *which, device *d) {
     char own[48];
     STATE;
@@ -52,11 +45,11 @@ int nvmlDeviceGetHandleByUUID(const char *which, device *d) {
     }
     return NOT_FOUND;
 }
-int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, device *d) {
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, device *d) { /* torch asks so as it tells of an OOM */
     unsigned domain, number;
     STATE;
-    if (sscanf(bus, "%x:%x", &domain, &number) != 2) return INVALID_ARGUMENT;
-    return (int)number < sim_bus(0) ? NOT_FOUND : nvmlDeviceGetHandleByIndex_v2(number - (unsigned)sim_bus(0), d);
+    if (sscanf(bus, "%x:%x", &domain, &number) != 2 || (int)number < sim_bus(0)) return NOT_FOUND;
+    return nvmlDeviceGetHandleByIndex_v2(number - (unsigned)sim_bus(0), d);
 }
 int nvmlDeviceGetIndex(device d, unsigned *i) { STATE; *i = (unsigned)d->index; return OK; }
 int nvmlDeviceGetUUID(device d, char *into, unsigned size) { STATE; char own[48]; sim_uuid(d->instance, d->index, own); return text(into, size, own); }

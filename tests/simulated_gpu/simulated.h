@@ -5,9 +5,8 @@
  *
  *   state.c    what all processes share: who holds how much of which device
  *   device.c   errors, devices, contexts
- *   clock.c    streams, events and graphs, in virtual time
+ *   clock.c    streams, kernels, events and graphs, in virtual time
  *   memory.c   device memory, pinned memory, mapped ranges, pools, copies
- *   kernels.c  launches of kernels
  *   blas.c  dnn.c  nccl.c   the libraries whose calls torch makes by name
  *   nvml.c     NVML over the same state; a library of its own, as the driver's is
  *
@@ -57,6 +56,7 @@ int sim_bus(int device);
 uint64_t sim_now(void);                                    /* ns, monotonic */
 
 /* device.c: a function returns 0 or the CUDA error that its caller must return. */
+extern pthread_mutex_t sim_mutex;   /* of what this process knows alone: blocks, streams */
 extern int sim_sticky;              /* a fault of the device: every later call fails with it */
 int sim_fail(int code);             /* notes the error for cudaGetLastError and returns it */
 int sim_context(int device);        /* the context of a visible device, made at the first call */
@@ -71,4 +71,3 @@ void sim_give_back(int device, uint64_t bytes);
 /* clock.c: work takes `ns` of an engine once its stream is free. */
 enum engine { COMPUTE, TO_DEVICE, TO_HOST, ENGINES };
 int sim_work(void *stream, enum engine engine, uint64_t ns);
-int sim_stream_device(void *stream);

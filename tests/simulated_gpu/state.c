@@ -13,7 +13,6 @@
 #define MAGIC 0x73696d756c616331ull
 
 uint64_t sim_now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec; }
-
 int64_t sim_option(const char *name, int64_t otherwise) { const char *text = getenv(name); return text && *text ? strtoll(text, NULL, 0) : otherwise; }
 
 /* Calls are counted in each process, from the moment that the variable gets its value, so that a test
@@ -39,10 +38,7 @@ int sim_fault_is_due(enum fault which, int *code) {
 }
 
 const char *sim_name(void) { const char *name = getenv("SIMULATED_GPU_NAME"); return name && *name ? name : "NVIDIA H200 (simulated)"; }
-
-void sim_uuid(int instance, int device, char into[48]) {
-    snprintf(into, 48, "%s-0000-4000-8000-%012x", instance ? "MIG-0c4e8a27" : "GPU-51a4d170", device + 1);
-}
+void sim_uuid(int instance, int device, char into[48]) { snprintf(into, 48, "%s-0000-4000-8000-%012x", instance ? "MIG-0c4e8a27" : "GPU-51a4d170", device + 1); }
 int sim_bus(int device) { return 0x18 + device; }
 
 /* When a process started, in clock ticks since the boot; 0 if it is gone or a zombie. */
@@ -110,7 +106,6 @@ struct shared *sim_shared(void) {
 }
 
 void sim_lock(struct shared *s) { if (pthread_mutex_lock(&s->lock) == EOWNERDEAD) pthread_mutex_consistent(&s->lock); }
-
 void sim_unlock(struct shared *s) { pthread_mutex_unlock(&s->lock); }
 
 uint64_t sim_used(struct shared *s, int device) {

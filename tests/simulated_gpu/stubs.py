@@ -6,6 +6,9 @@ import re
 
 DECLARATIONS = "int sim_blas_other(void *);\nint sim_work(void *, int, unsigned long);\n"
 
+IN_WORDS = {"cudaGetErrorName", "cudaGetErrorString"}
+"""What :func:`errors` makes."""
+
 NOT_SUPPORTED = {
     "cudnn": 3000,
     "cufft": 16,
@@ -48,13 +51,34 @@ class UnknownFunctionError(Exception):
     """torch names a function that nothing here tells a result of."""
 
 
+def errors(header: str) -> str:
+    """The C of the functions that put CUDA's errors into words, by the enumeration of its header.
+
+    Args:
+        header: the text of ``driver_types.h``.
+    """
+    names = re.findall(r"^\s+(cuda(?:Success|Error\w+))\s*=\s*(\d+)", header, re.MULTILINE)
+    words = {"cudaSuccess": "no error", "cudaErrorMemoryAllocation": "out of memory"}
+    words["cudaErrorIllegalAddress"] = "an illegal memory access was encountered"
+    cases = {"Name": "", "String": ""}
+    for name, code in names:
+        spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.removeprefix("cudaError")).lower()
+        cases["Name"] += f'case {code}: return "{name}"; '
+        cases["String"] += f'case {code}: return "{words.get(name, spaced)}"; '
+    return "".join(
+        f"const char *cudaGetError{what}(int code) {{ switch (code) {{ {text}}} "
+        'return "unknown error"; }\n'
+        for what, text in cases.items()
+    )
+
+
 def stub(name: str) -> str:
     """The C of a function that the simulator does not simulate.
 
     Raises:
         UnknownFunctionError: nothing here says what it returns.
     """
-    if name.endswith(("GetErrorString", "GetLastErrorString")):
+    if name.endswith(("GetErrorString", "GetLastErrorString", "ncclGetLastError")):
         return f'const char *{name}(void) {{ return "not simulated"; }}'
     if SUCCEEDS.match(name):
         return f"int {name}(void) {{ return 0; }}"
