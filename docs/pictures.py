@@ -23,7 +23,6 @@ from tui.recordings.playhead import AT_ONCE  # noqa: E402
 from tui.recordings.replay import ReplaySession  # noqa: E402
 from tui.state.store import SIMULATED  # noqa: E402
 from tui.text import glyphs  # noqa: E402
-from tui.ui.app.replay import out_of_memory  # noqa: E402
 from tui.ui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.ui.screens.workbench import WorkbenchScreen  # noqa: E402
 
@@ -59,7 +58,7 @@ async def pictures() -> dict[str, str]:
         table.action_move(-100)
         while table.workload != SELECTED:
             table.action_move(1)
-        app.open_snapshot(str(SNAPSHOT), out_of_memory(app.store))
+        app.open_snapshot(str(SNAPSHOT), session.out_of_memory())
         assert app.snapshot is not None
         snapshot = app.snapshot.session
         await _until(pilot, lambda: snapshot.ready)

@@ -9,18 +9,8 @@ from textual.screen import Screen
 
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession
 from tui.settings import THEME
-from tui.state.store import Store
 from tui.ui.app.workbench import WorkbenchApp
 from tui.ui.commands.registry import COMMANDS, key_text
-
-OUT_OF_MEMORY = "CUDA out of memory"
-"""How torch's text of the exception begins."""
-
-
-def out_of_memory(store: Store) -> str:
-    """What the exception of a run said that ran out of memory; empty before there is one."""
-    reasons = (run.result.reason for run in store.runs.values() if run.result)
-    return next((why for why in reasons if why and OUT_OF_MEMORY in why), "")
 
 
 class ReplayApp(WorkbenchApp):
@@ -47,7 +37,7 @@ class ReplayApp(WorkbenchApp):
         """With what comes with the recording."""
         tab = super().snapshot_tab()
         if self._shown_snapshot is not None and self.snapshot is not None:
-            self.snapshot.session.open(str(self._shown_snapshot), out_of_memory(self.store))
+            self.snapshot.session.open(str(self._shown_snapshot), self._replay.out_of_memory())
         return tab
 
     def on_key(self, event: events.Key) -> None:
