@@ -6,46 +6,18 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
 from tests.monitor.conftest import Start
+from tests.monitor.process_family import LEAF, family
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
 from tui.monitor.host import HostProcessReader
 from tui.monitor.messages import Sample
 from tui.monitor.process_owners import ProcessOwners
 
 LATER = 2.0**40
-LEAF = "import sys; sys.stdin.read()"
-"""Lives until its standard input closes."""
-TREE = """
-import subprocess, sys
-new_session = sys.argv[1] == "own session"
-leaf = subprocess.Popen([sys.executable, "-c", sys.argv[2]], start_new_session=new_session)
-print(leaf.pid, flush=True)
-if sys.argv[3] == "stays":
-    sys.stdin.read()
-"""
-
-
-@contextmanager
-def family(
-    *, own_session: bool, parent_stays: bool, leaf_code: str = LEAF
-) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A child in a session of its own, as the runner is, and the process that it starts."""
-    words = ["own session" if own_session else "same session", leaf_code]
-    argv = [sys.executable, "-c", TREE, *words, "stays" if parent_stays else "leaves"]
-    with subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    ) as child:
-        assert child.stdout is not None
-        leaf = int(child.stdout.readline())
-        if not parent_stays:
-            child.wait(10)
-        yield child, leaf
 
 
 def ours(pid: int, owners: ProcessOwners | None = None) -> bool:
@@ -141,8 +113,8 @@ def test_the_monitor_tells_our_rows_of_a_gpu_from_strangers(
         )
 
     with (
-        family(own_session=True, parent_stays=True, leaf_code=code) as (_, rank),
-        family(own_session=True, parent_stays=False, leaf_code=code) as (_, stranger),
+        family(own_session=True, parent_stays=True, code=code) as (_, rank),
+        family(own_session=True, parent_stays=False, code=code) as (_, stranger),
     ):
         process = monitor(listed(rank, stranger))
         sample = process.until(lambda s: s.devices and all_are_known(s))

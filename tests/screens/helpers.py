@@ -131,7 +131,7 @@ def sample(*devices: Device, at: float = NOW, **changes: object) -> Sample:
         "at": at,
         "took_s": 0.012,
         "host": host(),
-        "driver": Driver(version, cuda, error),
+        "driver": Driver(version, cuda, error, missing=not devices),
         "devices": devices,
         "watched": (WatchedProcess(WORKER, 900 * MIB, 1300 * MIB),),
         **changes,

@@ -194,8 +194,9 @@ def test_the_detail_says_why_a_device_is_unpaired_lost_or_old() -> None:
     assert found["torch name"] == "n/a: hidden by CUDA_VISIBLE_DEVICES?"
     assert facts(gpu(lost="gone", lost_at=NOW - 60))["lost"] == "gone (found 1 min ago)"
     assert "read 12 s ago" in facts(gpu(), NOW + 12)["old figures"]
-    only_torch = make_store("one gpu", sample()).devices[0]
-    found = dict(device_detail(only_torch, sample(), NOW))
+    beside = sample(gpu(1))
+    only_torch = make_store("one gpu", beside).devices[1]
+    found = dict(device_detail(only_torch, beside, NOW))
     assert found["NVML"] == "n/a: NVML does not list this device"
 
 

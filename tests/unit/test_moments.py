@@ -400,7 +400,7 @@ def test_they_do_not_stand_in_for_long() -> None:
     box = settled()
     box.store.apply(COMPARISON)
     next_worker(box, 5000)
-    box.wait(3.5)
+    box.wait(10.5)
     box.nvml()
     absent = box.gauge().term("allocated").bytes
     assert absent == Absent("the runner has not used this device yet")

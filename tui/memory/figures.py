@@ -123,11 +123,9 @@ def gather(
     total_source = source
     if live is not None and live.device_free is not None and basis == "torch":
         # All of torch's moment; total and driver do not change.
-        used, free, source = (
-            _used_by(live.device_free, total, driver),
-            Value(live.device_free),
-            MEM_GET_INFO,
-        )
+        free, source = Value(live.device_free), MEM_GET_INFO
+        free = aged(free, now - live.at, ENDED) if ended else free
+        used = _used_by(free, total, driver)
         holders = _Holders(_MOVING, _MOVING, 0, _MOVING, None)
     return GpuFigures(
         total=total,
@@ -147,10 +145,10 @@ def gather(
     )
 
 
-def _used_by(free: int, total: Reading[int], driver: Reading[int]) -> Reading[int]:
+def _used_by(free: Reading[int], total: Reading[int], driver: Reading[int]) -> Reading[int]:
     """What is used where so much is free."""
     kept = value_of(driver) or 0
-    return derive(lambda whole: max(0, whole - kept - free), total)
+    return derive(lambda whole, left: max(0, whole - kept - left), total, free)
 
 
 def torch_figures(torch: TorchMemory | None, why_not: str) -> TorchFigures:

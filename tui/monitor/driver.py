@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import sys
 from collections.abc import Callable
@@ -39,8 +40,21 @@ _NEXT_STEP: dict[int, str] = {
 }
 
 
+_KERNEL_SIDE = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
+"""One of these is there where the driver's kernel module is, or Windows' driver under WSL."""
+
+
 class NoDriverError(Exception):
-    """NVML cannot be asked; the text says what, why, and what to do, in one line."""
+    """NVML cannot be asked; the text says what, why, and what to do, in one line.
+
+    Args:
+        text: that line.
+        missing: no trace of a driver was found.
+    """
+
+    def __init__(self, text: str, *, missing: bool = False) -> None:
+        super().__init__(text)
+        self.missing = missing
 
 
 def load_binding() -> Any:
@@ -85,12 +99,41 @@ def explain(code: int, text: str, *, ran_before: bool = False) -> str:
 def _no_library() -> str:
     if sys.platform == "darwin":
         return "no NVIDIA driver: there is none for macOS; nothing to be done"
-    if Path("/proc/driver/nvidia/version").exists():
+    if _kernel_side_is_there():
         return (
-            "the NVIDIA driver is loaded, but its library libnvidia-ml.so.1 is not found; in a "
+            "no NVML: libnvidia-ml.so.1 is not found, though the NVIDIA driver is loaded; in a "
+            "container set NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
+        )
+    if _libcuda_is_there():
+        return (
+            "no NVML: libnvidia-ml.so.1 is not found, though the driver's libcuda.so.1 is; in a "
             "container set NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
         )
     return "no NVIDIA driver: libnvidia-ml.so.1 is not found; install it (docker: --gpus all)"
+
+
+def is_missing(code: int) -> bool:
+    """Whether an NVML that does not start is one of a machine without a driver.
+
+    Args:
+        code: NVML's return code.
+    """
+    if code == Code.DRIVER_NOT_LOADED:
+        return True
+    return code == Code.LIBRARY_NOT_FOUND and not (_kernel_side_is_there() or _libcuda_is_there())
+
+
+def _kernel_side_is_there() -> bool:
+    return any(Path(place).exists() for place in _KERNEL_SIDE)
+
+
+def _libcuda_is_there() -> bool:
+    # Loaded, it starts nothing: that takes cuInit, which is not called here.
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 @frozen
@@ -117,9 +160,9 @@ class NvmlSession:
         try:
             nvml.nvmlInit()
         except nvml.NVMLError as error:
-            raise NoDriverError(
-                explain(int(error.value), str(error), ran_before=ran_before)
-            ) from error
+            code = int(error.value)
+            text = explain(code, str(error), ran_before=ran_before)
+            raise NoDriverError(text, missing=is_missing(code)) from error
         on_answer()
         return cls(nvml, _version(nvml), _cuda(nvml))
 
@@ -134,7 +177,8 @@ class NvmlSession:
         except DeviceGoneError as error:
             raise NoDriverError(f"NVML does not list the devices: {error}") from error
         if isinstance(answer, NoAnswer):
-            raise NoDriverError(explain(answer.code, answer.reason, ran_before=True))
+            text = explain(answer.code, answer.reason, ran_before=True)
+            raise NoDriverError(text, missing=is_missing(answer.code))
         return int(answer)
 
     def end(self) -> None:

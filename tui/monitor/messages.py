@@ -137,7 +137,9 @@ class Driver:
     cuda: str | None
     """The highest CUDA version that the driver supports, as nvidia-smi prints it."""
     error: str | None
-    """Why there is no driver to ask, in one line that ends with what to do."""
+    """Why NVML cannot be asked, in one line that ends with what to do."""
+    missing: bool = False
+    """No trace of a driver was found: not NVML alone is missing."""
 
 
 @frozen

@@ -170,7 +170,7 @@ class NvmlLoop:
             state = self._read_devices(self._devices, before)
         except NoDriverError as error:
             self._end_session(shut_down=True)
-            state = _without_driver(before, str(error))
+            state = _without_driver(before, error)
         else:
             self._failures = 0
         took_s = time.monotonic() - began
@@ -207,7 +207,7 @@ class NvmlLoop:
         return NvmlState(driver, tuple(read))
 
 
-def _without_driver(before: NvmlState, error: str) -> NvmlState:
+def _without_driver(before: NvmlState, error: NoDriverError) -> NvmlState:
     """What is known when NVML as a whole stops: which devices there were, but no figures."""
     now = time.time()
     devices = tuple(
@@ -219,4 +219,5 @@ def _without_driver(before: NvmlState, error: str) -> NvmlState:
         )
         for device in before.devices
     )
-    return NvmlState(Driver(before.driver.version, before.driver.cuda, error), devices)
+    known = before.driver
+    return NvmlState(Driver(known.version, known.cuda, str(error), error.missing), devices)

@@ -19,7 +19,7 @@ class MemoryPoint:
 
     at: float
     used: int | None = None
-    """The device's, by NVML; on the CPU the host's."""
+    """The device's, by NVML, or by torch where there is no NVML; on the CPU the host's."""
     process: int | None = None
     """Ours, by NVML; on the CPU the worker's resident memory."""
     allocated: int | None = None
@@ -78,6 +78,9 @@ class MemoryHistory:
         torch = self._torch.get(view.key)
         if torch is not None and torch.pid == worker_pid:
             point = replace(point, allocated=torch.allocated, reserved=torch.reserved)
+            total, free = torch.device_total, torch.device_free
+            if view.nvml is None and total is not None and free is not None:
+                point = replace(point, used=total - free)
         return point
 
 

@@ -13,7 +13,6 @@ from collections import deque
 from typing import Literal
 
 from tui.monitor.messages import Device, Sample
-from tui.state.age import stale_after
 from tui.state.pairing import DeviceView
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
@@ -21,6 +20,9 @@ from workloads.protocol.messages import TorchMemory
 SILENT_S = 1.5
 """A worker that has not answered for so long after NVML was read is busy: it tells its memory
 between two blocks."""
+ENDED_S = 10.0
+"""The figures of a worker that has ended stand in for those of the next for so long: it starts,
+and makes a CUDA context, which takes seconds on a busy box."""
 KEPT_S = 4.0
 """Samples of so long are kept, for torch's word on them is still to come."""
 
@@ -87,7 +89,7 @@ class MemoryMoments:
         if standing is None:
             return MemoryMoment(sample, device, None)
         torch, ended = standing.newest, standing.newest.pid != worker_pid
-        if ended and now - torch.at > stale_after(sample):
+        if ended and now - torch.at > ENDED_S:
             return MemoryMoment(sample, device, None)
         if device is None or device.lost or device.memory_read is None:
             return MemoryMoment(sample, device, torch, ended=ended)

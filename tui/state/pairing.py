@@ -65,7 +65,10 @@ def _matches(device: Device, torch_device: TorchDevice) -> bool:
 
 
 def pair(
-    nvml: tuple[Device, ...], torch_devices: tuple[TorchDevice, ...], no_cuda: str = ""
+    nvml: tuple[Device, ...],
+    torch_devices: tuple[TorchDevice, ...],
+    no_cuda: str = "",
+    no_nvml: str = "",
 ) -> tuple[DeviceView, ...]:
     """All devices, GPUs first in NVML's order, then those only torch knows, the CPU last.
 
@@ -73,6 +76,7 @@ def pair(
         nvml: what the monitor saw.
         torch_devices: what the runner's torch saw; empty while it is not known.
         no_cuda: why it saw no CUDA device, in its own words.
+        no_nvml: why NVML could not be asked.
     """
     left = [device for device in torch_devices if device.id != CPU]
     views = []
@@ -83,7 +87,7 @@ def pair(
         unpaired = None if match or not torch_devices else _why_no_torch(torch_devices, no_cuda)
         views.append(DeviceView(device.id, device, match, unpaired))
     for device_only_torch in left:
-        reason = "NVML does not list this device"
+        reason = no_nvml or "NVML does not list this device"
         views.append(DeviceView(device_only_torch.id, None, device_only_torch, reason))
     cpu = next((device for device in torch_devices if device.id == CPU), None)
     views.append(DeviceView(CPU, None, cpu))

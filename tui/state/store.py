@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from tui.monitor.messages import Device, MonitorHello, Sample
+from tui.state.driver import NOT_ASKED, as_torch_knows
 from tui.state.events import (
     AnyEvent,
     CatalogueRead,
@@ -345,7 +346,11 @@ class Store:
         nvml = self.sample.devices if self.sample else ()
         torch = self.environment.devices if self.environment else ()
         absent = self.environment.unavailable if self.environment else {}
-        views = pair(nvml, torch, absent.get("devices", ""))
+        if self.sample is not None:
+            driver = as_torch_knows(self.sample.driver, self.environment)
+            self.sample = replace(self.sample, driver=driver)
+        no_nvml = NOT_ASKED if self.sample and self.sample.driver.error else ""
+        views = pair(nvml, torch, absent.get("devices", ""), no_nvml)
         self.devices = tuple(self._with_last(view) for view in views)
         keys = [view.key for view in self.devices]
         wanted = self.find_device(self.wanted_device) if self.wanted_device else None

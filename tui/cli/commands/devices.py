@@ -13,8 +13,9 @@ from tui.cli.options import add_common
 from tui.cli.output import print_json, run_to_exit
 from tui.cli.resolve import python_to_use
 from tui.cli.subcommand import Subcommand
-from tui.monitor.messages import Device, Sample
-from tui.state.pairing import DeviceView, pair
+from tui.monitor.messages import Sample
+from tui.state.driver import NOT_ASKED
+from tui.state.pairing import CPU, DeviceView, pair
 from tui.text import numbers as fmt
 from workloads.protocol import messages, wire
 from workloads.protocol.frozen import frozen
@@ -41,7 +42,8 @@ def devices(options: DevicesOptions) -> int:
         sample = await look()
         reason = "no NVML device to pair it with"
         torch_devices: tuple[TorchDevice, ...] = ()
-        if sample.devices:
+        # Without NVML torch may see what it cannot; without any driver there is nothing to see.
+        if sample.devices or (sample.driver.error and not sample.driver.missing):
             torch_devices, reason = await torch_names(python)
         sample, views = _paired(sample, torch_devices, reason)
         if options.json:
@@ -71,7 +73,8 @@ async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
 def _paired(
     sample: Sample, torch_devices: tuple[TorchDevice, ...], reason: str
 ) -> tuple[Sample, tuple[DeviceView, ...]]:
-    views = pair(sample.devices, torch_devices)
+    no_nvml = NOT_ASKED if sample.driver.error else ""
+    views = pair(sample.devices, torch_devices, no_nvml=no_nvml)
     named = []
     for view in views:
         if view.nvml is not None:
@@ -96,7 +99,7 @@ def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
         lines.append(driver.error)
     elif driver.version:
         lines.append(f"driver {driver.version}  CUDA {driver.cuda or 'n/a'}")
-    lines += [_gpu_line(view.label, view.nvml) for view in views if view.nvml is not None]
+    lines += [_gpu_line(view) for view in views if view.key != CPU]
     cpu, memory = sample.host.cpu, sample.host.memory
     load = fmt.percent(cpu.load_percent)
     used = fmt.size_pair(memory.used, memory.total)
@@ -104,7 +107,11 @@ def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _gpu_line(label: str, device: Device) -> str:
+def _gpu_line(view: DeviceView) -> str:
+    label, device = view.label, view.nvml
+    if device is None:
+        total = view.torch_device.total_memory if view.torch_device else None
+        return f"{label:<9} {view.name}  total {fmt.size(total)}  n/a: {view.unpaired}"
     if device.lost is not None:
         return f"{label:<9} {device.name}  lost: {device.lost}"
     parts = [

@@ -24,6 +24,7 @@ from tui.cli.output import print_json, run_to_exit
 from tui.cli.resolve import python_to_use
 from tui.cli.subcommand import Subcommand
 from tui.monitor.messages import Sample
+from tui.state.driver import NOT_ASKED, as_torch_knows, uses_cuda
 from tui.state.pairing import pair
 from tui.text.numbers import count
 from workloads.protocol import messages
@@ -104,7 +105,7 @@ def examine(python: str, options: DoctorOptions) -> int:
             *_program(),
             _terminal(),
             await within(STATE_S, _state_folder, _silent_state_folder()),
-            *driver_findings(sample),
+            *driver_findings(sample, environment),
             *torch_findings(python, environment),
         ]
         if isinstance(sample, Sample) and isinstance(environment, Environment):
@@ -275,17 +276,26 @@ def _silent_state_folder() -> Finding:
     return Finding("state folder", "warning", found, NO_STATE)
 
 
-def driver_findings(sample: Sample | str) -> list[Finding]:
+def driver_findings(
+    sample: Sample | str, environment: Environment | messages.Unusable | None = None
+) -> list[Finding]:
     """NVML, and the GPUs that are lost.
 
     Args:
         sample: the monitor's look, or why there is none.
+        environment: what torch sees, or why it cannot be used.
     """
     if isinstance(sample, str):
         return [Finding("monitor", "failed", sample, "start gpu-workbench and read its log (l)")]
-    driver = sample.driver
+    torch = environment if isinstance(environment, Environment) else None
+    driver = as_torch_knows(sample.driver, torch)
     if driver.error:
         advice = "everything else works on the CPU; where a GPU is expected, mend this first"
+        if uses_cuda(torch):
+            advice = (
+                "workloads run on the GPU all the same; its clocks, power, heat and who else holds "
+                "its memory are not known"
+            )
         return [Finding("NVML", "warning", driver.error, advice)]
     devices = count(len(sample.devices), "device")
     found = f"driver {driver.version}, CUDA {driver.cuda}, {devices}"
@@ -345,14 +355,17 @@ def torch_findings(python: str, environment: Environment | messages.Unusable) ->
 def pairing_findings(sample: Sample, environment: Environment) -> list[Finding]:
     """Which GPUs NVML and torch both know."""
     findings = []
-    for view in pair(sample.devices, environment.devices):
+    no_nvml = NOT_ASKED if sample.driver.error else ""
+    for view in pair(sample.devices, environment.devices, no_nvml=no_nvml):
         if view.nvml is not None and view.torch is not None:
             findings.append(
                 Finding("device", "passed", view.name, advice="", device=view.torch, key=view.key)
             )
         elif view.unpaired is not None:
             words = f"{view.name}: {view.unpaired}"
-            advice = "its timings, or its memory and clocks, are not to be had here"
+            advice = "no workload can run on it; what NVML says of it is shown"
+            if view.torch is not None:
+                advice = "workloads run on it; its clocks, power, heat and processes are not known"
             findings.append(
                 Finding("device", "warning", words, advice=advice, device=view.label, key=view.key)
             )

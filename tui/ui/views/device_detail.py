@@ -37,6 +37,8 @@ def device_detail(view: DeviceView, sample: Sample | None, now: float) -> list[F
         facts.append(("L2 cache", text.size(torch.l2_bytes)))
     if view.nvml is None:
         why = view.unpaired or "waiting for the monitor"
+        if sample is not None and sample.driver.error:
+            why = sample.driver.error
         return [*facts, ("NVML", f"{text.NA}: {why}")]
     state = _state(view.nvml, sample, now)
     if view.before_loss is not None:
@@ -147,5 +149,6 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
         ("memory", f"{text.size(memory.used)} used of {text.size(memory.total)}"),
     ]
     if not sample.devices:
-        facts += [("GPU", f"{text.NA}: {sample.driver.error or 'the driver lists no GPU'}")]
+        what = "NVML" if sample.driver.error and not sample.driver.missing else "GPU"
+        facts += [(what, f"{text.NA}: {sample.driver.error or 'the driver lists no GPU'}")]
     return facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tui.monitor.messages import Driver
 from tui.state.events import RunnerStatus
 from tui.state.store import SIMULATED, Store
 from tui.text import glyphs
@@ -83,7 +84,7 @@ def facts(store: Store) -> list[Line]:
     if store.sample:
         found.append(line(store.sample.host.name))
         driver = store.sample.driver
-        found.append(line(f"driver {driver.version}" if driver.version else "no driver"))
+        found.append(line(_driver(driver)))
     environment = store.environment
     if environment:
         for name, version in (
@@ -93,6 +94,14 @@ def facts(store: Store) -> list[Line]:
         ):
             found.append(line(f"{name} {version or text.NA}"))
     return found
+
+
+def _driver(driver: Driver) -> str:
+    if driver.version:
+        return f"driver {driver.version}"
+    if driver.missing:
+        return "no driver"
+    return "no NVML" if driver.error else f"driver {text.NA}"
 
 
 def tabs_line(tab: str, cells: int) -> Line:
