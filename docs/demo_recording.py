@@ -40,9 +40,7 @@ from tui.state.store import Store  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"
 OWN = ROOT / "docs" / "demo_workloads.py"
-TIMED = (
-    "transfer", "placement", "copies_in_loop", "matmul_shapes", "tf32", "mlp_training", "staircase"
-)  # fmt: skip
+TIMED = ("transfer", "placement", "matmul_shapes", "tf32", "mlp_training", "staircase")
 """What a simulated GPU, which computes nothing, can run without a check that says so."""
 FLAG = "cudnn.benchmark"
 CONVOLUTION = "conv2d"
