@@ -28,7 +28,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from docs.demo_workloads import VARIABLE  # noqa: E402 (once the path is right)
+from demo_workloads import VARIABLE  # noqa: E402 (once the path is right)
+
 from tests.simulated_gpu import simulator  # noqa: E402
 from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings.recorder import GZIP, Recorder  # noqa: E402

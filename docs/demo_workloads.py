@@ -8,9 +8,14 @@ to that moment is written there, for the snapshot tab.
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from workloads.workload import Case, whole, workload
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
 
 MIB = 2**20
 VARIABLE = "DEMO_SNAPSHOT"
@@ -30,7 +35,8 @@ def _keep_history(file: str) -> None:
 
     torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="python")  # noqa: SLF001
     # Called before the exception unwinds, so that what was held then is in the snapshot.
-    torch._C._cuda_attach_out_of_memory_observer(out_of_memory)  # noqa: SLF001
+    attach = torch._C._cuda_attach_out_of_memory_observer  # type: ignore[attr-defined]  # noqa: SLF001
+    attach(out_of_memory)
 
 
 @workload(
@@ -44,7 +50,7 @@ def _keep_history(file: str) -> None:
     devices=("cuda",),
 )
 def leaking_evaluation(
-    on,
+    on: Place,
     batches: Annotated[int, whole(1, 10_000, "batches of the evaluation")] = 100,
     batch: Annotated[int, whole(1, 65_536, "samples of each")] = 2048,
     width: Annotated[int, whole(1, 16_384, "width of the layers")] = 2048,

@@ -29,7 +29,15 @@ def picture() -> str:
     """The screen at the end of the recording that comes with the program."""
     argv = (*PROGRAM, "replay", "--demo", "--speed", "max")
     with Terminal(argv, COLUMNS, ROWS) as terminal:
-        return terminal.until_shows(f"/{time_text(look_through(RECORDING).seconds)} end")
+        end = f"/{time_text(look_through(RECORDING).seconds)} end"
+        seen = [""]
+
+        def stands_still(text: str) -> bool:
+            # A frame arrives in pieces, and the panes are drawn one after the other.
+            seen.append(text)
+            return end in text and "pairs)" in text and seen[-2] == text
+
+        return terminal.until(stands_still)
 
 
 def fill(page: Path, name: str, content: str) -> None:
