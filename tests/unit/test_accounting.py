@@ -381,9 +381,9 @@ def test_a_torch_that_does_not_count_what_is_pinned_is_the_reason() -> None:
 
 
 def test_without_a_worker_nothing_is_said_to_be_pinned() -> None:
-    pinned = account_of(gpu()).term("pinned").bytes
-    assert isinstance(pinned, Absent)
-    assert pinned.reason == "the runner has not used this device yet"
+    gauge = account_of(gpu())
+    assert isinstance(gauge.term("pinned").bytes, Absent)
+    assert gauge.term("pinned").bytes == gauge.term("reserved").bytes
 
 
 def test_the_hosts_account_has_it_too_by_the_newest_that_was_said() -> None:
