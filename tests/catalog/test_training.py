@@ -233,9 +233,9 @@ def test_a_profile_without_kernels_has_no_device_rows() -> None:
         self_device_memory_usage=0, device_type=SimpleNamespace(name="CPU"),
         is_user_annotation=False,
     )  # fmt: skip
-    assert operators([event], device=True) == []
+    assert operators([event], device_time=True, device_memory=True) == []
     assert kernels([event]) == []
-    (row,) = operators([event], device=False)
+    (row,) = operators([event], device_time=False, device_memory=False)
     assert (row.calls, row.memory) == (2, 5)
     assert math.isclose(row.self_s, 3e-6)
 
@@ -254,5 +254,7 @@ def test_a_kernels_time_is_not_added_to_that_of_the_operator_that_launched_it() 
         event("sm90_gemm", "CUDA", 8.0),
         event("Optimizer.step#SGD.step", "CUDA", 9.0, annotation=True),
     ]
-    assert [row.name for row in operators(averages, device=True)] == ["aten::mm"]
+    assert [row.name for row in operators(averages, device_time=True, device_memory=True)] == [
+        "aten::mm"
+    ]
     assert [row.name for row in kernels(averages)] == ["sm90_gemm"]

@@ -53,7 +53,7 @@ def test_it_is_the_monitors_figure_of_each_device(index: int) -> None:
     device = torch.device("cuda", index)
     torch.zeros(1, device=device)
     used, _ = monitors(uuid_of(device))
-    assert nvml_memory.used(uuid_of(device)) == pytest.approx(used, abs=ELSEWHERE)
+    assert nvml_memory.read(uuid_of(device)).used == pytest.approx(used, abs=ELSEWHERE)
 
 
 def test_what_the_driver_keeps_for_itself_is_not_in_it() -> None:
@@ -61,7 +61,7 @@ def test_what_the_driver_keeps_for_itself_is_not_in_it() -> None:
     if reserved <= 2 * ELSEWHERE:
         pytest.skip("this driver keeps next to nothing for itself")
     with_the_drivers_part = torch.cuda.device_memory_used(DEVICE)
-    told = nvml_memory.used(uuid_of(DEVICE))
+    told = nvml_memory.read(uuid_of(DEVICE)).used
     assert with_the_drivers_part - told == pytest.approx(reserved, abs=ELSEWHERE)
 
 
@@ -83,7 +83,7 @@ def test_a_staircase_goes_up_in_both_columns_alike() -> None:
 
 def test_a_device_that_nvml_does_not_know_is_told_as_that() -> None:
     with pytest.raises(nvml_memory.NvmlError, match="nvmlDeviceGetHandleByUUID: "):
-        nvml_memory.used("GPU-00000000-0000-0000-0000-000000000000")
+        nvml_memory.read("GPU-00000000-0000-0000-0000-000000000000")
 
 
 def test_the_structure_is_that_of_the_header() -> None:

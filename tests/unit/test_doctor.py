@@ -4,8 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from tests.screens.helpers import environment, gpu, sample, torch_gpu, uuid
-from tui.cli.commands.doctor import Finding, as_text, driver_findings, indices, pairing_findings
+from tests.screens.helpers import (
+    GIB,
+    MIB,
+    environment,
+    gpu,
+    gpu_process,
+    sample,
+    torch_gpu,
+    uuid,
+)
+from tui.cli.commands.doctor import (
+    CONTEXT_BYTES,
+    Finding,
+    as_text,
+    driver_findings,
+    indices,
+    pairing_findings,
+    room_findings,
+)
+from tui.monitor.messages import Device, DeviceMemory
 
 
 @pytest.mark.parametrize(
@@ -48,3 +66,38 @@ def test_findings_that_are_of_no_gpu_are_told_each_for_itself() -> None:
     assert as_text(
         [Finding("torch", "passed", "2.9"), Finding("CUDA", "warning", "none", "x")]
     ) == ("passed   torch          2.9\nwarning  CUDA           none\n" + " " * 24 + "→ x\n")
+
+
+def with_free(free: int | None, **changes: object) -> Device:
+    total = 80 * GIB
+    used = None if free is None else total - free - 600 * MIB
+    return gpu(0, memory=DeviceMemory(total, used, free, 600 * MIB), **changes)
+
+
+def test_a_full_gpu_fails_the_check_and_names_who_holds_it() -> None:
+    rows = tuple(gpu_process(100 + index, index * GIB) for index in range(5))
+    (finding,) = room_findings(sample(with_free(99 * MIB, processes=rows)))
+    assert finding.outcome == "failed"
+    assert finding.found == (
+        "NVIDIA H200 is full: 99.0 MiB of 80.0 GiB are free, held by 5 processes "
+        "(pid 104, pid 103, pid 102)"
+    )
+    assert "context" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("processes", "words"),
+    [((), "held by no process that NVML lists"), (None, "are free")],
+)
+def test_a_full_gpu_whose_processes_are_not_known_says_what_is_known(
+    processes: tuple[()] | None, words: str
+) -> None:
+    (finding,) = room_findings(sample(with_free(0, processes=processes)))
+    assert finding.found.endswith(words)
+
+
+@pytest.mark.parametrize("free", [CONTEXT_BYTES, 79 * GIB, None])
+def test_a_gpu_with_room_for_a_process_or_of_unknown_memory_is_not_called_full(
+    free: int | None,
+) -> None:
+    assert room_findings(sample(with_free(free))) == []

@@ -20,12 +20,12 @@ def _library_anew() -> Iterator[None]:
 def test_a_machine_without_the_library_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml_memory, "LIBRARY", "libnvidia-of-nobody.so.1")
     with pytest.raises(nvml_memory.NvmlError, match=r"libnvidia-of-nobody\.so\.1 cannot be loaded"):
-        nvml_memory.used("GPU-0")
+        nvml_memory.read("GPU-0")
 
 
 def test_a_torch_that_tells_no_uuid_leaves_nobody_to_ask() -> None:
     with pytest.raises(nvml_memory.NvmlError, match="does not tell the UUID"):
-        nvml_memory.used(None)
+        nvml_memory.read(None)
 
 
 class Nvml:
@@ -66,5 +66,5 @@ def test_what_nvml_answers_is_the_reason(
 ) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: Nvml(**codes))
     with pytest.raises(nvml_memory.NvmlError) as caught:
-        nvml_memory.used("GPU-0")
+        nvml_memory.read("GPU-0")
     assert str(caught.value) == says

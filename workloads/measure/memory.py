@@ -46,9 +46,9 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
         ooms=stats["num_ooms"],
         device_free=free,
         device_total=total,
+        pinned=pinned(),
         reserved_taken=stats["reserved_bytes.all.allocated"],
         reserved_given_back=stats["reserved_bytes.all.freed"],
-        pinned=pinned(),
         workspace=held,
     )
 

@@ -1,4 +1,4 @@
-"""What NVML says is used of a device, for a runner that has torch and nothing else.
+"""What NVML says of a device's memory, for a runner that has torch and nothing else.
 
 By NVML's second memory structure, whose ``used`` leaves out what the driver keeps for itself, as
 ``cudaMemGetInfo`` and the monitor do; the first one counts it as used
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+
+from workloads.protocol.frozen import frozen
 
 LIBRARY = "libnvidia-ml.so.1"
 
@@ -30,8 +32,19 @@ class NvmlError(Exception):
     """NVML does not tell; the text says why."""
 
 
-def used(uuid: str | None) -> int:
-    """Bytes of a device that are used by everybody, without what the driver keeps for itself.
+@frozen
+class NvmlMemory:
+    """A device's memory, bytes."""
+
+    total: int
+    """What the driver keeps for itself is part of it."""
+    used: int
+    """By everybody, without what the driver keeps for itself."""
+    free: int
+
+
+def read(uuid: str | None) -> NvmlMemory:
+    """A device's memory at this moment.
 
     Args:
         uuid: of the device, as NVML has it: ``GPU-…`` or ``MIG-…``; ``None`` where torch does not
@@ -46,7 +59,7 @@ def used(uuid: str | None) -> int:
     handle, memory = ctypes.c_void_p(), _MemoryV2(version=_VERSION)
     _ask(library, "nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
     _ask(library, "nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(memory))
-    return int(memory.used)
+    return NvmlMemory(int(memory.total), int(memory.used), int(memory.free))
 
 
 @functools.cache

@@ -193,14 +193,14 @@ class TorchMemory:
     ooms: int
     device_free: int | None = None
     device_total: int | None = None
+    pinned: int | None = None
+    """Host memory that the process has pinned by torch's allocator, its cache counted in: the same
+    in the messages of all its devices. ``None`` where this torch does not count it."""
     reserved_taken: int | None = None
     """All that was ever added to ``reserved``; with the next, it tells whether ``reserved`` moved
     between two moments at which it is the same."""
     reserved_given_back: int | None = None
     """All that was ever taken off ``reserved``."""
-    pinned: int | None = None
-    """Host memory that the process has pinned by torch's allocator, its cache counted in: the same
-    in the messages of all its devices. ``None`` where this torch does not count it."""
     workspace: int | None = None
     """What torch has given to cuBLAS out of what is reserved (``workloads.measure.workspaces``)."""
 

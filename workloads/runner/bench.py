@@ -145,7 +145,7 @@ def _held_cuda(device: torch.device) -> HeldMemory:
     nvml: int | None = None
     absent = {}
     try:
-        nvml = nvml_memory.used(environment.device(device).uuid)
+        nvml = nvml_memory.read(environment.device(device).uuid).used
     except nvml_memory.NvmlError as error:
         absent["nvml"] = f"NVML: {error}"
     return HeldMemory(

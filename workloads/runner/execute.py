@@ -49,7 +49,7 @@ def run(
     try:
         result = _run(request, control, result, tell, cold=cold, ceilings=ceilings)
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
-        status, reason = outcome(error)
+        status, reason = outcome(error, request.device)
         keep_if_device_lost(error, reason)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
         told = None if expected else trace()
@@ -190,7 +190,7 @@ def _conclude(
         found = readings.with_findings(result, study)
         return replace(found, status="cancelled", reason=STUDY_CANCELLED), study
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
-        _, reason = outcome(error)
+        _, reason = outcome(error, request.device)
         found = readings.with_findings(result, study)
         reason = f"after timing: {reason}"
         return replace(found, status="failed", reason=reason, trace=trace()), study

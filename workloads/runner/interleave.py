@@ -58,7 +58,7 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
                     break
         return so_far()
     except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
-        status, reason = outcome(error)
+        status, reason = outcome(error, request.device)
         keep_if_device_lost(error, reason)
         if status == "cancelled":
             reason = "the pairs so far are kept"

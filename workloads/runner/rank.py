@@ -43,7 +43,7 @@ def run(order: Order, channel: Channel, folder: Folder) -> bool:
             _declare(order.source)
         ranks = _join(request, channel, folder)
     except Exception as error:  # noqa: BLE001 (the file and torch may raise anything; it is told)
-        failed = nothing_measured(request, outcome(error)[1])
+        failed = nothing_measured(request, outcome(error, request.device)[1])
         channel.send(Finished(replace(failed, ended_at=time.time())))
         return False
     lockstep.join(ranks)

@@ -23,10 +23,10 @@ from tui.cli.options import add_common
 from tui.cli.output import print_json, run_to_exit
 from tui.cli.resolve import python_to_use
 from tui.cli.subcommand import Subcommand
-from tui.monitor.messages import Sample
+from tui.monitor.messages import GpuProcess, Sample
 from tui.state.driver import NOT_ASKED, as_torch_knows, uses_cuda
 from tui.state.pairing import pair
-from tui.text.numbers import count
+from tui.text.numbers import count, size
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment
@@ -41,6 +41,10 @@ PACKAGES = ("textual", "nvidia-ml-py", "psutil")
 LOOK_S = 15.0
 STATE_S = 5.0
 """For the state folder, which a network may have to give."""
+CONTEXT_BYTES = 512 * 2**20
+"""A GPU with less is full: a CUDA context with torch's kernels takes 300 to 600 MiB."""
+HOLDERS = 3
+"""So many of the processes that fill a GPU are named."""
 NO_STATE = "reports of crashes are not saved; set GPU_WORKBENCH_STATE to a folder that can be"
 T = TypeVar("T")
 
@@ -106,6 +110,7 @@ def examine(python: str, options: DoctorOptions) -> int:
             _terminal(),
             await within(STATE_S, _state_folder, _silent_state_folder()),
             *driver_findings(sample, environment),
+            *(room_findings(sample) if isinstance(sample, Sample) else ()),
             *torch_findings(python, environment),
         ]
         if isinstance(sample, Sample) and isinstance(environment, Environment):
@@ -308,6 +313,32 @@ def driver_findings(
                 Finding("device", "failed", words, advice=advice, device=label, key=device.id)
             )
     return findings
+
+
+def room_findings(sample: Sample) -> list[Finding]:
+    """The GPUs on which no process has room to begin."""
+    findings = []
+    for device in sample.devices:
+        free = device.memory.free
+        if free is None or free >= CONTEXT_BYTES or device.memory.unified:
+            continue
+        words = f"{device.name} is full: {size(free)} of {size(device.memory.total)} are free"
+        if device.processes is not None:
+            words += f", held by {_holders(device.processes)}"
+        advice = (
+            "a run needs some 500 MiB for its context alone: end what holds it, or choose another"
+        )
+        where = f"nvml:{device.nvml_index}"
+        findings.append(Finding("memory", "failed", words, advice, device=where, key=device.id))
+    return findings
+
+
+def _holders(rows: tuple[GpuProcess, ...]) -> str:
+    if not rows:
+        return "no process that NVML lists"
+    largest = sorted(rows, key=lambda row: -(row.memory or 0))[:HOLDERS]
+    pids = ", ".join(f"pid {row.pid}" for row in largest)
+    return f"{count(len(rows), 'process', 'processes')} ({pids})"
 
 
 def torch_findings(python: str, environment: Environment | messages.Unusable) -> list[Finding]:

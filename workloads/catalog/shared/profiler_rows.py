@@ -31,25 +31,34 @@ class ProfilerRow:
     """Allocated less freed by itself."""
 
 
-def operators(averages: Any, *, device: bool) -> list[ProfilerRow]:
+def operators(averages: Any, *, device_time: bool, device_memory: bool) -> list[ProfilerRow]:
     """The operators of a profile, the one with the longest time of its own first.
 
     Args:
         averages: ``profile.key_averages()``.
-        device: by time and memory on the device, those without any left out; else of the CPU.
+        device_time: by time on the device, those without any left out; else by processor time.
+        device_memory: with the memory that they took of the device, which its allocator tells the
+            profiler whether kernels are seen or not; else of the host.
     """
-    kind = "device" if device else "cpu"
+    time = "device" if device_time else "cpu"
+    memory = "device" if device_memory else "cpu"
     return _longest_first(
         ProfilerRow(
             event.key,
             event.count,
-            getattr(event, f"self_{kind}_time_total") * MICROSECOND,
-            getattr(event, f"{kind}_time_total") * MICROSECOND,
-            getattr(event, f"self_{kind}_memory_usage"),
+            _read(event, f"self_{time}_time_total") * MICROSECOND,
+            _read(event, f"{time}_time_total") * MICROSECOND,
+            int(_read(event, f"self_{memory}_memory_usage")),
         )
         for event in averages
         if event.device_type.name == "CPU"
     )
+
+
+def _read(event: Any, name: str) -> float:
+    """A figure of an event; older torch calls the device's CUDA's."""
+    old = name.replace("device", "cuda")
+    return float(getattr(event, name) if hasattr(event, name) else getattr(event, old))
 
 
 def kernels(averages: Any) -> list[ProfilerRow]:
@@ -61,8 +70,8 @@ def kernels(averages: Any) -> list[ProfilerRow]:
         ProfilerRow(
             event.key,
             event.count,
-            event.self_device_time_total * MICROSECOND,
-            event.device_time_total * MICROSECOND,
+            _read(event, "self_device_time_total") * MICROSECOND,
+            _read(event, "device_time_total") * MICROSECOND,
             0,
         )
         for event in averages

@@ -70,7 +70,7 @@ def profiler(
             reason = NO_DEVICE_ROWS if device else "this torch was built without CUDA profiling"
             found.absent("device_time", reason, "s", "of all kernels")
             found.say(f"by processor time instead: {reason}")
-        chosen = operators(averages, device=bool(ran))
+        chosen = operators(averages, device_time=bool(ran), device_memory=on.type == "cuda")
         clock = "device" if ran else "CPU"
         found.table(
             "operators", f"{steps} steps by self {clock} time", Column("operator"),
