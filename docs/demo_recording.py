@@ -1,94 +1,212 @@
 """Make the recording that comes with the program: what ``gpu-workbench replay --demo`` plays.
 
-Its GPUs are scripted, for it shall play the same everywhere and claim nothing of any hardware: a
-library in NVML's place makes figures up, and the devices and the driver are named "scripted". The
-workloads are truly run and timed, on the CPU of the machine that this is run on.
+Two GPUs: on the last one another process computes, on the first one workloads are run and timed
+against the CPU, cuDNN's search is switched on, a workload runs out of memory with a snapshot of the
+moment, and another run goes on at the end. What is measured is what this machine's GPUs give. Where
+they are simulated (see ``tests/simulated_gpu``), their times are invented: the recording says so in
+its first line, and the screens say so as long as it plays.
 
-Run in the project's environment, on a quiet Linux machine with a C compiler:
-``python docs/demo_recording.py``.
+Run in an environment that has torch's CUDA build, simulated or not, on a quiet Linux machine:
+``python docs/demo_recording.py``; then ``python docs/pictures.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
+import pickle
+import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import replace
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.nvml.fixtures import ScriptedNvml, build_library  # noqa: E402 (once the path is right)
-from tests.nvml.scenario import Scenario, busy_box  # noqa: E402
-from tui.cli.commands.replay import DEMO  # noqa: E402
-from tui.monitor.messages import Sample  # noqa: E402
-from tui.recordings.recorder import Recorder  # noqa: E402
+from demo_workloads import VARIABLE  # noqa: E402 (once the path is right)
+
+from tests.simulated_gpu import simulator  # noqa: E402
+from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
+from tui.recordings.recorder import GZIP, Recorder  # noqa: E402
 from tui.recordings.redaction import Redaction  # noqa: E402
 from tui.session.session import Session  # noqa: E402
+from tui.state.events import FlagSet  # noqa: E402
+from tui.state.runs import RunState  # noqa: E402
+from tui.state.store import Store  # noqa: E402
 
-PLACE = ROOT / "tui" / "recordings" / DEMO
-TITLE = "the GPUs are scripted, no hardware was there; the workloads were run and timed on a CPU"
-WORKLOADS = ("transfer", "matmul", "tf32", "conv2d", "mlp_training")
-GPUS = 4
+PLACE = ROOT / "tui" / "recordings"
+OWN = ROOT / "docs" / "demo_workloads.py"
+TIMED = ("transfer", "placement", "matmul_shapes", "tf32", "mlp_training", "staircase")
+"""What a simulated GPU, which computes nothing, can run without a check that says so."""
+FLAG = "cudnn.benchmark"
+CONVOLUTION = "conv2d"
+LEAK = "leaking_evaluation"
+LAST = "inference_modes"
+LARGE = {"batch": 8192, "width": 4096, "depth": 16}
+"""Its parameters at the end, so that what it holds can be seen in the bar."""
 LAST_S = 8.0
-"""How long it goes on when all is done, so that the end can be looked at."""
+"""How long the recording goes on once the last run holds memory."""
+SETTINGS = simulator.Settings(devices=2, total_mib=24_576, name="simulated")
+NEIGHBOUR = """
+import sys, time, torch
+device = f"cuda:{torch.cuda.device_count() - 1}"
+kept = torch.empty(6 * 2**30, dtype=torch.uint8, device=device)
+torch.cuda.set_device(device)
+one = torch.randn(4096, 4096, device=device)
+while True:
+    for _ in range(10):
+        one = torch.tanh(one @ one)
+    torch.cuda.synchronize()
+    time.sleep(0.1)
+"""
+"""What another user's process does: one that this program has not started."""
 
 
-def scenario() -> Scenario:
-    """A busy box whose devices cannot be taken for any that exist."""
-    box = busy_box(GPUS)
-    devices = (replace(device, name="scripted GPU") for device in box.devices)
-    return replace(box, driver="scripted").with_devices(*devices)
+@contextmanager
+def gpus() -> Iterator[bool]:
+    """Whether the GPUs are simulated; their environment is that of all processes started within.
+
+    Raises:
+        SystemExit: there is no GPU, neither simulated nor real.
+    """
+    libraries = simulator.libraries()
+    with tempfile.TemporaryDirectory(dir=simulator.state_folder()) as state:
+        if libraries is not None:
+            os.environ.update(simulator.environment(libraries, SETTINGS, Path(state) / "state"))
+        look = "import torch; raise SystemExit(not torch.cuda.is_available())"
+        if subprocess.run([sys.executable, "-c", look], check=False).returncode:
+            raise SystemExit("torch sees no GPU here, real or simulated")
+        yield libraries is not None
 
 
-async def play(session: Session) -> None:
+@contextmanager
+def neighbour(folder: Path) -> Iterator[None]:
+    """Another process on the last GPU, which has another parent than this program."""
+    script, told = folder / "train.py", folder / "neighbour"
+    script.write_text(NEIGHBOUR)
+    # The shell ends at once, so that the process has no ancestor of ours.
+    line = f'"{sys.executable}" "{script}" & echo $! > "{told}"'
+    subprocess.run(["sh", "-c", line], check=True, start_new_session=True)
+    try:
+        yield
+    finally:
+        os.kill(int(told.read_text()), signal.SIGKILL)
+
+
+async def play(session: Session, snapshot: Path) -> None:
     """What happens in it."""
     changed = asyncio.Event()
     session.subscribe(lambda _parts: changed.set())
 
-    async def until(holds: Callable[[], bool]) -> None:
-        while not holds():
+    async def until(holds: Callable[[Store], bool]) -> None:
+        while not holds(session.store):
             changed.clear()
             await changed.wait()
 
-    def seen(sample: Sample | None) -> bool:
-        return sample is not None and len(sample.devices) == GPUS
+    def settled(store: Store) -> bool:
+        return not store.pending()
 
-    store = session.store
-    await until(lambda: store.runner.status == "ready" and seen(store.sample))
-    session.select_device(store.devices[1].key)
-    session.run([info.name for info in store.catalogue if info.name in WORKLOADS], ["cpu"], "quick")
-    await until(lambda: not store.pending())
-    session.set_flag("mkldnn.enabled", False)
-    await until(lambda: not store.pending())
+    await until(lambda store: store.runner.status == "ready" and _computes(store))
+    gpu = next(view for view in session.store.devices if view.torch == "cuda:0")
+    session.select_device(gpu.key)
+    session.run(TIMED, ["cpu", "cuda:0"], "quick")
+    await until(settled)
+    session.apply(FlagSet(FLAG, True))
+    session.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
+    await until(settled)
+    session.run([LEAK], ["cuda:0"], "quick")
+    await until(settled)
+    if not snapshot.exists():
+        raise SystemExit(f"{LEAK} has not run out of memory: {session.store.log}")
+    session.set_parameters(LAST, dict(LARGE))
+    session.run([LAST], ["cuda:0"], "careful")
+    await until(lambda store: any(_is_measured(run) for run in store.runs.values()))
     await asyncio.sleep(LAST_S)
 
 
-async def record(path: Path) -> None:
+def _computes(store: Store) -> bool:
+    """The neighbour is on the last GPU and computes."""
+    devices = store.sample.devices if store.sample else ()
+    return bool(devices and devices[-1].processes and devices[-1].utilization.gpu)
+
+
+def _is_measured(run: RunState) -> bool:
+    return run.result is None and run.progress is not None and run.progress.phase == "measuring"
+
+
+async def record(path: Path, snapshot: Path, simulated: bool) -> None:
     """Run the session into a file that is not there yet."""
-    session = Session(recorder=Recorder(path, Redaction(), TITLE))
+    told = "its GPUs are simulated: memory is torch's own, times are invented" if simulated else ""
+    recorder = Recorder(path, Redaction(), told, simulated=simulated)
+    session = Session(files=[str(OWN)], recorder=recorder)
     await session.start()
     try:
-        await play(session)
+        await play(session, snapshot)
     finally:
         await session.stop()
 
 
+# ---- what tells of this machine ----
+
+
+def _neutral(text: str, folder: Path) -> str:
+    """The text with no path of this machine in it."""
+    places = {
+        folder: "/tmp",
+        ROOT: "/gpu-workbench",
+        Path(sys.prefix): "/env",
+        Path(sys.base_prefix): "/python",
+    }
+    for path, name in places.items():
+        text = text.replace(str(path), name)
+    return text
+
+
+def cleaned_recording(made: Path, folder: Path) -> bytes:
+    """The recording, compressed in one piece."""
+    text = zlib.decompress(made.read_bytes(), wbits=GZIP).decode()
+    return gzip.compress(_neutral(text, folder).encode(), mtime=0)
+
+
+def cleaned_snapshot(made: Path, folder: Path) -> bytes:
+    """The snapshot, compressed."""
+
+    def neutral(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: neutral(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [neutral(item) for item in value]
+        if isinstance(value, tuple):
+            return tuple(neutral(item) for item in value)
+        return _neutral(value, folder) if isinstance(value, str) else value
+
+    with made.open("rb") as file:
+        found = pickle.load(file)
+    return gzip.compress(pickle.dumps(neutral(found)), mtime=0)
+
+
 def main() -> None:
-    """Record, and put it in its place."""
+    """Record, and put both files in their place."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        library = build_library(folder)
-        os.environ.update(ScriptedNvml(library, folder).env(scenario()))
         os.environ["GPU_WORKBENCH_STATE"] = str(folder / "state")
         os.environ["GPU_WORKBENCH_CONFIG"] = str(folder / "config.toml")
-        made = folder / DEMO
-        asyncio.run(record(made))
-        PLACE.write_bytes(made.read_bytes())
-    sys.stdout.write(f"{PLACE}: {PLACE.stat().st_size} bytes\n")
+        os.environ[VARIABLE] = str(folder / "memory.pickle")
+        made, snapshot = folder / DEMO, Path(os.environ[VARIABLE])
+        with gpus() as simulated, neighbour(folder):
+            asyncio.run(record(made, snapshot, simulated))
+        written = {
+            PLACE / DEMO: cleaned_recording(made, folder),
+            PLACE / DEMO_SNAPSHOT: cleaned_snapshot(snapshot, folder),
+        }
+    for path, content in written.items():
+        path.write_bytes(content)
+        sys.stdout.write(f"{path}: {len(content)} bytes\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Make the README's pictures: the screens over the recording that comes with the program.
 
-The recording plays the same everywhere, and so does the reading of the snapshot, which is one of
-the files that the tests read. Run in the project's environment: ``python docs/pictures.py``.
+The recording plays the same everywhere, and so does the reading of the snapshot that comes with it.
+Where its GPUs were simulated, each picture says so in its title and on its screen. Run in the
+project's environment: ``python docs/pictures.py``.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ sys.path.insert(0, str(ROOT))
 
 from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 
-from tui.cli.commands.replay import DEMO  # noqa: E402
+from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings import source  # noqa: E402
 from tui.recordings.playhead import AT_ONCE  # noqa: E402
 from tui.recordings.replay import ReplaySession  # noqa: E402
+from tui.state.store import SIMULATED  # noqa: E402
 from tui.text import glyphs  # noqa: E402
 from tui.ui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.ui.screens.workbench import WorkbenchScreen  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"
 RECORDING = ROOT / "tui" / "recordings" / DEMO
-SNAPSHOT = ROOT / "tests" / "snapshots" / "files" / "training.pickle"
+SNAPSHOT = ROOT / "tui" / "recordings" / DEMO_SNAPSHOT
 SIZE = (120, 40)
 THEME = "textual-dark"
 """With colours of its own: the terminal's sixteen are not in a picture."""
@@ -39,7 +41,7 @@ PICTURES: dict[str, tuple[str, ...]] = {
     "light": ("1",),
 }
 """The keys that lead from one to the next."""
-SELECTED = "matmul"
+SELECTED = "tf32"
 
 
 async def pictures() -> dict[str, str]:
@@ -56,7 +58,7 @@ async def pictures() -> dict[str, str]:
         table.action_move(-100)
         while table.workload != SELECTED:
             table.action_move(1)
-        app.open_snapshot(str(SNAPSHOT))
+        app.open_snapshot(str(SNAPSHOT), session.out_of_memory())
         assert app.snapshot is not None
         snapshot = app.snapshot.session
         await _until(pilot, lambda: snapshot.ready)
@@ -69,7 +71,9 @@ async def pictures() -> dict[str, str]:
             await pilot.pause()
             app.draw_now()
             await pilot.pause()
-            title = f"gpu-workbench: {name}" if name != "light" else "gpu-workbench: a light theme"
+            what = name if name != "light" else "a light theme"
+            said = f" ({SIMULATED})" if app.store.simulated else ""
+            title = f"gpu-workbench: {what}{said}"
             found[name] = normalised(app.export_screenshot(title=title))
     return found
 

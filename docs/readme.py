@@ -1,8 +1,8 @@
 """Fill what comes from the program: the table of keys in ``docs/keys.md``, the README's picture.
 
-Run in the project's environment, on a quiet machine: ``python docs/readme.py``; with ``--keys`` it
-fills the table alone, which needs no quiet. The pictures with colours are made by
-``docs/pictures.py``.
+Run in the project's environment: ``python docs/readme.py``; with ``--keys`` it fills the table
+alone. The picture is the end of the recording that comes with the program, as are those with
+colours, which ``docs/pictures.py`` makes.
 """
 
 from __future__ import annotations
@@ -10,40 +10,34 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.terminal.terminal import Terminal  # noqa: E402 (once the path is right)
+from tests.terminal.terminal import PROGRAM, Terminal  # noqa: E402 (once the path is right)
+from tui.cli.commands.replay import DEMO  # noqa: E402
+from tui.recordings.lines import time_text  # noqa: E402
+from tui.recordings.source import look_through  # noqa: E402
 from tui.ui.commands.registry import key_table_markdown  # noqa: E402
 
 COLUMNS, ROWS = 110, 34
+RECORDING = ROOT / "tui" / "recordings" / DEMO
 
 
 def picture() -> str:
-    """The program's screen after some workloads were run and a flag was switched."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Terminal(
-            columns=COLUMNS,
-            rows=ROWS,
-            # Its own settings: whoever makes the picture may have changed parameters.
-            variables={"GPU_WORKBENCH_CONFIG": f"{folder}/config.toml"},
-        ) as terminal,
-    ):
-        terminal.until_shows("matmul", "ready")
-        terminal.keys("/", "matmul", "\r")
-        terminal.until_shows("filter: matmul")
-        terminal.keys("R")
-        terminal.until_shows("running")
-        terminal.until(lambda text: "running" not in text and "ready" in text, 300)
-        terminal.keys("\x1b")
-        terminal.until(lambda text: "filter: matmul" not in text)
-        terminal.keys("b", " ")
-        terminal.until(lambda text: "pairs" in text and "so far" not in text)
-        return terminal.text()
+    """The screen at the end of the recording that comes with the program."""
+    argv = (*PROGRAM, "replay", "--demo", "--speed", "max")
+    with Terminal(argv, COLUMNS, ROWS) as terminal:
+        end = f"/{time_text(look_through(RECORDING).seconds)} end"
+        seen = [""]
+
+        def stands_still(text: str) -> bool:
+            # A frame arrives in pieces, and the panes are drawn one after the other.
+            seen.append(text)
+            return end in text and "pairs)" in text and seen[-2] == text
+
+        return terminal.until(stands_still)
 
 
 def fill(page: Path, name: str, content: str) -> None:

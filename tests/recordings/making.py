@@ -42,11 +42,15 @@ def script() -> list[tuple[float, AnyEvent]]:
 
 
 def recorded(
-    path: Path, events: Sequence[tuple[float, AnyEvent]] | None = None, title: str = ""
+    path: Path,
+    events: Sequence[tuple[float, AnyEvent]] | None = None,
+    title: str = "",
+    *,
+    simulated: bool = False,
 ) -> list[AnyEvent]:
     """Record a script; the events of it."""
     clock = Clock()
-    recorder = Recorder(path, title=title, now=lambda: AT, elapsed=clock)
+    recorder = Recorder(path, title=title, now=lambda: AT, elapsed=clock, simulated=simulated)
     told = script() if events is None else list(events)
     for seconds, event in told:
         clock.wait(seconds)

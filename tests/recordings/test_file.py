@@ -40,6 +40,19 @@ def test_what_was_recorded_is_read_back(tmp_path: Path, name: str) -> None:
     assert [entry.at for entry in source.events(path)] == [0, 0.5, 1.5, 1.75, 3.75]
 
 
+@pytest.mark.parametrize("simulated", [False, True])
+def test_whether_the_gpus_were_simulated_is_in_the_first_line(
+    tmp_path: Path, simulated: bool
+) -> None:
+    recorded(tmp_path / "x", simulated=simulated)
+    assert source.look_through(tmp_path / "x").recording.simulated is simulated
+
+
+def test_a_recording_from_before_that_was_told_is_of_hardware(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(header_line().replace(b',"simulated":false', b""))
+    assert not source.look_through(tmp_path / "x").recording.simulated
+
+
 def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
     for name in NAMES:
         recorded(tmp_path / name, script() * 20)

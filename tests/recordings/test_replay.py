@@ -16,6 +16,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.recordings.making import AT, Clock, header_line, recorded
 from tests.screens.helpers import gpu, sample
+from tui.monitor.messages import MonitorHello
 from tui.recordings import lines
 from tui.recordings.playhead import AT_ONCE
 from tui.recordings.recorder import Recorder
@@ -24,6 +25,8 @@ from tui.recordings.source import look_through
 from tui.session.session import Session
 from tui.state.events import AnyEvent, DeviceSelected, LogLine
 from tui.state.store import Part, Parts, Store
+from workloads.protocol import messages
+from workloads.protocol.ended_runs import nothing_measured
 
 PATIENCE_S = 30.0
 
@@ -262,3 +265,27 @@ async def test_an_error_of_its_own_is_told(tmp_path: Path) -> None:
         await asyncio.sleep(0)
     assert "No such file" in str(told[0])
     await session.stop()
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("out of memory: CUDA out of memory. Tried to allocate 2.00 GiB.", True),
+        ("RuntimeError: something else", False),
+        (None, False),
+    ],
+)
+def test_what_a_run_said_that_ran_out_of_memory_is_found(
+    tmp_path: Path, reason: str | None, told: bool
+) -> None:
+    request = messages.Run("run-1", "matmul", "cuda:0", {}, {})
+    finished = messages.Finished(nothing_measured(request, reason))
+    recorded(tmp_path / "x", [(0.0, MonitorHello(1, 7)), (1.0, finished)])
+    found = ReplaySession(look_through(tmp_path / "x"), AT_ONCE).out_of_memory()
+    assert found == (reason if told else "")
+
+
+def test_a_line_that_is_not_as_it_should_be_says_nothing_of_memory(tmp_path: Path) -> None:
+    odd = b'{"t":1,"from":"runner","message":{"type":"finished","result":["CUDA out of memory"]}}\n'
+    (tmp_path / "x").write_bytes(header_line() + odd)
+    assert ReplaySession(look_through(tmp_path / "x"), AT_ONCE).out_of_memory() == ""

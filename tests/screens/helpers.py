@@ -256,6 +256,8 @@ def torch_memory(device: str = "cuda:0", **changes: object) -> messages.TorchMem
         "ooms": 0,
         "device_free": int(118.5 * GIB),
         "device_total": int(139.8 * GIB),
+        "pinned": 0,
+        "workspace": 0,
         **changes,
     }
     return messages.TorchMemory(**values)  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
             (sample(gpu(processes=(gpu_process(9, GIB),))),),
             "this process n/a: NVML does not list our pid 4242: in a container it lists the",
         ),
-        ((torch_memory(ooms=1),), "! out of memory 1 time in this worker"),
+        ((torch_memory(ooms=1),), "! out of memory 1 time since the last run began"),
         (
             (messages.WorkerEnded(WORKER, "killed", False),),
             "allocated, cached, context n/a: no worker is running",
@@ -122,6 +122,24 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
 )
 async def test_what_is_wrong_or_not_known_is_said(events: tuple[AnyEvent, ...], words: str) -> None:
     assert words in await shown(make_store("one gpu", *events), (80, 24), 8)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "said"),
+    [(2 * GIB, True), (0, False), (None, False)],
+    ids=["some", "none", "unknown"],
+)
+async def test_what_is_pinned_on_the_host_is_said_where_there_is_some(
+    pinned: int | None, said: bool
+) -> None:
+    lines = await shown(make_store("one gpu", torch_memory(pinned=pinned)), (120, 24), 10)
+    assert ("pinned on the host 2.0G" in " ".join(lines)) is said
+
+
+async def test_what_cublas_is_given_has_a_part_of_the_bar_and_of_the_legend() -> None:
+    bar, *lines = await shown(make_store("one gpu", torch_memory(workspace=GIB)), (120, 24), 10)
+    assert "▚" in bar
+    assert "▚ cuBLAS 1.0" in " ".join(lines)
 
 
 async def test_unified_memory_is_labelled() -> None:

@@ -17,6 +17,7 @@ from tests.screens.helpers import screen_text
 from tui.recordings.playhead import AT_ONCE
 from tui.recordings.replay import ReplaySession
 from tui.recordings.source import look_through
+from tui.state.store import SIMULATED
 from tui.ui.app.replay import ReplayApp
 
 
@@ -41,10 +42,14 @@ class Playing:
 
 @asynccontextmanager
 async def playing(
-    folder: Path, size: tuple[int, int] = (100, 30), speed: float = 1.0
+    folder: Path,
+    size: tuple[int, int] = (100, 30),
+    speed: float = 1.0,
+    *,
+    simulated: bool = False,
 ) -> AsyncIterator[Playing]:
     path = folder / "x.jsonl"
-    recorded(path)
+    recorded(path, simulated=simulated)
     clock = Clock()
     session = ReplaySession(look_through(path), speed, now=clock)
     app = ReplayApp(session)
@@ -65,6 +70,29 @@ async def test_the_header_says_replay_and_where_it_is(
         found.clock.wait(2)
         found.session.faster()
         await found.shows("REPLAY 0:02/0:03 2x", device)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 50)])
+async def test_a_recording_of_simulated_gpus_says_so_on_every_tab_and_at_any_time(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with playing(tmp_path, size, simulated=True) as found:
+        for seconds in (0.0, 1.0, 1.0, 5.0):
+            found.clock.wait(seconds)
+            found.session.faster()
+            for tab in ("2", "3", "4", "1"):
+                await press(found.pilot, tab)
+                await found.shows(f"{SIMULATED}  REPLAY 0:0")
+        await press(found.pilot, "D")
+        await found.shows(SIMULATED)
+        await press(found.pilot, "escape", "P")
+        await found.shows("REPLAY 0:00/0:0", SIMULATED)
+
+
+async def test_a_recording_of_hardware_says_nothing_of_the_kind(tmp_path: Path) -> None:
+    async with playing(tmp_path, speed=AT_ONCE) as found:
+        await found.shows("end", "NVIDIA H200")
+        assert "simulated" not in found.text
 
 
 async def test_keys_pause_hasten_and_slow_it_and_begin_anew(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import signal
 import subprocess
 import sys
@@ -9,11 +10,17 @@ from pathlib import Path
 
 import pytest
 
+import tui.recordings
 from tests.children.sessions import saying
 from tests.recordings.making import header_line, recorded
 from tests.terminal.terminal import PROGRAM, Terminal
-from tui.cli.commands.replay import DEMO
-from tui.recordings.source import look_through
+from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT
+from tui.memory import account
+from tui.recordings.lines import Recording, event_of
+from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
+from tui.recordings.source import events, look_through
+from tui.state.reading import value_of
+from tui.state.store import SIMULATED, Store
 
 WITHOUT_TORCH = (
     "import sys; sys.modules.update(torch=None, pynvml=None, psutil=None);"
@@ -42,25 +49,97 @@ def test_what_was_recorded_until_a_kill_is_played(tmp_path: Path) -> None:
         assert terminal.exit_code() == 0
 
 
-def test_the_recording_that_comes_along_plays_without_torch_and_says_that_it_is_scripted() -> None:
+SHIPPED = Path(tui.recordings.__path__[0]) / DEMO
+
+
+@pytest.fixture(scope="module")
+def shipped() -> tuple[Recording, Store]:
+    """The recording that comes with the program, and what is known at its end."""
+    recording = look_through(SHIPPED).recording
+    store = Store(simulated=recording.simulated)
+    for line in events(SHIPPED):
+        store.apply(event_of(line))
+    return recording, store
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (160, 40)])
+def test_the_recording_that_comes_along_plays_without_torch_and_says_what_is_simulated(
+    shipped: tuple[Recording, Store], columns: int, rows: int
+) -> None:
+    recording, _ = shipped
     argv = (sys.executable, "-c", WITHOUT_TORCH, "replay", "--demo", "--speed", "max")
-    with Terminal(argv, columns=160) as terminal:
-        text = terminal.until_shows("REPLAY", "end", "scripted GPU")
-        assert "NVIDIA" not in text
+    with Terminal(argv, columns=columns, rows=rows) as terminal:
+        text = terminal.until_shows("REPLAY", "end", "cuda:0")
+        assert (SIMULATED in text) is recording.simulated
         assert len(terminal.family()) == 1
-        terminal.keys("l")
-        terminal.until_shows("the GPUs are scripted, no hardware was there")
+        for tab in "241":
+            terminal.keys(tab)
+            text = terminal.until_shows("REPLAY", "end")
+            assert (SIMULATED in text) is recording.simulated
+
+
+def test_what_ran_out_of_memory_in_it_is_looked_into_in_the_snapshot_tab() -> None:
+    with Terminal((*PROGRAM, "replay", "--demo", "--speed", "max"), columns=160) as terminal:
+        terminal.until_shows("REPLAY", "end")
+        terminal.keys("3")
+        terminal.until_shows(DEMO_SNAPSHOT, "cause: process limit", "demo_workloads.py")
 
 
 def test_the_recording_that_comes_along_is_small_whole_and_names_nobody() -> None:
-    import tui.recordings as place
-
-    path = Path(place.__path__[0]) / DEMO
-    found = look_through(path)
-    assert path.stat().st_size < 200_000
+    found = look_through(SHIPPED)
+    assert SHIPPED.stat().st_size < 200_000
+    assert (SHIPPED.parent / DEMO_SNAPSHOT).stat().st_size < 100_000
     assert not found.cut
     assert found.recording.redacted
-    assert "scripted" in found.recording.title
+    for path in (SHIPPED, SHIPPED.parent / DEMO_SNAPSHOT):
+        data = gzip.decompress(path.read_bytes())
+        assert b"/root/" not in data
+        assert b"/home/" not in data
+
+
+def test_it_claims_no_hardware_that_was_not_there(shipped: tuple[Recording, Store]) -> None:
+    recording, store = shipped
+    assert store.environment is not None
+    names = [device.name for device in store.environment.devices if device.id.startswith("cuda")]
+    if recording.simulated:
+        assert all("simulated" in name for name in names)
+        assert "invented" in recording.title
+
+
+def test_it_shows_what_two_gpus_show(shipped: tuple[Recording, Store]) -> None:
+    _, store = shipped
+    first, *_, last = [view for view in store.devices if view.nvml is not None]
+    assert first.nvml is not None
+    assert last.nvml is not None
+    strangers = [row for row in last.nvml.processes or () if not row.ours]
+    assert any((row.memory or 0) > 2**30 for row in strangers)
+    assert store.selected == first.key
+    parts = {
+        part.key: value_of(part.bytes) for part in account(store, first, store_end(store)).known
+    }
+    assert all(parts[key] for key in ("allocated", "cached", "workspace", "context"))
+
+
+def store_end(store: Store) -> float:
+    assert store.sample is not None
+    return store.sample.at
+
+
+def test_it_has_speed_ups_a_verdict_on_cudnn_and_a_run_out_of_memory(
+    shipped: tuple[Recording, Store],
+) -> None:
+    _, store = shipped
+    ended = [run.result for run in store.runs.values() if run.result is not None]
+    by_device = {device: {each.workload for each in ended if each.device == device and each.time}
+                 for device in ("cpu", "cuda:0")}  # fmt: skip
+    assert len(by_device["cpu"] & by_device["cuda:0"]) >= 5
+    comparisons = [state.comparison for state in store.comparisons.values() if state.done]
+    assert [(each.flag, each.verdict) for each in comparisons if each] == [
+        ("cudnn.benchmark", "faster")
+    ]
+    (lacking,) = [each for each in ended if OUT_OF_MEMORY in (each.reason or "")]
+    assert ReplaySession(look_through(SHIPPED)).out_of_memory() == lacking.reason
+    assert lacking.status == "failed"
 
 
 @pytest.mark.parametrize(

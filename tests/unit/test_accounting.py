@@ -27,8 +27,9 @@ from tests.screens.helpers import (
 )
 from tui.memory import Gauge, account, gpu_gauge, host_gauge
 from tui.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
+from tui.state.events import DeviceSelected
 from tui.state.history import MemoryPoint
-from tui.state.pairing import DeviceView
+from tui.state.pairing import CPU, DeviceView
 from tui.state.reading import Absent, Stale, Value, value_of
 from tui.state.store import Store
 from workloads.protocol import messages
@@ -85,6 +86,7 @@ def allocators(draw: st.DrawFn) -> messages.TorchMemory | None:
                 inactive_split=size,
                 device_free=amounts,
                 device_total=amounts,
+                workspace=st.one_of(st.none(), size),
             ),
         )
     )
@@ -315,10 +317,87 @@ def test_sizes_that_read_the_same_are_told_in_bytes() -> None:
 def test_retries_and_failures_are_warnings_and_counters() -> None:
     gauge = account_of(gpu(), torch_memory(alloc_retries=3, ooms=1))
     assert gauge.warnings == (
-        "out of memory 1 time in this worker",
-        "torch returned its whole cache 3 times to find room (alloc retries)",
+        "out of memory 1 time since the last run began",
+        "torch returned its whole cache 3 times to find room since the last run began "
+        "(alloc retries)",
     )
     assert [counter.count for counter in gauge.counters] == [Value(3), Value(1)]
+
+
+# ---- what torch gives to cuBLAS ----
+
+
+def test_what_cublas_was_given_is_neither_a_tensors_nor_cache_nor_context() -> None:
+    torch = torch_memory(workspace=GIB)
+    gauge = account_of(gpu(), torch)
+    without = account_of(gpu(), torch_memory())
+    parts = {part.key: value_of(part.bytes) for part in gauge.known}
+    assert parts["workspace"] == GIB
+    assert parts["allocated"] == torch.allocated
+    assert parts["cached"] == torch.reserved - torch.allocated - GIB
+    assert gauge.term("workspace").bytes == Value(GIB)
+    assert gauge.term("context") == without.term("context")
+    assert value_of(gauge.would_free) == (value_of(without.would_free) or 0) - GIB
+    assert "torch has given 1.0 GiB to cuBLAS as its workspace" in " ".join(gauge.explanation)
+    assert gauge.warnings == without.warnings
+
+
+def test_without_a_tensor_nothing_is_said_to_be_held_by_live_tensors() -> None:
+    size = 64 * 2**20
+    torch = torch_memory(
+        requested=0, allocated=0, active=0, reserved=size, inactive_split=0, workspace=size
+    )
+    gauge = account_of(gpu(), torch)
+    words = " ".join(gauge.explanation)
+    assert "live tensors are 0 B of it" in words
+    assert "torch's cache is empty" in words
+    assert {part.key: value_of(part.bytes) for part in gauge.known}["allocated"] == 0
+
+
+def test_where_the_runner_does_not_tell_it_apart_the_rest_of_the_account_stands() -> None:
+    gauge = account_of(gpu(), torch_memory(workspace=None))
+    term = gauge.term("workspace").bytes
+    assert isinstance(term, Absent)
+    assert term.reason
+    assert gauge.slices == account_of(gpu(), torch_memory()).slices
+    assert gauge.would_free == account_of(gpu(), torch_memory()).would_free
+
+
+# ---- what is pinned on the host ----
+
+
+def test_what_is_pinned_is_a_figure_beside_the_account_and_no_part_of_it() -> None:
+    gauge = account_of(gpu(), torch_memory(pinned=2 * GIB))
+    without = account_of(gpu(), torch_memory(pinned=0))
+    assert gauge.term("pinned").bytes == Value(2 * GIB)
+    assert without.term("pinned").bytes == Value(0)
+    assert gauge.slices == without.slices
+    assert gauge.warnings == without.warnings
+
+
+def test_a_torch_that_does_not_count_what_is_pinned_is_the_reason() -> None:
+    pinned = account_of(gpu(), torch_memory(pinned=None)).term("pinned").bytes
+    assert pinned == Absent("this torch does not count it")
+
+
+def test_without_a_worker_nothing_is_said_to_be_pinned() -> None:
+    gauge = account_of(gpu())
+    assert isinstance(gauge.term("pinned").bytes, Absent)
+    assert gauge.term("pinned").bytes == gauge.term("reserved").bytes
+
+
+def test_the_hosts_account_has_it_too_by_the_newest_that_was_said() -> None:
+    said = [torch_memory(pinned=GIB), torch_memory("cuda:1", pinned=3 * GIB, at=NOW + 1)]
+    store = make_store("two gpus", *said, DeviceSelected(CPU))
+    gauge = selected(store)
+    assert gauge.term("pinned").bytes == Value(3 * GIB)
+    assert "pinned" not in {part.key for part in gauge.slices}
+
+
+def test_what_a_worker_that_has_ended_had_pinned_is_not_said() -> None:
+    store = make_store("one gpu", torch_memory(pinned=GIB, pid=STRANGER), DeviceSelected(CPU))
+    with pytest.raises(KeyError):
+        selected(store).term("pinned")
 
 
 # ---- devices that say less ----

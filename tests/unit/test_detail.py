@@ -9,7 +9,7 @@ from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid,
 from tests.screens.results import busy, progress, queued, ran, result, timing
 from tui.state.conditions import TOO_SHORT, Conditions
 from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, RunQueued
-from tui.state.store import Store
+from tui.state.store import SIMULATED, Store
 from tui.ui.views.detail import copy_text, detail_lines
 from tui.ui.views.lines import plain, width
 from workloads.protocol.results import Check, Figure
@@ -175,6 +175,9 @@ def test_the_copied_text_names_what_the_figures_depend_on() -> None:
     assert "median 2.71 ms" in copied
     assert "torch 2.13.0+cu130" in copied
     assert "driver 580.159.03" in copied
+    assert SIMULATED not in copied
+    store.simulated = True
+    assert SIMULATED in copy_text(store, "matmul")
 
 
 @given(st.integers(min_value=24, max_value=160), st.text(max_size=60))

@@ -47,7 +47,16 @@ def test_every_character_is_one_cell_wide(glyphs: Glyphs) -> None:
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_slices_that_stand_beside_each_other_differ(glyphs: Glyphs) -> None:
-    together = ("allocated", "cached", "context", "others", "unattributed", "driver", "free")
+    together = (
+        "allocated",
+        "cached",
+        "workspace",
+        "context",
+        "others",
+        "unattributed",
+        "driver",
+        "free",
+    )
     assert len({glyphs.slices[key] for key in together}) == len(together)
 
 

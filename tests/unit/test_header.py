@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
 from tui.state.events import ChildStatus, RunnerStatus
+from tui.state.store import SIMULATED
 from tui.ui.views.header import header_line, runner_words, tab_at
 from tui.ui.views.lines import plain, width
 from workloads.protocol import messages
@@ -78,6 +79,35 @@ def test_a_replay_says_so_beside_what_goes_on() -> None:
     store = make_store("one gpu", queued(), progress())
     words = plain(header_line(store, "workbench", 80, note="replay 1:20"))
     assert words.startswith(" replay 1:20  running matmul on cuda:0, ≤3 s left ")
+
+
+@pytest.mark.parametrize("cells", [44, 60, 80, 100, 160])
+@pytest.mark.parametrize("busy", [False, True])
+def test_simulated_gpus_are_named_whatever_goes_on(cells: int, busy: bool) -> None:
+    store = make_store("one gpu", *((queued(), progress()) if busy else ()))
+    assert SIMULATED not in plain(header_line(store, "workbench", cells))
+    store.simulated = True
+    words = plain(header_line(store, "workbench", cells, note="REPLAY 1:20"))
+    assert SIMULATED in words
+    assert words.endswith(" 4 " if cells < 160 else words[-3:])
+    assert width(header_line(store, "workbench", cells)) == cells
+
+
+@pytest.mark.parametrize("cells", [60, 80, 120])
+def test_a_click_on_a_tab_finds_it_beside_what_is_said_of_simulated_gpus(cells: int) -> None:
+    store = make_store()
+    store.simulated = True
+    line = plain(header_line(store, "workbench", cells))
+    for key, name in (("1", "workbench"), ("2", "memory"), ("4", "processes")):
+        assert tab_at(store, line.rindex(f" {key} ") + 1, cells, "workbench") == name
+
+
+def test_a_store_that_forgets_still_knows_that_gpus_are_simulated() -> None:
+    store = make_store()
+    store.simulated = True
+    store.forget()
+    assert store.simulated
+    assert store.sample is None
 
 
 def test_without_a_driver_and_cuda_it_says_so() -> None:

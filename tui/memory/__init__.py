@@ -1,7 +1,8 @@
 """Where a device's memory is: the model behind the gauge and the memory screen. Pure.
 
-A GPU's total is requested + rounding + pending + cached + context + others + driver + free; what
-cannot be told apart is one slice with a name that says so, and what does not fit is a warning.
+A GPU's total is requested + rounding + pending + cached + workspace + context + others + driver
++ free; what cannot be told apart is one slice with a name that says so, and what does not fit is a
+warning.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from dataclasses import replace
 
 from tui.memory.gpu import gpu_gauge
 from tui.memory.host import host_gauge
-from tui.memory.model import Counter, Gauge, Slice, Term
+from tui.memory.model import PINNED, Counter, Gauge, Slice, Term
 from tui.state.pairing import CPU, DeviceView
 from tui.state.store import Store
 
-__all__ = ["Counter", "Gauge", "Slice", "Term", "account", "gpu_gauge", "host_gauge"]
+__all__ = ["PINNED", "Counter", "Gauge", "Slice", "Term", "account", "gpu_gauge", "host_gauge"]
 
 
 def account(store: Store, view: DeviceView, now: float) -> Gauge:
@@ -27,7 +28,8 @@ def account(store: Store, view: DeviceView, now: float) -> Gauge:
     """
     peak = store.history.sampled_peak(view.key)
     if view.key == CPU:
-        return host_gauge(store.sample, store.heap, store.worker_pid, peak, now)
+        pinned = _pinned(store)
+        return host_gauge(store.sample, store.heap, store.worker_pid, peak, now, pinned)
     moment = store.moments.of(view, store.worker_pid, now)
     torch = moment.torch
     return gpu_gauge(
@@ -40,3 +42,9 @@ def account(store: Store, view: DeviceView, now: float) -> Gauge:
         basis=moment.basis,
         ended=moment.ended,
     )
+
+
+def _pinned(store: Store) -> int | None:
+    """What the worker that lives now has pinned, by the newest that it said of any GPU."""
+    said = [each for each in store.torch_memory.values() if each.pid == store.worker_pid]
+    return max(said, key=lambda each: each.at).pinned if said else None

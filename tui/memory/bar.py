@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tui.memory.figures import BUSY, GpuFigures, cached
+from tui.memory.figures import BUSY, GpuFigures, cached, workspace_or_none
 from tui.memory.model import Slice, as_old_as, clip
 from tui.state.reading import Absent, Reading, Value, derive, value_of
 
 LABELS = {
     "allocated": "allocated",
     "cached": "cached",
+    "workspace": "cuBLAS",
     "context": "context",
     "process": "this process",
     "ours": "ours",
@@ -102,7 +103,9 @@ def _torch_parts(figures: GpuFigures, held: int) -> list[Slice]:
         return [_slice("allocated", absent), _slice("cached", absent)]
     allocated = clip(torch.allocated.value, 0, held)
     kept = clip(value_of(cached(torch)), 0, held - allocated)
-    return [_slice("allocated", Value(allocated)), _slice("cached", Value(kept))]
+    parts = [_slice("allocated", Value(allocated)), _slice("cached", Value(kept))]
+    workspace = clip(value_of(workspace_or_none(torch)), 0, held - allocated - kept)
+    return [*parts, _slice("workspace", Value(workspace))] if workspace else parts
 
 
 def _rest(figures: GpuFigures, rest: int, used: int | None, gap: int) -> list[tuple[str, int]]:

@@ -24,6 +24,7 @@ def explain_gpu(
         for sentence in (
             _opening(figures),
             _cache(figures, would_free),
+            _workspace(parts),
             _context(figures, parts),
             _ours(figures, parts),
             _others(figures, parts),
@@ -88,6 +89,13 @@ def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
     if free == 0:
         return f"{sentence}; emptying it would return nothing, live tensors sit in every segment."
     return f"{sentence}; emptying it would return up to {text.size(free)}."
+
+
+def _workspace(parts: dict[str, Slice]) -> str:
+    size = _bytes(parts, "workspace")
+    if not size:
+        return ""
+    return f"torch has given {text.size(size)} to cuBLAS as its workspace, while the run lasts."
 
 
 def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:

@@ -34,6 +34,8 @@ class TorchFigures:
     stuck: Reading[int]
     """Free, but in segments that are partly in use: cannot be returned (inactive split)."""
     reserved: Reading[int]
+    workspace: Reading[int]
+    """Of what is reserved, given to cuBLAS: neither a tensor's nor free."""
 
 
 @frozen
@@ -153,7 +155,7 @@ def torch_figures(torch: TorchMemory | None, why_not: str) -> TorchFigures:
     """The allocator's figures as readings."""
     if torch is None:
         nothing = Absent(why_not)
-        return TorchFigures(nothing, nothing, nothing, nothing, nothing)
+        return TorchFigures(*(nothing for _ in fields(TorchFigures)))
     # The cudaMallocAsync backend counts neither of these two: its zeros mean nothing.
     uncounted = "not counted by torch's cudaMallocAsync backend"
     counts = torch.allocated == 0 or torch.active > 0
@@ -164,6 +166,7 @@ def torch_figures(torch: TorchMemory | None, why_not: str) -> TorchFigures:
         active=Value(torch.active) if counts else Absent(uncounted),
         stuck=Value(torch.inactive_split) if counts else Absent(uncounted),
         reserved=Value(torch.reserved),
+        workspace=reading(torch.workspace, "the runner has not said how much cuBLAS was given"),
     )
 
 
@@ -323,7 +326,16 @@ def _sum(rows: tuple[GpuProcess, ...]) -> Reading[int]:
 
 
 def cached(figures: TorchFigures) -> Reading[int]:
-    """Reserved and not allocated."""
+    """Reserved, and neither allocated nor given to cuBLAS."""
     return derive(
-        lambda reserved, allocated: reserved - allocated, figures.reserved, figures.allocated
+        lambda reserved, allocated, workspace: reserved - allocated - workspace,
+        figures.reserved,
+        figures.allocated,
+        workspace_or_none(figures),
     )
+
+
+def workspace_or_none(figures: TorchFigures) -> Reading[int]:
+    """The part of cuBLAS; zero where it is not told apart, for it is counted as allocated then."""
+    absent = isinstance(figures.workspace, Absent) and not isinstance(figures.reserved, Absent)
+    return Value(0) if absent else figures.workspace

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from tui.memory.bar import context, lay_out
 from tui.memory.explain import explain_gpu
-from tui.memory.figures import DERIVED, NVML, TORCH, GpuFigures, TorchFigures, cached, gather
-from tui.memory.model import Counter, Gauge, Term, chain_breaks
+from tui.memory.figures import (
+    DERIVED,
+    NVML,
+    TORCH,
+    GpuFigures,
+    TorchFigures,
+    cached,
+    gather,
+    workspace_or_none,
+)
+from tui.memory.model import Counter, Gauge, Term, chain_breaks, pinned_term
 from tui.monitor.messages import Sample
 from tui.state.history import MemoryPoint
 from tui.state.moments import Basis
@@ -50,7 +59,7 @@ def gpu_gauge(
     live = torch if torch is not None and torch.pid == worker_pid else None
     figures = gather(view, sample, torch, worker_pid, now, basis, ended)
     slices = lay_out(figures)
-    terms = _terms(figures)
+    terms = (*_terms(figures), pinned_term(_pinned(live, figures.torch.reserved)))
     by_key = {term.key: term for term in terms}
     warnings = _breaks(figures, by_key)
     warnings += _sums(figures)
@@ -86,7 +95,11 @@ def releasable(torch: TorchFigures) -> Reading[int]:
     active = torch.allocated if isinstance(torch.active, Absent) else torch.active
     stuck = Value(0) if isinstance(torch.stuck, Absent) else torch.stuck
     return derive(
-        lambda reserved, used, stuck: max(0, reserved - used - stuck), torch.reserved, active, stuck
+        lambda reserved, used, stuck, workspace: max(0, reserved - used - stuck - workspace),
+        torch.reserved,
+        active,
+        stuck,
+        workspace_or_none(torch),
     )
 
 
@@ -133,9 +146,16 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             "cached, releasable",
             releasable(torch),
             DERIVED,
-            "reserved - active - stuck: whole free segments",
+            "reserved - active - stuck - workspace: whole free segments",
         ),
-        Term("cached", "cached", cached(torch), DERIVED, "reserved - allocated"),
+        Term(
+            "workspace",
+            "cuBLAS workspace",
+            torch.workspace,
+            TORCH,
+            "given to cuBLAS for each handle and stream, while a run lasts",
+        ),
+        Term("cached", "cached", cached(torch), DERIVED, "reserved - allocated - workspace"),
         Term("reserved", "reserved", torch.reserved, TORCH, "what torch's allocator holds"),
         Term(
             "context",
@@ -197,6 +217,11 @@ def _sums(figures: GpuFigures) -> list[str]:
     ]
 
 
+def _pinned(torch: TorchMemory | None, like: Reading[int]) -> Reading[int]:
+    reason = like.reason if isinstance(like, Absent) else "this torch does not count it"
+    return reading(torch.pinned if torch else None, reason)
+
+
 def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, ...]:
     reason = like.reason if isinstance(like, Absent) else None
     return (
@@ -216,10 +241,13 @@ def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, .
 def _events(torch: TorchMemory | None) -> list[str]:
     found = []
     if torch is not None and torch.ooms:
-        found.append(f"out of memory {text.count(torch.ooms, 'time')} in this worker")
+        found.append(f"out of memory {text.count(torch.ooms, 'time')} since the last run began")
     if torch is not None and torch.alloc_retries:
         times = text.count(torch.alloc_retries, "time")
-        found.append(f"torch returned its whole cache {times} to find room (alloc retries)")
+        found.append(
+            f"torch returned its whole cache {times} to find room since the last run began "
+            "(alloc retries)"
+        )
     return found
 
 

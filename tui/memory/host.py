@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.memory.explain import explain_host
 from tui.memory.figures import DERIVED, HOST, why_old
-from tui.memory.model import Gauge, Slice, Term, as_old_as, chain_breaks, clip
+from tui.memory.model import Gauge, Slice, Term, as_old_as, chain_breaks, clip, pinned_term
 from tui.monitor.messages import Sample, WatchedProcess
 from tui.state.age import stale_after
 from tui.state.history import MemoryPoint
@@ -22,6 +22,7 @@ def host_gauge(
     worker_pid: int | None,
     sampled_peak: MemoryPoint,
     now: float,
+    pinned: int | None = None,
 ) -> Gauge:
     """Account for the host; its total is the bar.
 
@@ -31,6 +32,7 @@ def host_gauge(
         worker_pid: the worker that lives now; figures of another are not used.
         sampled_peak: the highest that was sampled since the last reset.
         now: Unix time.
+        pinned: bytes that the worker has pinned; ``None`` where no GPU makes it do that.
     """
     total, used, available = _host(sample, now)
     unique, resident = _watched(sample, worker_pid, now)
@@ -49,7 +51,7 @@ def host_gauge(
     return Gauge(
         total=total,
         slices=_slices(total, available, unique, resident, worker_pid is not None),
-        terms=terms,
+        terms=terms if pinned is None else (*terms, pinned_term(Value(pinned))),
         peaks=_peaks(sampled_peak),
         counters=(),
         would_free=cached,

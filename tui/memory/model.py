@@ -31,9 +31,19 @@ class Term:
     about: str = ""
 
 
+PINNED = "pinned"
+"""Key of the term that is told beside a device's account: memory of the host, in no bar."""
+
+
+def pinned_term(size: Reading[int]) -> Term:
+    """What torch has pinned of the host's memory, in use or kept for the next copy."""
+    about = "of the host: locked by torch for copies, cache included"
+    return Term(PINNED, "pinned host memory", size, "torch host_memory_stats", about)
+
+
 @frozen
 class Counter:
-    """How often something happened since the worker started."""
+    """How often something happened since the last run began."""
 
     label: str
     count: Reading[int]

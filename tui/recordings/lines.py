@@ -56,6 +56,8 @@ class Recording:
     redacted: bool = False
     title: str = ""
     """What it is, where that must be said."""
+    simulated: bool = False
+    """Its GPUs were simulated: the screens say so as long as it plays."""
 
 
 @frozen

@@ -30,6 +30,7 @@ class Recorder:
         path: the file, which must not exist; compressed where its name ends in ``.gz``.
         redaction: takes out of each message who is at work here; ``None`` to keep it.
         title: said on the screen where it is played.
+        simulated: the GPUs are no hardware.
         now: Unix time.
         elapsed: seconds since any fixed moment.
 
@@ -44,6 +45,8 @@ class Recorder:
         title: str = "",
         now: Callable[[], float] = time.time,
         elapsed: Callable[[], float] = time.monotonic,
+        *,
+        simulated: bool = False,
     ) -> None:
         self.on_end: Callable[[str], None] | None = None
         """Called once with the reason where the recording ends before it is closed."""
@@ -63,6 +66,7 @@ class Recorder:
             date=date.isoformat(timespec="seconds"),
             redacted=redaction is not None,
             title=title,
+            simulated=simulated,
         )
         try:
             self._write(wire.encode(first))

@@ -21,6 +21,15 @@ BREATH_S = 0.02
 """The longest that is played in one go before the screen has its turn."""
 
 
+OUT_OF_MEMORY = "CUDA out of memory"
+"""How torch's text of the exception begins."""
+
+
+def _ends(entry: RecordedLine) -> bool:
+    """Whether the line tells of the end of a run."""
+    return entry.speaker == "runner" and entry.message.get("type") == "finished"
+
+
 class ReplaySession:
     """Plays a recording; has the interface of :class:`tui.session.session.Session`.
 
@@ -42,7 +51,7 @@ class ReplaySession:
         loop: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.store = Store()
+        self.store = Store(simulated=found.recording.simulated)
         self.playhead = Playhead(found.seconds, speed, now)
         self._found = found
         self._loop = loop
@@ -94,6 +103,18 @@ class ReplaySession:
         if head.ended and not self._loop:
             return f"REPLAY {place} end"
         return f"REPLAY {place} {'paused' if head.paused else speed_text(head.speed)}"
+
+    def out_of_memory(self) -> str:
+        """What the exception said of the first run in it that runs out of memory; empty for none.
+
+        A snapshot does not hold all of it.
+        """
+        for entry in source.events(self._found.path):
+            result = entry.message.get("result") if _ends(entry) else None
+            reason = result.get("reason") if isinstance(result, dict) else None
+            if isinstance(reason, str) and OUT_OF_MEMORY in reason:
+                return reason
+        return ""
 
     def toggle(self) -> None:
         """Pause, go on, or after the end begin anew."""

@@ -59,10 +59,19 @@ class Part(enum.Enum):
 Parts = frozenset[Part]
 
 
-class Store:
-    """Everything the screens show. Times of events are the sender's Unix times."""
+SIMULATED = "simulated GPU, times invented"
+"""What is said wherever figures are shown that no hardware gave."""
 
-    def __init__(self) -> None:
+
+class Store:
+    """Everything the screens show. Times of events are the sender's Unix times.
+
+    Args:
+        simulated: the GPUs are no hardware; a recording says so.
+    """
+
+    def __init__(self, *, simulated: bool = False) -> None:
+        self.simulated = simulated
         self.sample: Sample | None = None
         self.monitor = MonitorStatus("starting")
         self.runner = RunnerStatus("starting")
@@ -100,7 +109,7 @@ class Store:
 
     def forget(self) -> Parts:
         """Know nothing again; the store stays the one that the front ends hold."""
-        vars(self).update(vars(Store()))
+        vars(self).update(vars(Store(simulated=self.simulated)))
         return frozenset(Part)
 
     def _on_monitor_hello(self, _event: MonitorHello) -> Parts:

@@ -25,6 +25,7 @@ _WORDS = {
     "rates.item_per_s": "samples/s",
     "memory.allocated_peak": "allocated peak",
     "memory.reserved_peak": "reserved peak",
+    "memory.workspace": "cuBLAS workspace",
     "memory.process_peak": "process peak",
 }
 

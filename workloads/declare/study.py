@@ -43,7 +43,7 @@ class HeldMemory:
     allocated: int | None
     """By tensors (CUDA), or by all that lives in the heap (CPU)."""
     reserved: int | None
-    """By the caching allocator, or by the heap: allocated and what is kept for later."""
+    """By the caching allocator, cuBLAS's workspaces included, or by the heap, with what is kept."""
     used: int | None
     """Of the device by everybody, as the driver says; on the CPU resident in this process."""
     nvml: int | None

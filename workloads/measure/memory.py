@@ -9,12 +9,14 @@ from pathlib import Path
 
 import torch
 
-from workloads.measure import malloc
+from workloads.measure import malloc, workspaces
 from workloads.protocol.messages import HostHeap, TorchMemory
 from workloads.protocol.results import PeakMemory
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
+_OF_TORCH = ("memory.allocated_peak", "memory.reserved_peak", "memory.workspace")
+"""The figures of a result that torch's allocator gives."""
 
 
 def torch_memory(device: torch.device) -> TorchMemory | None:
@@ -28,16 +30,17 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
     if not _was_used(stats):
         return None
     free, total = torch.cuda.mem_get_info(device)
+    held = workspaces.held(device)
     return TorchMemory(
         device=str(device),
         pid=os.getpid(),
         at=time.time(),
-        requested=stats["requested_bytes.all.current"],
-        allocated=stats["allocated_bytes.all.current"],
-        active=stats["active_bytes.all.current"],
+        requested=_of_tensors(stats["requested_bytes.all.current"], held),
+        allocated=_of_tensors(stats["allocated_bytes.all.current"], held),
+        active=_of_tensors(stats["active_bytes.all.current"], held),
         reserved=stats["reserved_bytes.all.current"],
         inactive_split=stats["inactive_split_bytes.all.current"],
-        allocated_peak=stats["allocated_bytes.all.peak"],
+        allocated_peak=allocated_peak(device),
         reserved_peak=stats["reserved_bytes.all.peak"],
         alloc_retries=stats["num_alloc_retries"],
         ooms=stats["num_ooms"],
@@ -46,7 +49,23 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
         pinned=pinned(),
         reserved_taken=stats["reserved_bytes.all.allocated"],
         reserved_given_back=stats["reserved_bytes.all.freed"],
+        workspace=held,
     )
+
+
+def allocated(device: torch.device) -> int:
+    """Bytes that tensors on a CUDA device hold: torch's figure less cuBLAS's workspaces."""
+    return _of_tensors(torch.cuda.memory_allocated(device), workspaces.held(device))
+
+
+def allocated_peak(device: torch.device) -> int:
+    """The most that tensors on a CUDA device have held since the last reset, bytes."""
+    return _of_tensors(torch.cuda.max_memory_allocated(device), workspaces.in_peak(device))
+
+
+def _of_tensors(size: int, workspace: int) -> int:
+    # The cudaMallocAsync backend gives 0 for what it does not count.
+    return max(0, size - workspace)
 
 
 def pinned() -> int | None:
@@ -160,6 +179,7 @@ def reset_peaks(device: torch.device) -> None:
     """Start the peaks anew: the allocator's, and on Linux the process's highest resident memory."""
     if device.type == "cuda" and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats(device)
+        workspaces.peaks_were_reset(device)
     if _CLEAR_REFS.exists():
         try:
             _CLEAR_REFS.write_text("5")
@@ -174,17 +194,17 @@ def peaks(device: torch.device) -> tuple[PeakMemory, dict[str, str]]:
     unavailable = {}
     if device.type == "cpu":
         reason = "torch keeps no allocator statistics on the CPU"
-        unavailable = {"memory.allocated_peak": reason, "memory.reserved_peak": reason}
+        unavailable = dict.fromkeys(_OF_TORCH, reason)
         if process is None:
             unavailable["memory.process_peak"] = "no /proc/self/status here"
         return PeakMemory(None, None, process), unavailable
     unavailable["memory.process_peak"] = "sampled by NVML, which did not see this process in time"
     if device.type == "cuda":
-        allocated = torch.cuda.max_memory_allocated(device)
-        reserved = torch.cuda.max_memory_reserved(device)
-        return PeakMemory(int(allocated), int(reserved), None), unavailable
+        reserved = int(torch.cuda.max_memory_reserved(device))
+        held = workspaces.in_peak(device)
+        return PeakMemory(allocated_peak(device), reserved, None, held), unavailable
     reason = "MPS reports no peaks"
-    unavailable |= {"memory.allocated_peak": reason, "memory.reserved_peak": reason}
+    unavailable |= dict.fromkeys(_OF_TORCH, reason)
     unavailable["memory.process_peak"] = reason
     return PeakMemory(None, None, None), unavailable
 

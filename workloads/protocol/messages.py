@@ -172,7 +172,11 @@ class Compared:
 
 @frozen
 class TorchMemory:
-    """One GPU's figures of the caching allocator, bytes, in the words of ``memory_stats``."""
+    """One GPU's figures of the caching allocator, bytes, in the words of ``memory_stats``.
+
+    Those of requested, allocated and active are of tensors: without ``workspace``. What is
+    reserved holds it.
+    """
 
     device: str
     pid: int
@@ -185,6 +189,7 @@ class TorchMemory:
     allocated_peak: int
     reserved_peak: int
     alloc_retries: int
+    """Since the last run began, as ``ooms``."""
     ooms: int
     device_free: int | None = None
     device_total: int | None = None
@@ -196,6 +201,8 @@ class TorchMemory:
     between two moments at which it is the same."""
     reserved_given_back: int | None = None
     """All that was ever taken off ``reserved``."""
+    workspace: int | None = None
+    """What torch has given to cuBLAS out of what is reserved (``workloads.measure.workspaces``)."""
 
 
 @frozen

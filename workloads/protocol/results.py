@@ -106,8 +106,11 @@ class PeakMemory:
     """Highest values during the run, bytes; the allocator's are exact."""
 
     allocated_peak: int | None
+    """Of tensors: without cuBLAS's workspaces."""
     reserved_peak: int | None
     process_peak: int | None
+    workspace: int | None = None
+    """cuBLAS's workspaces, which reserved holds and allocated does not."""
 
 
 @frozen

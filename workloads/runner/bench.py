@@ -149,7 +149,7 @@ def _held_cuda(device: torch.device) -> HeldMemory:
     except nvml_memory.NvmlError as error:
         absent["nvml"] = f"NVML: {error}"
     return HeldMemory(
-        int(torch.cuda.memory_allocated(device)),
+        memory.allocated(device),
         int(torch.cuda.memory_reserved(device)),
         int(total - free),
         nvml,

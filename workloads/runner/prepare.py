@@ -13,7 +13,7 @@ import torch
 
 from workloads.declare.place import Place
 from workloads.declare.workload import Case, ParameterError, Skip, Workload, complete, registered
-from workloads.measure import flags, malloc, memory
+from workloads.measure import flags, malloc, memory, workspaces
 from workloads.measure.clocks import Clock, clock_for
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Need, Setting
@@ -153,5 +153,13 @@ def _forget_earlier_runs(target: torch.device) -> None:
 def _start_libraries(place: Place, clock: Clock) -> None:
     """A small product, so that the first call holds no start of context, BLAS or thread pool."""
     small = place.randn(48, 48)
-    _ = small @ small
+    if place.type == "cuda":
+        workspaces.let_go()
+        with workspaces.counted(place.device):
+            # The thread that goes backward has a handle of cuBLAS of its own, and so a workspace.
+            weight = small.requires_grad_()
+            torch.nn.functional.linear(small, weight, weight[0]).sum().backward()
+            small.grad = None
+    else:
+        _ = small @ small
     clock.synchronize()

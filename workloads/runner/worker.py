@@ -10,12 +10,14 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import torch
 
 from workloads import catalog
 from workloads.limits.ceilings import Ceilings
-from workloads.measure import memory
+from workloads.measure import memory, workspaces
 from workloads.measure.timing import Cancelled
 from workloads.protocol.messages import (
     REQUESTS,
@@ -30,6 +32,7 @@ from workloads.protocol.messages import (
     ResetPeaks,
     Run,
     TellMemory,
+    TorchMemory,
 )
 from workloads.protocol.process import Channel
 from workloads.protocol.results import Comparison
@@ -69,6 +72,8 @@ class Worker:
         self._ceilings = Ceilings(lambda ceiling: channel.send(CeilingMeasured(ceiling)))
         self._ran: set[str] = set()
         """Workloads that this process has run, on whichever device."""
+        self._before: Mapping[str, TorchMemory] = {}
+        """What the allocator of each device said before the last run or comparison began."""
 
     def work(self) -> None:
         """Serve requests, one after the other."""
@@ -88,6 +93,8 @@ class Worker:
 
     def _serve(self, message: object) -> None:
         # A Cancel that comes when nothing runs is late, and means nothing.
+        if isinstance(message, (Run, Compare)):
+            self._before = {figures.device: figures for figures in self._allocators()}
         if isinstance(message, Run):
             self._run(message)
         elif isinstance(message, Compare):
@@ -128,6 +135,7 @@ class Worker:
         and which no other device counts; what the device's allocator keeps is left to ``e``.
         """
         gc.collect()
+        workspaces.let_go()
         try:
             memory.unpin()
         except RuntimeError as error:
@@ -167,6 +175,11 @@ class Worker:
     def tell_memory(self) -> None:
         """Send the allocator's figures of each CUDA device that was used, and the heap's."""
         self.channel.send(memory.host_heap())
+        for figures in self._allocators():
+            self.channel.send(_since(self._before.get(figures.device), figures))
+
+    def _allocators(self) -> Iterator[TorchMemory]:
+        """What the allocator of each CUDA device that was used says now."""
         if not torch.cuda.is_initialized():
             return
         for index in range(torch.cuda.device_count()):
@@ -177,7 +190,18 @@ class Worker:
                 sys.stderr.write(f"memory of cuda:{index} cannot be read: {error}\n")
                 return
             if figures is not None:
-                self.channel.send(figures)
+                yield figures
+
+
+def _since(before: TorchMemory | None, figures: TorchMemory) -> TorchMemory:
+    """The figures with the events that were counted since then: torch counts from the start."""
+    if before is None:
+        return figures
+    return replace(
+        figures,
+        alloc_retries=figures.alloc_retries - before.alloc_retries,
+        ooms=figures.ooms - before.ooms,
+    )
 
 
 def work(reading: int, writing: int) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DEMO = "demo.jsonl.gz"
 """The recording that comes with the program, beside the code that plays it."""
+DEMO_SNAPSHOT = "demo_out_of_memory.pickle.gz"
+"""The snapshot of a run in it that has run out of memory."""
 
 
 @frozen
@@ -47,7 +49,7 @@ def add_options(parser: Parser) -> None:
         "--demo",
         dest="shipped",
         action="store_true",
-        help="the recording that comes with the program: scripted devices, a CPU's true figures",
+        help="the recording that comes with the program: simulated GPUs, invented times",
     )
     parser.add_argument(
         "--speed",
@@ -83,20 +85,21 @@ def replay(options: ReplayOptions) -> int:
         raise UsageError("replay: name a recording, or give --demo for the one that comes with it")
     if not options.shipped:
         return _play(Path(options.names[0]), options)
-    with as_file(files("tui.recordings") / DEMO) as path:
-        return _play(path, options)
+    place = files("tui.recordings")
+    with as_file(place / DEMO) as path, as_file(place / DEMO_SNAPSHOT) as snapshot:
+        return _play(path, options, snapshot)
 
 
-def _play(path: Path, options: ReplayOptions) -> int:
+def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> int:
     try:
         found = look_through(path)
     except RecordingError as error:
         sys.stderr.write(f"gpu-workbench: {error}\n")
         return 1
-    return _show(found, options)
+    return _show(found, options, snapshot)
 
 
-def _show(found: RecordingSummary, options: ReplayOptions) -> int:
+def _show(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None) -> int:
     check_terminal()
     chosen, problems = resolve(options.given)
     prepare_screen(chosen)
@@ -107,7 +110,7 @@ def _show(found: RecordingSummary, options: ReplayOptions) -> int:
 
     chosen, problems = with_theme(chosen, problems)
     session = ReplaySession(found, options.speed, loop=options.loop)
-    app = ReplayApp(session, theme=str(chosen.value("theme")))
+    app = ReplayApp(session, theme=str(chosen.value("theme")), snapshot=snapshot)
     app.run(mouse=bool(chosen.value("mouse")))
     for problem in problems:
         sys.stderr.write(f"gpu-workbench: {problem}\n")

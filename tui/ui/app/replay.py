@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from textual import events
+from textual.screen import Screen
 
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession
 from tui.settings import THEME
@@ -16,15 +19,26 @@ class ReplayApp(WorkbenchApp):
     Args:
         session: it plays; what is on the screen is as old as it was then.
         theme: to draw with.
+        snapshot: that the snapshot tab has open.
     """
 
     replay = True
 
-    def __init__(self, session: ReplaySession, theme: str = THEME) -> None:
+    def __init__(
+        self, session: ReplaySession, theme: str = THEME, snapshot: Path | None = None
+    ) -> None:
         super().__init__(session, readonly=True, clock=session.clock)
         self.theme = theme
         self._replay = session
         self.header_note = session.words
+        self._shown_snapshot = snapshot
+
+    def snapshot_tab(self) -> Screen[None]:
+        """With what comes with the recording."""
+        tab = super().snapshot_tab()
+        if self._shown_snapshot is not None and self.snapshot is not None:
+            self.snapshot.session.open(str(self._shown_snapshot), self._replay.out_of_memory())
+        return tab
 
     def on_key(self, event: events.Key) -> None:
         """Say why a key does nothing that does something where there is a runner."""

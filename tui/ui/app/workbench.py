@@ -190,7 +190,7 @@ class WorkbenchApp(textual_private.HookedApp):
         self._upkeep = Upkeep()
         self.add_mode("memory", lambda: _memory_tab(self))
         self.add_mode("processes", lambda: _processes_tab(self))
-        self.add_mode("snapshot", self._snapshot_tab)
+        self.add_mode("snapshot", self.snapshot_tab)
         self._preferences = preferences
         self.register_theme(DEFAULT_THEME)
         self.theme = preferences.theme if preferences else THEME
@@ -210,8 +210,8 @@ class WorkbenchApp(textual_private.HookedApp):
         """The workbench: as a mode of its own it would be painted 30 ms later."""
         return WorkbenchScreen(self)
 
-    def _snapshot_tab(self) -> Screen[None]:
-        """Imported when the tab is opened."""
+    def snapshot_tab(self) -> Screen[None]:
+        """The tab, made when it is first opened: what it needs is imported then."""
         from tui.ui.screens.snapshot.tab import SnapshotTab
 
         self.snapshot = SnapshotTab(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.state import parameters
 from tui.state.runs import RunState
-from tui.state.store import Store
+from tui.state.store import SIMULATED, Store
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.detail import code_lines, present_settings
@@ -36,7 +36,8 @@ def title_line(store: Store, group: str, number: int, cells: int) -> Line:
         return line(Span(left(f" {group}", cells), TextStyle.CURSOR))
     info = found[min(number, len(found) - 1)]
     words = f" {group}  {number + 1} of {len(found)}   {info.title}"
-    return line(Span(left(words, cells), TextStyle.CURSOR))
+    said = f"  {SIMULATED} " if store.simulated else ""
+    return line(Span(left(words, cells - len(said)) + said, TextStyle.CURSOR))
 
 
 def headline_lines(store: Store, info: WorkloadInfo, cells: int, note: str = "") -> list[Line]:

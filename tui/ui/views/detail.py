@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tui.state import parameters
 from tui.state.conditions import NOT_SAMPLED, Conditions
 from tui.state.runs import RunState
-from tui.state.store import Store
+from tui.state.store import SIMULATED, Store
 from tui.state.sweep import Sweep
 from tui.text import glyphs
 from tui.text import numbers as text
@@ -142,6 +142,7 @@ def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
     known = (
         ("allocated peak", memory.allocated_peak),
         ("reserved peak", memory.reserved_peak),
+        ("cuBLAS workspace", memory.workspace),
         ("process peak", memory.process_peak),
     )
     return [(label, text.size(value)) for label, value in known if value is not None]
@@ -372,7 +373,7 @@ def copy_text(store: Store, workload: str | None, cells: int = 100) -> str:
 
 def conditions(store: Store, cells: int) -> list[str]:
     """Host, driver, torch and threads in words."""
-    known: list[tuple[str, object]] = []
+    known: list[tuple[str, object]] = [("GPU", SIMULATED)] if store.simulated else []
     if store.sample:
         known += [("host", store.sample.host.name), ("driver", store.sample.driver.version)]
     if found := store.environment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.monitor.messages import Driver
 from tui.state.events import RunnerStatus
-from tui.state.store import Store
+from tui.state.store import SIMULATED, Store
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, width
@@ -130,8 +130,9 @@ def _style(chosen: bool) -> TextStyle:
 
 
 def tabs_shown(store: Store, tab: str, cells: int) -> Line:
-    """The tabs beside what goes on, which has the first claim on the room."""
-    return tabs_line(tab, cells - GOING_ON if going_on(store) else cells)
+    """The tabs, in the room that what goes on and what must be said leave."""
+    said = len(SIMULATED) if store.simulated else 0
+    return tabs_line(tab, cells - said - (GOING_ON if going_on(store) else 0))
 
 
 def tab_at(store: Store, x: int, cells: int, tab: str) -> str | None:
@@ -151,13 +152,16 @@ def header_line(
 ) -> Line:
     """The runner's state and the tabs always, as many facts as there is room for.
 
-    While something runs, a narrow header says that and not what the program is called.
+    While something runs, a narrow header says that and not what the program is called. That the
+    GPUs are simulated comes before all else.
     """
     tabs = tabs_shown(store, tab, cells)
     room = max(0, cells - width(tabs))
     busy = bool(going_on(store))
-    named = not busy or cells >= LONG_FROM
+    named = not (busy or store.simulated) or cells >= LONG_FROM
     left: Line = (Span(f" {TITLE}", TextStyle.STRONG),) if named else ()
+    if store.simulated:
+        left = (*left, Span("  " if left else " "), Span(SIMULATED, TextStyle.NOTE))
     if note or readonly:
         left = (*left, Span("  " if left else " "), Span(note or "read only", TextStyle.NOTE))
     gap = "  " if left else " "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tui.memory import Gauge, Slice, Term
+from tui.memory import PINNED, Gauge, Slice, Term
 from tui.state.history import SPAN_S, MemoryPoint
 from tui.state.pairing import CPU, DeviceView
 from tui.state.reading import Absent, Reading, Stale, reading_text, value_of
@@ -18,6 +18,7 @@ STYLES = {
     "allocated": TextStyle.ALLOCATED,
     "unique": TextStyle.ALLOCATED,
     "cached": TextStyle.CACHED,
+    "workspace": TextStyle.CONTEXT,
     "shared": TextStyle.CACHED,
     "context": TextStyle.CONTEXT,
     "process": TextStyle.CONTEXT,
@@ -119,7 +120,17 @@ def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
     if free is not None:
         upper = f"up to {text.size_short(free)}" if free else "nothing"
         items.append((Span(EMPTY_KEY, TextStyle.KEY), Span(f" frees {upper}")))
-    return flow([*items, *peak_items(gauge)], cells)
+    return flow([*items, *_pinned_item(gauge), *peak_items(gauge)], cells)
+
+
+def _pinned_item(gauge: Gauge) -> list[Line]:
+    """What is pinned of the host's memory, where there is some; not a part of the bar."""
+    size = next((value_of(term.bytes) for term in gauge.terms if term.key == PINNED), None)
+    return (
+        [(Span("pinned on the host "), Span(text.size_short(size), TextStyle.STRONG))]
+        if size
+        else []
+    )
 
 
 def _age_style(term: Term) -> TextStyle:

@@ -36,11 +36,13 @@ _SECTIONS = {
     "context": "process and device",
     "heap_in_use": "heap of the runner",
     "unique": "host",
+    "pinned": "host memory of the runner",
 }
 """The headings, by the term that they stand before."""
 _SHORT = {
     "torch memory_stats": "torch",
     "torch mem_get_info": "torch",
+    "torch host_memory_stats": "torch",
     "operating system": "system",
     "operating system, sampled": "sampled",
     "C library": "libc",
@@ -151,7 +153,7 @@ def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
 def _counters(gauge: Gauge, cells: int) -> list[Line]:
     if not gauge.counters:
         return []
-    found = _section("counters of this worker", cells)
+    found = _section("counted since the last run began", cells)
     for counter in gauge.counters:
         absent = isinstance(counter.count, Absent)
         style = TextStyle.QUIET if absent else TextStyle.STRONG

@@ -122,12 +122,14 @@ class MemoryPane(AccountPane):
     HELP = (
         "Where the selected device's memory is. allocated: live tensors of the worker, by torch. "
         "cached: reserved by torch but not allocated. context: what NVML counts for the worker "
-        "less what torch reserved: CUDA context, kernels, libraries. ours: what else this program "
-        "started, as ranks. others: other processes. moving: torch reserved or gave back memory "
-        "since NVML was read, so that the one is not taken off the other. "
+        "less what torch reserved: CUDA context, kernels, libraries. cuBLAS: the workspace that "
+        "torch gives it while a run lasts. ours: what else this program started, as ranks. others: "
+        "other processes. moving: torch reserved or gave back memory since NVML was read, so that "
+        "the one is not taken off the other. "
         "unattributed: used, but by no process that NVML lists. driver: reserved by the driver. "
         "Peaks of allocated and reserved are torch's and exact; those marked sampled come from "
         "one look a second and may miss a peak. e empties the cache, p starts the peaks anew. "
+        "pinned on the host: host memory that torch keeps locked for copies, no part of the bar. "
         "The history runs from zero to the device's total. n/a comes with its reason."
     )
 
