@@ -111,16 +111,23 @@ def _within(number: str, unit: str) -> int:
     return -(-_scale(unit) // (2 * 10**decimals)) if decimals else 0
 
 
-def matching_text(texts: tuple[OomText, ...], device: int, asked: int) -> OomText | None:
-    """The message that tells of an OOM entry: of the same size asked for and the same device.
+def matching_text(
+    texts: tuple[OomText, ...], device: int, sizes: tuple[int, ...]
+) -> OomText | None:
+    """The message that tells of an OOM entry: of its size and device.
 
     A message that names no device fits any. Of several the last: the one that ended the program.
+
+    Args:
+        texts: the messages.
+        device: of the entry.
+        sizes: what the message may say was asked for.
     """
     fitting = [
         text
         for text in texts
         if text.asked is not None
-        and abs(text.asked - asked) <= text.asked_within
+        and any(abs(text.asked - size) <= text.asked_within for size in sizes)
         and text.device in (None, device)
     ]
     return fitting[-1] if fitting else None

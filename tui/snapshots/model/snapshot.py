@@ -162,6 +162,16 @@ class DeviceSnapshot:
 
 
 @frozen
+class TorchVersions:
+    """Which versions of torch can have written a file, as far as its keys tell; 2.9 is (2, 9)."""
+
+    least: tuple[int, int] | None = None
+    """This one or a later one; ``None``: nothing in the file says so."""
+    below: tuple[int, int] | None = None
+    """One before this one."""
+
+
+@frozen
 class Snapshot:
     """Everything that one file tells."""
 
@@ -187,6 +197,7 @@ class Snapshot:
     """Pinned-host segments that the file also holds (torch 2.14); counted, not replayed."""
     notes: tuple[str, ...]
     """What was odd about the file while it was read, one line each, for the warnings."""
+    torch: TorchVersions = TorchVersions()
 
 
 class SnapshotError(Exception):

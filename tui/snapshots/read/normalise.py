@@ -18,6 +18,7 @@ from tui.snapshots.read import columns
 from tui.snapshots.read.filters import EVERYTHING, Keep
 from tui.snapshots.read.final import FinalState
 from tui.snapshots.read.intern import Interner
+from tui.snapshots.read.torch_version import versions
 from tui.text import numbers as fmt
 
 MOST_DEVICES = 1024
@@ -68,6 +69,7 @@ def normalise(
     segments = _list(top, "segments")
     traces = _traces(_list(top, "device_traces") if "device_traces" in top else [])
     _bounded(segments, traces, most_items)
+    torch = versions(top, traces)
     interner = Interner()
     total, done = len(segments) + sum(map(len, traces)), 0
 
@@ -118,6 +120,7 @@ def normalise(
         annotations=_annotations(top.get("external_annotations"), interner),
         host_segments=_length(top.get("host_segments")),
         notes=(*notes, *_notes(top, others, interner)),
+        torch=torch,
     )
 
 
