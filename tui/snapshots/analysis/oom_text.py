@@ -50,7 +50,7 @@ _PATTERNS = {
     name: tuple(re.compile(wording, re.IGNORECASE) for wording in wordings)
     for name, wordings in _SIZES.items()
 }
-_OTHER = re.compile(rf"\bProcess (\d{1, 10}) has {_SIZE} memory in use", re.IGNORECASE)
+_OTHER = re.compile(rf"\bProcess (\d{{1,10}}) has {_SIZE} memory in use", re.IGNORECASE)
 _ADDRESS_SPACE = re.compile(
     r"virtual address space|out of (?:virtual )?address space|VA space", re.IGNORECASE
 )
