@@ -187,3 +187,25 @@ def test_what_is_no_recording_is_refused_in_one_line(
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="none: No such file or directory"):
         source.look_through(tmp_path / "none")
+
+
+@pytest.mark.parametrize("digits", [20, 47, 400, 4000])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_an_integer_that_no_device_has_is_refused_in_one_line(
+    tmp_path: Path, sign: str, digits: int
+) -> None:
+    path = tmp_path / "x.jsonl"
+    size = sign + "9" * digits
+    bad = b'{"t":2,"from":"monitor","message":{"type":"sample","used":%s}}\n' % size.encode()
+    path.write_bytes(header_line() + LINE + bad)
+    assert refusal(lambda: source.look_through(path)) == (
+        f"{path} is damaged: line 3: it holds an integer of {digits} digits"
+    )
+
+
+def test_an_integer_of_64_bits_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    largest = b'{"t":2,"from":"monitor","message":{"type":"sample","used":%d}}\n' % (2**64 - 1)
+    named = lines.event_line(3.0, LogLine("runner", "9" * 60))
+    path.write_bytes(header_line() + largest + named)
+    assert source.look_through(path).events == 2

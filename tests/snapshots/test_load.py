@@ -30,6 +30,7 @@ from tui.snapshots.read import columns, memory_limit, source
 from tui.snapshots.read.load import estimate, load
 from tui.snapshots.read.normalise import normalise
 
+GIB = 1 << 30
 FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
 
 
@@ -334,8 +335,62 @@ def test_the_estimate_in_words(tmp_path: Path) -> None:
             path.stat().st_size, path.stat().st_size, json=False, available=14 << 30
         )
     )
-    assert words == "needs about 954 MiB for 181 MiB, allowed 2.7 GiB, 14.0 GiB available"
-    assert made.enough is (made.available is None or made.available > made.expected)
+    assert words == "needs about 954 MiB for 181 MiB, may take 2.7 GiB, 14.0 GiB available"
+    assert made.enough is (made.available is None or made.available // 4 >= made.expected)
+
+
+UNPACKED = 190_000_000
+"""Bytes for which some 954 MiB are expected and 2.7 GiB are plausible."""
+
+
+@pytest.mark.parametrize(
+    ("available", "memory", "allowed", "words"),
+    [
+        (8 * GIB, None, 2 * GIB, "may take 2.0 GiB, a quarter of the 8.0 GiB available"),
+        (3 * GIB, None, 3 * GIB // 4, "may take 768 MiB, a quarter of the 3.0 GiB available"),
+        (8 * GIB, 5 * GIB, 5 * GIB, "may take 5.0 GiB, 8.0 GiB available"),
+        (8 * GIB, 20 * GIB, 8 * GIB, "may take 8.0 GiB, 8.0 GiB available"),
+        (8 * GIB, 100 << 20, 100 << 20, "may take 100 MiB, 8.0 GiB available"),
+        (None, 5 * GIB, 5 * GIB, "may take 5.0 GiB, unknown how much is available"),
+    ],
+)
+def test_a_quarter_of_what_is_available_or_what_was_asked_for(
+    available: int | None, memory: int | None, allowed: int, words: str
+) -> None:
+    made = memory_limit.estimated(0, UNPACKED, json=False, available=available, memory=memory)
+    assert made.allowed == allowed
+    assert words in str(made)
+    assert made.expected is not None
+    assert made.enough is (made.expected <= allowed)
+
+
+@pytest.mark.parametrize(
+    ("available", "memory", "remedy"),
+    [
+        (3 * GIB, None, "--memory SIZE allows more of what is available"),
+        (3 * GIB, 100 << 20, "--memory SIZE allows more of what is available"),
+        (GIB // 2, None, "read it on a machine with more memory"),
+        (GIB // 2, GIB, "read it on a machine with more memory"),
+    ],
+)
+def test_what_helps_is_said_before_the_file_is_read(
+    available: int, memory: int | None, remedy: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "sparse"
+    with path.open("wb") as stream:
+        stream.write(b"\x80\x04")
+        stream.truncate(UNPACKED)
+    told: list[int] = []
+    with pytest.raises(SnapshotError, match="needs about 954 MiB") as error:
+        load(path, available=available, memory=memory, progress=lambda *_: told.append(1))
+    assert remedy in str(error.value)
+    assert not told
+
+
+def test_a_pipe_may_take_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_limit, "available", lambda: 8 * GIB)
+    assert estimate("-").allowed == 2 * GIB
+    assert estimate("-", 3 * GIB).allowed == 3 * GIB
 
 
 def test_a_pipe_cannot_be_estimated(tmp_path: Path) -> None:

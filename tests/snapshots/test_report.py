@@ -57,7 +57,9 @@ def test_shape_of_the_report() -> None:
     assert device.keys() >= DEVICE_KEYS
     (entry,) = device["ooms"]
     assert entry.keys() >= OOM_KEYS
-    assert entry["cause"] == "truly full"
+    assert entry["cause"] == "unknown"
+    assert entry["asked_at"] == "train.py:9 backward"
+    assert entry["growth"] is None
     assert entry["top"][0]["frame"] == "train.py:5 train_step"
     assert entry["total"] is None
     assert "devices.0.ooms.0.total" in report["unavailable"]
@@ -96,7 +98,7 @@ def test_a_device_or_an_event_that_is_not_there() -> None:
 
 def test_markdown_of_an_oom() -> None:
     text = snapshot_markdown(failed(), ("a `b` | c",), at=0)
-    assert "### OOM at event 0: truly full" in text
+    assert "### OOM at event 0: unknown" in text
     assert "| device free | 50.0 MiB |" in text
     assert "| device total | n/a |" in text
     assert "| 300 MiB | 100% | 1 | `train.py:5 train_step` |" in text

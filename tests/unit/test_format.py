@@ -64,6 +64,11 @@ def test_a_size_is_never_wider_than_its_column(value: int) -> None:
     assert len(text.size_short(value)) <= text.SHORT_SIZE_WIDTH
 
 
+def test_a_size_of_any_digits_is_written() -> None:
+    assert text.size(10**47) == "8.7E+28 EiB"
+    assert text.size(-(10**4000)) == "-8.7E+3981 EiB"
+
+
 @given(sizes)
 def test_a_size_never_shows_four_whole_digits(value: int) -> None:
     assert re.fullmatch(r"\d{1,3}(\.\d)? [KMGTPE]?i?B", text.size(value))

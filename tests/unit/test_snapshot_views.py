@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.cli.commands.snapshot import event_range, size_of
+from tui.cli.commands.snapshot import event_range
 from tui.cli.errors import UsageError
+from tui.cli.values import size_of
 from tui.session.snapshot.process import death_in_words
 from tui.snapshots.model.results import Bucket, SiteListing, SiteRow, Timeline
 from tui.snapshots.model.snapshot import Frame
@@ -122,7 +123,7 @@ def test_files_are_completed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("typed", "size"), [("4096", 4096), ("1MiB", 1 << 20), ("1.5 k", 1536)])
 def test_sizes(typed: str, size: int) -> None:
-    assert size_of(typed) == size
+    assert size_of(typed, "--min-size") == size
 
 
 @pytest.mark.parametrize("typed", ["", "5", "5..3", "a..b", "-1..2"])

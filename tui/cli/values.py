@@ -6,6 +6,7 @@ For argparse's ``type=``. No argparse here: a plain start reads its settings by 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING
 
 from tui.cli.errors import UsageError
 from tui.settings import BY_NAME
+from tui.snapshots.model.snapshot import MEMORY_OPTION
 
 if TYPE_CHECKING:
     from workloads.protocol.inventory import Setting
 
+LEAST_MEMORY = 64 << 20
 STANDARD_INPUT = "-"
 """Stands for standard input where a file may be named."""
 
@@ -77,6 +80,36 @@ def python_at(text: str, source: str = "--python") -> str:
     if found is None or os.sep in text:
         raise UsageError(f"{source} {text}: no program there; give the path of a Python with torch")
     return found
+
+
+def size_of(text: str, flag: str) -> int:
+    """``4096``, ``512K`` or ``1.5 MiB`` in bytes.
+
+    Args:
+        text: as typed.
+        flag: whose value it is, for the message.
+
+    Raises:
+        UsageError: it is no size.
+    """
+    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(?:([KMGT])i?)?B?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"{flag} {text}: give bytes, such as 4096 or 1MiB")
+    return int(float(found[1]) * 1024 ** " KMGT".index((found[2] or " ").upper()))
+
+
+def memory_of(text: str) -> int | None:
+    """The memory that reading a snapshot may take; an empty text is the same as none given.
+
+    Raises:
+        UsageError: it is no size, or none that anything could be read in.
+    """
+    if not text:
+        return None
+    size = size_of(text, MEMORY_OPTION)
+    if size < LEAST_MEMORY:
+        raise UsageError(f"{MEMORY_OPTION} {text}: give at least 64MiB; Python itself takes most")
+    return size
 
 
 def oom_text(where: str, paths: Sequence[str]) -> str:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from tui.cli.errors import UsageError
 from tui.cli.resolve import python_of, resolve
 from tui.cli.subcommand import Subcommand
-from tui.cli.values import STANDARD_INPUT, oom_text, setting_named
+from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, setting_named
+from tui.snapshots.model.snapshot import MEMORY_OPTION
 from tui.ui.terminal import textual_environment
 from workloads.protocol.frozen import frozen
 
@@ -45,6 +46,8 @@ class WorkbenchOptions:
     """A snapshot file to open."""
     oom_text: str = ""
     """File with the text of exceptions; empty for none."""
+    memory: int | None = None
+    """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
     record: str = ""
     """File that what the children say is written to."""
     redact: bool = False
@@ -78,6 +81,13 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
     parser.add_argument(
         "--oom-text", metavar="FILE", help="with --snapshot: the text of the exception"
+    )
+    parser.add_argument(
+        MEMORY_OPTION,
+        type=memory_of,
+        metavar="SIZE",
+        help="what reading a snapshot may take, as in 8GiB; a quarter of what is available if not"
+        " given",
     )
     parser.add_argument(
         "--record",
@@ -117,6 +127,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     )
     if options.snapshot:
         app.open_at_start(options.snapshot, text)
+    app.snapshot_memory = options.memory
     app.run(mouse=chosen.value("mouse"))
     for problem in preferences.problems:
         sys.stderr.write(f"gpu-workbench: {problem}\n")

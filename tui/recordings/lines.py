@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, Literal, cast, get_args
 
 from tui.monitor.messages import MONITOR_EVENTS
@@ -22,6 +23,9 @@ from workloads.protocol.frozen import frozen
 
 VERSION = 1
 """Raised when a line changes in a way that an older program would misread."""
+_INTEGERS = 1 << 64
+_MOST_DIGITS = 20
+_MANY_DIGITS = re.compile(rb"\d{19}")
 LONGEST_S = 10 * 365 * 86400.0
 
 Speaker = Literal["monitor", "runner", "workbench"]
@@ -119,15 +123,30 @@ def header(line: bytes, name: str) -> Recording:
     return found
 
 
+def _whole(digits: str) -> int:
+    """An integer of a line.
+
+    Raises:
+        ValueError: no message of a child holds one so large.
+    """
+    value = int(digits) if len(digits) <= _MOST_DIGITS else _INTEGERS
+    if not -_INTEGERS < value < _INTEGERS:
+        raise ValueError(f"it holds an integer of {len(digits.lstrip('-'))} digits")
+    return value
+
+
 def entry(line: bytes) -> RecordedLine:
     """Read another line, all but its message.
 
     Raises:
-        ValueError: the frame is not that of a line of a recording; the text says why.
+        ValueError: the frame is not that of a line of a recording, or it holds an integer of more
+            than 64 bits; the text says why.
     """
+    # Python's own reading of integers is faster, so the other one is kept for lines that need it.
+    parse_int = _whole if _MANY_DIGITS.search(line) else None
     try:
-        data = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        data = json.loads(line, parse_int=parse_int)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not a JSON line: {error}") from error
     if not isinstance(data, dict) or not isinstance(data.get("message"), dict):
         raise ValueError("it holds no message")

@@ -27,6 +27,8 @@ _BINARY_FACTORS = tuple(Decimal(1024**power) for power in range(len(_BINARY)))
 _ONE, _TENTH = Decimal(1), Decimal("0.1")
 _WHOLE_FROM = Decimal("99.95")
 """From here on a size in KiB or MiB is written without decimals."""
+_DIGITS_FROM = Decimal(10_000)
+"""From here on a size in exbibytes is written with a power of ten; nothing real is as large."""
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 _WHOLE_PERCENT = 9.95
 """From here on a percentage is written without decimals where small ones have them."""
@@ -53,6 +55,10 @@ def _binary(value: int) -> tuple[str, str]:
         return f"{sign}{rest}", "B"
     for power, unit in enumerate(_BINARY[1:], start=1):
         scaled = Decimal(rest) / _BINARY_FACTORS[power]
+        if scaled >= _DIGITS_FROM:
+            if unit == _BINARY[-1]:
+                return f"{sign}{scaled:.1E}", unit
+            continue
         step = _TENTH if scaled < _WHOLE_FROM or power >= 3 else _ONE
         shown = scaled.quantize(step, rounding=ROUND_HALF_EVEN)
         if shown < 1000 or unit == _BINARY[-1]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +12,9 @@ from tui.cli.options import add_common, add_devices
 from tui.cli.output import run_to_exit
 from tui.cli.reader import reading
 from tui.cli.subcommand import Subcommand
-from tui.cli.values import STANDARD_INPUT, oom_text
+from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, size_of
 from tui.session.snapshot.reader import LONGEST_TEXT
+from tui.snapshots.model.snapshot import MEMORY_OPTION
 from tui.snapshots.reader.messages import Export, Load
 from workloads.protocol.frozen import frozen
 
@@ -50,6 +50,8 @@ class SnapshotOptions:
     """What to keep of the trace."""
     min_size: int = 0
     """Bytes: what is smaller is left out."""
+    allowed: int | None = None
+    """Bytes that reading may take; ``None`` for a quarter of what is available."""
 
 
 def add_options(parser: Parser) -> None:
@@ -85,9 +87,16 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--min-size",
-        type=lambda text: size_of(text) if text else 0,
+        type=lambda text: size_of(text, "--min-size") if text else 0,
         metavar="SIZE",
         help="leave out what is smaller, as in 1MiB",
+    )
+    parser.add_argument(
+        MEMORY_OPTION,
+        dest="allowed",
+        type=memory_of,
+        metavar="SIZE",
+        help="what reading may take, as in 8GiB; a quarter of what is available if not given",
     )
 
 
@@ -105,18 +114,6 @@ def event_range(text: str) -> EventRange:
     if high is not None and high < low:
         raise UsageError(f"--range {text}: the first number is the larger one")
     return low, high
-
-
-def size_of(text: str) -> int:
-    """``4096``, ``512K`` or ``1.5 MiB`` in bytes.
-
-    Raises:
-        UsageError: it is no size.
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])i?)?B?\s*", text, re.IGNORECASE)
-    if found is None:
-        raise UsageError(f"--min-size {text}: give bytes, such as 4096 or 1MiB")
-    return int(float(found[1]) * 1024 ** " KMGT".index((found[2] or " ").upper()))
 
 
 def snapshot(options: SnapshotOptions) -> int:
@@ -183,6 +180,7 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
         oom_text=text[-LONGEST_TEXT:],
         top=options.top,
         redact=options.without_names,
+        memory=options.allowed,
     )
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from tui.child.process import ChildProcess
+from tui.snapshots.model.snapshot import MEMORY_OPTION
 from tui.snapshots.model.text import clean
 from tui.snapshots.reader.messages import READER_EVENTS, ReaderEvent
 
@@ -49,7 +50,7 @@ def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: b
         remedy = "copy the file again, or take the snapshot anew"
     elif "MemoryError" in last_words:
         why = "it needs more memory than is allowed"
-        remedy = "read the file on a machine with more"
+        remedy = f"allow it more ({MEMORY_OPTION} SIZE), or read the file on a machine with more"
     else:
         why = f"{how}{': ' if last_words else ''}{clean(last_words)[:200]}"
         remedy = "open it again, and report this if it comes back"

@@ -29,12 +29,16 @@ class SnapshotReader:
 
     Args:
         changed: called after each event, in the event loop.
+        memory: bytes that reading may take; ``None`` for a quarter of what is available.
     """
 
-    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, changed: Callable[[], None] = lambda: None, memory: int | None = None
+    ) -> None:
         self.store = SnapshotStore()
         self.child: ChildProcess[ReaderEvent] | None = None
         self._changed = changed
+        self._memory = memory
         self._numbers = itertools.count(1)
         self._task: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[str]] = set()
@@ -117,7 +121,8 @@ class SnapshotReader:
             self.store.end("failed", f"the reader cannot be started: {error}")
             self._changed()
             return
-        child.send(Load(next(self._numbers), paths, oom_text=self.store.oom_text[-LONGEST_TEXT:]))
+        text = self.store.oom_text[-LONGEST_TEXT:]
+        child.send(Load(next(self._numbers), paths, oom_text=text, memory=self._memory))
         async for event in child.events():
             if isinstance(event, Garbage):
                 self.store.end("failed", f"the reader said what is no answer: {event.reason}")

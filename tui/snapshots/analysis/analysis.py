@@ -6,10 +6,12 @@ from functools import cached_property
 
 from tui.snapshots.analysis import moment
 from tui.snapshots.analysis import timeline as timelines
-from tui.snapshots.analysis.allocations import Allocations, allocations
+from tui.snapshots.analysis.allocations import Allocations, allocations, round_up
+from tui.snapshots.analysis.cause import segment_for
 from tui.snapshots.analysis.checks import check
 from tui.snapshots.analysis.diff import Side, diff
 from tui.snapshots.analysis.frames import Stacks
+from tui.snapshots.analysis.growth import growth
 from tui.snapshots.analysis.layout import Filled, Layout, final_layout, layout_at, pools_of_rows
 from tui.snapshots.analysis.oom_text import matching_text
 from tui.snapshots.analysis.pinning import pinning, widest_window
@@ -24,6 +26,7 @@ from tui.snapshots.model.results import (
     Difference,
     Entry,
     Grouping,
+    Growth,
     MapRow,
     OomText,
     Piece,
@@ -133,6 +136,11 @@ class DeviceAnalysis:
         """The sites that held the most right after an event."""
         return top_of(self.sites(Query(event=event)).listing(limit=limit))
 
+    def growth(self, event: int | None) -> Growth | None:
+        """The site that grew up to an event, or ``None``."""
+        live = self.replay.live_at_end if event is None else self.replay.live_at(event)
+        return growth(self.allocations, self.device.trace, self.stacks, event, live)
+
     def timeline(self, width: int, *, first: int = 0, last: int | None = None) -> Timeline:
         """The memory over the events.
 
@@ -165,7 +173,9 @@ class DeviceAnalysis:
             state=self.state(event),
             entry=entry,
             top=self.top(event, top),
-            message=matching_text(texts, self.device.index, entry.size),
+            growth=self.growth(event),
+            site=self.stacks.site(self.device.trace.stack[event]),
+            message=matching_text(texts, self.device.index, _told_sizes(entry.size)),
         )
 
     def summary(self, *, top: int = TOP) -> Summary:
@@ -173,7 +183,14 @@ class DeviceAnalysis:
         peak = self.replay.peak_event if self.replay.events else None
         if peak is None and self.replay.events:
             peak = -1
-        return summary(self.snapshot, self.device, self.replay, self.final, self.top(peak, top))
+        return summary(
+            self.snapshot,
+            self.device,
+            self.replay,
+            self.final,
+            self.top(peak, top),
+            self.growth(None),
+        )
 
     def map_rows(self, event: int | None = None) -> tuple[MapRow, ...]:
         """The segments right after an event."""
@@ -222,6 +239,11 @@ class DeviceAnalysis:
                 f"device {self.device.index} has no event {event}: its trace has"
                 f" {self.replay.events} entries"
             )
+
+
+def _told_sizes(asked: int) -> tuple[int, ...]:
+    """What the message of an OOM entry may say was asked for: torch prints the segment's size."""
+    return asked, segment_for(round_up(asked), expandable=False)
 
 
 class Analysis:

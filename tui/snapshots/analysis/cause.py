@@ -4,16 +4,17 @@ The allocator first looks for a cached piece; then it asks the driver for a new 
 gives its whole free segments back and asks again; only then an ``oom`` entry is written. So what is
 still cached at that entry sits beside live blocks, or in private pools. It is to blame if the
 request would have succeeded had it been free to the driver; of several that would have been enough
-the largest is.
+the largest is. Where a good part of the device was free or cached and the request was larger still,
+the request is to blame. What is live fills the device only where the device's total is known.
 """
 
 from __future__ import annotations
 
 from tui.snapshots.analysis.layout import SMALL_REQUEST
-from tui.snapshots.analysis.pinning import Window
 from tui.snapshots.analysis.ranges import LARGE_SEGMENT, SMALL_SEGMENT
-from tui.snapshots.model.results import Advice, Cause, Top
-from tui.text.numbers import count, share
+from tui.snapshots.analysis.tensor_size import shape_words
+from tui.snapshots.model.results import Cause
+from tui.text.numbers import share
 from tui.text.numbers import size as text
 from workloads.protocol.frozen import frozen
 
@@ -23,6 +24,17 @@ when what would be split off is not above 1 MiB."""
 OTHERS_SHARE = 0.1
 """Other processes are to blame only if they hold at least this share of the device: every process
 has a context, and a desktop takes a little."""
+ROOM_SHARE = 0.1
+"""Of the device: where this much was free or cached, the device was not full."""
+BESIDES = 2 << 30
+"""What a process holds of a device besides PyTorch's memory, at most: context, libraries, NCCL."""
+TOTAL_WITHIN = 1000
+"""The total is true to such a part of itself: the text of the exception prints two decimals."""
+LIMITS = (
+    "a MIG instance or a vGPU's profile, a container's limit on memory, or another process that had"
+    " the memory at that moment and gave it back before the event was written"
+)
+"""What may refuse memory that is free, besides ``set_per_process_memory_fraction``."""
 
 
 @frozen
@@ -52,6 +64,43 @@ class Figures:
     says so."""
     expandable: bool
     address_space: bool
+    site: str
+    """The line of the program that asked; empty where it is not on record."""
+    told: bool
+    """There is a text of the exception."""
+    sizes_rounded_up: bool
+    """The allocator was set to round sizes to more than 512 bytes."""
+
+    @property
+    def cached(self) -> int:
+        """Bytes of all pieces that were cached, in every pool."""
+        return self.serving_cached + self.kind_cached + self.streams_cached + self.private_cached
+
+    @property
+    def known(self) -> int:
+        """The device's total, or the least that it has as far as the file tells."""
+        if self.total is not None:
+            return self.total
+        return self.reserved + (self.device_free or 0) + max(self.others or 0, self.others_least)
+
+    @property
+    def room(self) -> int:
+        """Bytes that were free on the device or cached here."""
+        return (self.device_free or 0) + self.cached
+
+    @property
+    def asker(self) -> str:
+        """Who asked, as the subject of a sentence."""
+        return self.site or "a line that is not on record"
+
+
+@frozen
+class Decision:
+    """The cause, in words for the headline, and the figures that say so, one sentence each."""
+
+    cause: Cause
+    reasons: tuple[str, ...]
+    words: str
 
 
 def segment_for(rounded: int, *, expandable: bool) -> int:
@@ -69,12 +118,31 @@ def segment_for(rounded: int, *, expandable: bool) -> int:
     return -(-rounded // SMALL_SEGMENT) * SMALL_SEGMENT
 
 
-def decide(figures: Figures) -> tuple[Cause, tuple[str, ...]]:
-    """The cause, and the figures that say so, one sentence each."""
+WORDS: dict[Cause, str] = {
+    "larger than the device": "it is more than the device has",
+    "larger than what was free": "it is more than was free",
+    "truly full": "live memory fills what there is",
+    "fragmentation": "enough was cached, but in pieces that are too small",
+    "other streams": "what was cached belongs to other streams",
+    "private pools": "what was cached sits in private pools",
+    "other processes": "other processes hold the memory",
+    "process limit": "the limit set for this process was reached",
+    "refused with memory free": "the device had room, so a limit may have refused it",
+    "unknown": "the cause cannot be told",
+}
+_FULL_OF_WHOM = "the device was full; whether this process filled it cannot be told"
+
+
+def _decision(cause: Cause, *reasons: str, words: str = "") -> Decision:
+    return Decision(cause, reasons, words or WORDS[cause])
+
+
+def decide(figures: Figures) -> Decision:
+    """The cause of a failure."""
     needed = segment_for(figures.rounded, expandable=figures.expandable)
     free = figures.device_free
-    known = (_contradiction(figures, needed), _not_memory(figures, needed))
-    for found in known:
+    for look in (_larger_than_device, _contradiction, _not_memory):
+        found = look(figures, needed)
         if found is not None:
             return found
     suspects: dict[Cause, int] = {
@@ -84,63 +152,156 @@ def decide(figures: Figures) -> tuple[Cause, tuple[str, ...]]:
         "other processes": _blamed_on_others(figures),
     }
     shortfall = needed if free is None else max(1, needed - free)
-    reasons = [_had(figures, needed)]
+    had = _had(figures, needed)
     enough = {name: held for name, held in suspects.items() if held >= shortfall}
     if enough:
         cause = max(enough, key=lambda name: enough[name])
-        return cause, (*reasons, _blame(cause, figures, suspects[cause]))
+        return _decision(cause, had, _blame(cause, figures, suspects[cause]))
     together = sum(suspects.values())
     if together >= shortfall:
         cause = max(suspects, key=lambda name: suspects[name])
-        return cause, (
-            *reasons,
+        return _decision(
+            cause,
+            had,
             f"{text(together)} was cached or held by others, enough only together",
             _blame(cause, figures, suspects[cause]),
         )
     if free is None and together > 0:
-        return "unknown", (
-            *reasons,
+        return _decision(
+            "unknown",
+            had,
             f"{text(together)} was cached but no piece could serve; whether that and what the"
             " device had free would have been enough is not told",
         )
-    return "truly full", (*reasons, _full(figures, together))
+    return _request_or_full(figures, needed, shortfall)
 
 
-def _contradiction(figures: Figures, needed: int) -> tuple[Cause, tuple[str, ...]] | None:
+def _larger_than_device(figures: Figures, needed: int) -> Decision | None:
+    total = figures.total
+    if total is None or needed <= total + total // TOTAL_WITHIN:
+        return None
+    same = text(figures.asked) == text(total)
+    has = "a little less" if same else text(total)
+    return _decision(
+        "larger than the device",
+        f"{figures.asker} asked for {text(figures.asked)} in one piece; the device has {has} in"
+        " all",
+        *_shape(figures),
+        _had(figures, needed),
+    )
+
+
+def _request_or_full(figures: Figures, needed: int, shortfall: int) -> Decision:
+    """Nothing cached and nobody else is to blame: the request itself, or what is live."""
+    roomy = figures.room >= ROOM_SHARE * figures.known
+    # Where the total is not known, others may hold the rest: then only a request that is larger
+    # than all that is live is to blame for sure.
+    if roomy and (figures.total is not None or needed > figures.live):
+        return _larger_than_free(figures, needed)
+    had = _had(figures, needed)
+    if figures.total is None:
+        filled = figures.device_free is not None and not roomy
+        words = _FULL_OF_WHOM if filled else ""
+        return _decision("unknown", had, _live(figures), words=words)
+    outside = figures.total - figures.reserved - (figures.device_free or 0) - (figures.others or 0)
+    if outside >= max(shortfall, BESIDES) and outside > figures.live:
+        return _decision(
+            "unknown",
+            had,
+            _live(figures),
+            f"{text(outside)} is neither PyTorch's nor free nor told of other processes: libraries"
+            " of this process such as NCCL, other allocators in it, or processes that are not told",
+        )
+    return _decision("truly full", had, _live(figures))
+
+
+def _larger_than_free(figures: Figures, needed: int) -> Decision:
+    free = figures.device_free or 0
+    cached = f", and {text(figures.cached)} was cached here" if figures.cached else ""
+    here = figures.reserved + free
+    if needed > here:
+        what = (
+            f"with nothing live in this process {text(here)} would have been there, which is not"
+            " enough either"
+        )
+    else:
+        least = "" if figures.total is not None else "at least "
+        what = (
+            f"{text(figures.live)} was live here: {share(figures.live / figures.known)} of the"
+            f" {least}{text(figures.known)} that the device has"
+        )
+    return _decision(
+        "larger than what was free",
+        f"{figures.asker} asked for {text(figures.asked)} in one piece; {text(free)} was free on"
+        f" the device{cached}",
+        *_shape(figures),
+        what,
+    )
+
+
+def _shape(figures: Figures) -> tuple[str, ...]:
+    if figures.sizes_rounded_up:
+        return ()
+    return (f"{text(figures.asked)} is {shape_words(figures.rounded)}",)
+
+
+def _live(figures: Figures) -> str:
+    of = "" if figures.total is None else f", {share(figures.live / figures.total)} of the device"
+    cached = (
+        f"the {text(figures.cached)} cached would not have been enough"
+        if figures.cached
+        else "nothing was cached"
+    )
+    return f"{text(figures.live)} was live here{of}; {cached}"
+
+
+def _contradiction(figures: Figures, needed: int) -> Decision | None:
     largest = figures.serving_largest
     slack = SLACK if figures.rounded > SMALL_REQUEST else 0
     if largest < figures.rounded + slack or largest == 0:
         return None
-    return "unknown", (
+    return _decision(
+        "unknown",
         f"a free piece of {text(largest)} seems to have been there for the {text(figures.rounded)}"
         f" (a segment of {text(needed)}) asked for; the trace may lack events, the request may"
         " have been for another pool, or max_split_size kept the piece from being split",
     )
 
 
-def _not_memory(figures: Figures, needed: int) -> tuple[Cause, tuple[str, ...]] | None:
+def _not_memory(figures: Figures, needed: int) -> Decision | None:
     """Causes that are no lack of memory on the device."""
     if figures.address_space:
-        return "unknown", ("the message tells of virtual address space that ran out, not memory",)
+        return _decision(
+            "unknown", "the message tells of virtual address space that ran out, not memory"
+        )
     allowed = figures.allowed
     if allowed is not None and figures.reserved + needed > allowed:
-        return "process limit", (
+        return _decision(
+            "process limit",
             f"set_per_process_memory_fraction allows {text(allowed)}; {text(figures.reserved)}"
-            f" were reserved and {text(needed)} more asked for",
+            f" was reserved and {text(needed)} more asked for",
         )
     free = figures.device_free
     if free is not None and free >= needed:
-        return "unknown", (
+        fraction = (
+            "it is not set_per_process_memory_fraction, of which the exception's text would tell;"
+            " it may be "
+            if figures.told
+            else "it may be a limit of set_per_process_memory_fraction (the exception's text then"
+            " tells what is allowed), "
+        )
+        return _decision(
+            "refused with memory free",
             f"the device had {text(free)} free, more than the {text(needed)} that the driver was"
-            " asked for: a limit of set_per_process_memory_fraction, or memory that was freed"
-            " between the failure and the event",
+            " asked for",
+            fraction + LIMITS,
         )
     return None
 
 
 def _blamed_on_others(figures: Figures) -> int:
     held = max(figures.others or 0, figures.others_least)
-    known = figures.total or (figures.reserved + (figures.device_free or 0) + held)
+    known = figures.known
     return held if known and held >= OTHERS_SHARE * known else 0
 
 
@@ -170,151 +331,3 @@ def _blame(cause: Cause, figures: Figures, held: int) -> str:
     if figures.others is None:
         return f"at least {text(held)} more was held outside this process than at another moment"
     return f"other processes held {text(held)} of the device"
-
-
-def _full(figures: Figures, together: int) -> str:
-    live = (
-        f"{text(figures.live)} of {text(figures.reserved)} reserved was live"
-        f" ({share(figures.live / figures.reserved)})"
-        if figures.reserved
-        else "nothing was reserved"
-    )
-    return f"{live}; {text(together)} cached would not have been enough"
-
-
-DOMINANT = 0.3
-"""Share of the live bytes from which one site is worth naming."""
-LARGE_SHARE = 0.05
-"""Share of the reserved bytes from which memory that is cached and stuck is worth an advice."""
-SMALL_PIN = 0.25
-"""Blocks that pin a span count as cheap to move if they hold less than this share of it."""
-
-
-def is_on(settings: dict[str, str], name: str) -> bool | None:
-    """Whether an allocator setting is on; ``None`` where the file does not say."""
-    value = settings.get(name)
-    return None if value is None else value.strip().lower() in ("true", "1", "yes", "on")
-
-
-def advise(
-    figures: Figures,
-    cause: Cause,
-    top: tuple[Top, ...],
-    settings: dict[str, str],
-    window: Window | None,
-) -> tuple[Advice, ...]:
-    """Advice for one failed allocation, the most telling first.
-
-    Args:
-        figures: of the failure.
-        cause: as decided.
-        top: the sites that held the most.
-        settings: ``allocator_settings`` of the file.
-        window: the fewest blocks whose release would have made a piece large enough.
-    """
-    stuck = figures.serving_cached + figures.kind_cached
-    made = [
-        _expandable(figures, cause, stuck, settings),
-        _pins(figures, cause, window),
-        _pools(figures, cause),
-        _streams(figures, cause),
-        _processes(figures, cause),
-        _limit(figures, cause),
-        _dominant(figures, cause, top),
-        _empty_cache(stuck + figures.streams_cached),
-    ]
-    return tuple(advice for advice in made if advice is not None)
-
-
-def _expandable(
-    figures: Figures, cause: Cause, stuck: int, settings: dict[str, str]
-) -> Advice | None:
-    if figures.expandable or is_on(settings, "expandable_segments"):
-        return None
-    if stuck < LARGE_SHARE * figures.reserved and cause != "fragmentation":
-        return None
-    if stuck == 0:
-        return None
-    off = (
-        "expandable segments are off"
-        if "expandable_segments" in settings
-        else "whether expandable segments are on is not in the file"
-    )
-    return Advice(
-        "set PYTORCH_ALLOC_CONF=expandable_segments:True before torch starts (before torch 2.9:"
-        " PYTORCH_CUDA_ALLOC_CONF)",
-        f"{text(stuck)} was cached in pieces between live blocks, the largest"
-        f" {text(figures.serving_largest)}; {off}",
-    )
-
-
-def _pins(figures: Figures, cause: Cause, window: Window | None) -> Advice | None:
-    if window is None or cause != "fragmentation" or window.cost > SMALL_PIN * window.span:
-        return None
-    return Advice(
-        "allocate what lives long before what is large and short-lived, or release these first",
-        f"{count(len(window.blocks), 'block')} of {text(window.cost)} kept a span of"
-        f" {text(window.span)} in pieces; {text(figures.rounded)} was asked for",
-    )
-
-
-def _pools(figures: Figures, cause: Cause) -> Advice | None:
-    held = figures.private_cached
-    if cause != "private pools" and (held == 0 or held < LARGE_SHARE * figures.reserved):
-        return None
-    return Advice(
-        "release CUDA graphs that are not needed, capture fewer shapes, or let graphs share one"
-        " pool (torch.cuda.graph(pool=…))",
-        f"{text(held)} was free inside other pools, which only they can use",
-    )
-
-
-def _streams(figures: Figures, cause: Cause) -> Advice | None:
-    if cause != "other streams":
-        return None
-    return Advice(
-        "use fewer streams for large tensors, or free on the stream that allocated",
-        f"{text(figures.streams_cached)} was cached for other streams",
-    )
-
-
-def _processes(figures: Figures, cause: Cause) -> Advice | None:
-    if cause != "other processes":
-        return None
-    held = max(figures.others or 0, figures.others_least)
-    return Advice(
-        "end or move the other processes on this device (the Processes screen names them)",
-        f"they held {text(held)}" + ("" if figures.others is not None else " or more"),
-    )
-
-
-def _limit(figures: Figures, cause: Cause) -> Advice | None:
-    if cause != "process limit" or figures.allowed is None:
-        return None
-    return Advice(
-        "raise torch.cuda.set_per_process_memory_fraction",
-        f"it allows {text(figures.allowed)}; the device had {text(figures.device_free)} free",
-    )
-
-
-def _dominant(figures: Figures, cause: Cause, top: tuple[Top, ...]) -> Advice | None:
-    if not top or figures.live == 0:
-        return None
-    most = top[0]
-    if most.share < DOMINANT and cause != "truly full":
-        return None
-    return Advice(
-        "a smaller batch or sequence, activation checkpointing, or a lower precision there",
-        f"{most.label} held {text(most.bytes)} in {count(most.count, 'allocation')},"
-        f" {share(most.share)} of what was live",
-    )
-
-
-def _empty_cache(stuck: int) -> Advice | None:
-    if stuck == 0:
-        return None
-    return Advice(
-        "do not expect torch.cuda.empty_cache() to help",
-        "the allocator had given back its free segments before it failed; the"
-        f" {text(stuck)} still cached shares segments with live blocks",
-    )

@@ -12,11 +12,15 @@ from itertools import pairwise
 
 from tui.snapshots.model.results import OomText
 
-_SIZE = r"(\d+(?:\.\d+)?)\s*(bytes?|B|[KMGT]i?B)\b"
+_SIZE = r"(?<![\d.])(\d{1,12}(?:\.\d{1,9})?)\s*(bytes?|B|[KMGT]i?B)\b"
+"""Twelve digits hold any size in any unit that torch prints; text of any length is not a size."""
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 _START = re.compile(rf"Tried to allocate {_SIZE}", re.IGNORECASE)
-_DEVICE = (re.compile(r"\(GPU (\d+);"), re.compile(r"\b(?:GPU|XPU|device) (\d+) has a total"))
+_DEVICE = (
+    re.compile(r"\(GPU (\d{1,5});"),
+    re.compile(r"\b(?:GPU|XPU|device) (\d{1,5}) has a total"),
+)
 _LIMIT = 4000
 """Characters of one message at most: what follows belongs to something else."""
 
@@ -46,7 +50,7 @@ _PATTERNS = {
     name: tuple(re.compile(wording, re.IGNORECASE) for wording in wordings)
     for name, wordings in _SIZES.items()
 }
-_OTHER = re.compile(rf"\bProcess (\d+) has {_SIZE} memory in use", re.IGNORECASE)
+_OTHER = re.compile(rf"\bProcess (\d{{1,10}}) has {_SIZE} memory in use", re.IGNORECASE)
 _ADDRESS_SPACE = re.compile(
     r"virtual address space|out of (?:virtual )?address space|VA space", re.IGNORECASE
 )
@@ -111,16 +115,23 @@ def _within(number: str, unit: str) -> int:
     return -(-_scale(unit) // (2 * 10**decimals)) if decimals else 0
 
 
-def matching_text(texts: tuple[OomText, ...], device: int, asked: int) -> OomText | None:
-    """The message that tells of an OOM entry: of the same size asked for and the same device.
+def matching_text(
+    texts: tuple[OomText, ...], device: int, sizes: tuple[int, ...]
+) -> OomText | None:
+    """The message that tells of an OOM entry: of its size and device.
 
     A message that names no device fits any. Of several the last: the one that ended the program.
+
+    Args:
+        texts: the messages.
+        device: of the entry.
+        sizes: what the message may say was asked for.
     """
     fitting = [
         text
         for text in texts
         if text.asked is not None
-        and abs(text.asked - asked) <= text.asked_within
+        and any(abs(text.asked - size) <= text.asked_within for size in sizes)
         and text.device in (None, device)
     ]
     return fitting[-1] if fitting else None

@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from itertools import accumulate
 from operator import mul
 
-from tui.snapshots.model.snapshot import Action, DeviceSnapshot, Trace
+from tui.snapshots.model.snapshot import Action, DeviceSnapshot, SnapshotError, Trace
 from workloads.protocol.frozen import frozen
 
 _SEGMENT_EVENTS = re.compile(
     b"[%c-%c]" % (Action.SEGMENT_ALLOC, Action.SEGMENT_UNMAP),
 )
+_MOST = 1 << 63
 _OOMS = re.compile(b"[%c]" % Action.OOM)
 
 
@@ -84,12 +85,22 @@ class Replay:
 
 
 def replay(device: DeviceSnapshot) -> Replay:
-    """Count live and reserved bytes over the trace; linear, some 0.2 s for a million entries."""
+    """Count live and reserved bytes over the trace; linear, some 0.2 s for a million entries.
+
+    Raises:
+        SnapshotError: the sizes add up to what no 64 bits hold.
+    """
     trace = device.trace
     events = array("I", (found.start() for found in _SEGMENT_EVENTS.finditer(trace.action)))
     live = _backwards(trace, _LIVE, final_live(device))
     steps = _reserved(trace, events, sum(segment.size for segment in device.segments))
     peak, reserved_peak = max(live), max(steps)
+    least, least_reserved = min(live), min(steps)
+    if max(peak, reserved_peak) >= _MOST or min(least, least_reserved) < -_MOST:
+        raise SnapshotError(
+            f"device {device.index}: its sizes add up to 8 EiB and more, which no device has:"
+            " damaged"
+        )
     reserved_first = steps.index(reserved_peak)
     return Replay(
         device=device.index,
@@ -101,7 +112,7 @@ def replay(device: DeviceSnapshot) -> Replay:
         reserved_peak_event=events[reserved_first - 1] if reserved_first else None,
         ooms=tuple(found.start() for found in _OOMS.finditer(trace.action)),
         segment_events=events,
-        doubts=_doubts(device, min(live), min(steps)),
+        doubts=_doubts(device, least, least_reserved),
     )
 
 

@@ -9,7 +9,16 @@ from typing import Any
 
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.frames import frame_key
-from tui.snapshots.model.results import Advice, Difference, OomText, State, Summary, Top, Verdict
+from tui.snapshots.model.results import (
+    Advice,
+    Difference,
+    Growth,
+    OomText,
+    State,
+    Summary,
+    Top,
+    Verdict,
+)
 from tui.snapshots.model.snapshot import Frame
 
 Json = dict[str, Any]
@@ -84,7 +93,7 @@ def _device(analysis: DeviceAnalysis, at: int | None, top: int, texts: tuple[Oom
     made["ooms"] = []
     for place, verdict in enumerate(verdicts):
         made["ooms"].append(_verdict(verdict))
-        for path, why in verdict.unavailable.items():
+        for path, why in (verdict.unavailable | _absent(verdict)).items():
             unavailable[f"ooms.{place}.{path}"] = why
     made["top"] = [_top(site) for site in facts.top]
     if at is not None:
@@ -154,7 +163,34 @@ def _verdict(verdict: Verdict) -> Json:
         "doubts": list(verdict.state.doubts),
         "advice": [_advice(advice) for advice in verdict.advice],
         "top": [_top(site) for site in verdict.top],
+        "growth": None if verdict.growth is None else _growth(verdict.growth),
+        "asked_at": verdict.site or None,
         "stack": _frames(verdict.stack),
+    }
+
+
+def _absent(verdict: Verdict) -> dict[str, str]:
+    """Why what is only printed here is not there."""
+    reasons = {}
+    if not verdict.site:
+        reasons["asked_at"] = "the event has no Python frame on record"
+    if verdict.growth is None:
+        reasons["growth"] = "no site kept allocating at a steady pace without freeing"
+    elif verdict.growth.seconds is None:
+        reasons["growth.seconds"] = "the file holds no times (torch before 2.2)"
+    return reasons
+
+
+def _growth(found: Growth) -> Json:
+    return {
+        "frame": found.label,
+        "kind": found.kind,
+        "bytes": found.bytes,
+        "count": found.count,
+        "freed": found.freed,
+        "since_event": found.first,
+        "bytes_per_event": found.per_event,
+        "seconds": found.seconds,
     }
 
 

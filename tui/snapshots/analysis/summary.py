@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tui.snapshots.analysis.cause import is_on
+from tui.snapshots.analysis.growth import growth_words
 from tui.snapshots.analysis.layout import Layout, fragmentation
 from tui.snapshots.analysis.replay import Replay
-from tui.snapshots.model.results import Advice, Summary, Top
+from tui.snapshots.analysis.settings import expandable_segments, is_on
+from tui.snapshots.model.results import Advice, Growth, Summary, Top
 from tui.snapshots.model.snapshot import NEVER_TOLD, DeviceSnapshot, Snapshot
 from tui.text.numbers import count, grouped, share
 from tui.text.numbers import size as text
@@ -24,6 +25,7 @@ def summary(
     replayed: Replay,
     layout: Layout,
     top: tuple[Top, ...],
+    growth: Growth | None,
 ) -> Summary:
     """Sum up one device.
 
@@ -33,6 +35,7 @@ def summary(
         replayed: of the device.
         layout: at the end.
         top: the sites that held the most, at the peak where there is a trace, else at the end.
+        growth: the site that grew until the end.
     """
     blocks = [block for segment in device.segments for block in segment.blocks]
     allocated = sum(block.size for block in blocks if block.state == "active_allocated")
@@ -70,7 +73,11 @@ def summary(
         top=top,
         top_at="peak" if traced else "end",
         headline=_headline(replayed),
-        remarks=(*replayed.doubts, *_remarks(replayed, requested, private_free=_free(layout))),
+        remarks=(
+            *replayed.doubts,
+            *_remarks(replayed, requested, private_free=_free(layout)),
+            *(() if growth is None or replayed.ooms else (growth_words(growth, "are"),)),
+        ),
         advice=_advice(snapshot, layout, replayed),
         unavailable=_unavailable(replayed, time_us),
     )
@@ -161,7 +168,7 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Advic
     ):
         made.append(
             Advice(
-                "PYTORCH_ALLOC_CONF=expandable_segments:True lets free memory come together",
+                f"{expandable_segments(snapshot.torch)} lets free memory come together",
                 f"{text(stuck)} is cached in pieces beside live blocks",
             )
         )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tui.snapshots.analysis.advice import advise
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.cause import Figures, advise, decide, is_on
+from tui.snapshots.analysis.cause import BESIDES, Decision, Figures, decide
+from tui.snapshots.analysis.growth import growth_words
 from tui.snapshots.analysis.layout import Filled, Layout, Need, could_serve
 from tui.snapshots.analysis.pinning import cheapest_window
 from tui.snapshots.analysis.ranges import DEFAULT_POOL
 from tui.snapshots.analysis.replay import Replay
-from tui.snapshots.model.results import Cause, Entry, OomText, State, Top, Verdict
+from tui.snapshots.analysis.settings import is_on, rounds_sizes_up
+from tui.snapshots.model.results import Cause, Entry, Growth, OomText, Site, State, Top, Verdict
 from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
 from tui.text.numbers import size as text
 
-BESIDES = 2 << 30
-"""What a process holds of a device besides PyTorch's memory, at most: context, libraries, NCCL."""
 _NO_TEXT = "not in the file; the text of the exception tells it (give it along)"
 
 
@@ -27,6 +28,8 @@ def verdict(
     state: State,
     entry: Entry,
     top: tuple[Top, ...],
+    growth: Growth | None,
+    site: Site,
     message: OomText | None,
 ) -> Verdict:
     """Judge one OOM entry.
@@ -39,6 +42,8 @@ def verdict(
         state: its figures.
         entry: the OOM entry.
         top: the sites that held the most.
+        growth: the site that grew until then.
+        site: what the request is put down to.
         message: the text of the exception that fits the entry, where it is known.
     """
     need = Need(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
@@ -50,9 +55,12 @@ def verdict(
         state=state,
         entry=entry,
         need=need,
+        site="" if site.frame is None else site.label,
         message=message,
     )
-    cause, reasons = decide(figures)
+    decision = decide(figures)
+    cause = decision.cause
+    grown = () if growth is None else (growth_words(growth),)
     serving = [part for part in layout.filled if could_serve(part.range, need)]
     window = cheapest_window(serving, need.size)
     unavailable = {}
@@ -75,11 +83,17 @@ def verdict(
         serving_cached=figures.serving_cached,
         streams_cached=figures.streams_cached,
         cause=cause,
-        headline=headline(cause, figures),
-        reasons=(*reasons, *_unsure(snapshot, figures, entry, cause, message)),
+        headline=headline(decision, figures),
+        reasons=(
+            *decision.reasons,
+            *grown,
+            *_unsure(snapshot, figures, entry, cause, message),
+        ),
         top=top,
-        advice=advise(figures, cause, top, snapshot.settings, window),
+        advice=advise(figures, cause, top, growth, snapshot, window),
+        site=figures.site,
         stack=entry.stack,
+        growth=growth,
         text=message,
         unavailable=unavailable,
     )
@@ -93,6 +107,7 @@ def gather(
     state: State,
     entry: Entry,
     need: Need,
+    site: str,
     message: OomText | None,
 ) -> Figures:
     """The figures of one failure, from the file and where it lacks them from the message."""
@@ -125,6 +140,9 @@ def gather(
         expandable=is_on(snapshot.settings, "expandable_segments")
         or any(part.range.expandable for part in serving),
         address_space=message is not None and message.address_space,
+        site=site,
+        told=message is not None,
+        sizes_rounded_up=rounds_sizes_up(snapshot.settings),
     )
 
 
@@ -160,7 +178,10 @@ def others_in(message: OomText, reserved: int, free: int | None) -> int | None:
     """
     free = message.device_free if message.device_free is not None else free
     if message.process is not None and message.total is not None and free is not None:
-        return max(0, message.total - free - message.process)
+        held = message.total - free - message.process
+        # Of three figures with two decimals each, mostly GiB: what is less is their rounding.
+        unit = 1 << 30 if message.total > 1 << 30 else 1 << 20
+        return held if held > 3 * unit // 200 else 0
     if message.others:
         sizes = sorted(size for _, size in message.others)
         if message.process is None:
@@ -175,21 +196,10 @@ def _free(parts: Iterable[Filled]) -> int:
     return sum(part.free for part in parts)
 
 
-_WORDS: dict[Cause, str] = {
-    "truly full": "live memory fills what there is",
-    "fragmentation": "enough was cached, but in pieces that are too small",
-    "other streams": "what was cached belongs to other streams",
-    "private pools": "what was cached sits in private pools",
-    "other processes": "other processes hold the memory",
-    "process limit": "the limit set for this process was reached",
-    "unknown": "the cause cannot be told",
-}
-
-
-def headline(cause: Cause, figures: Figures) -> str:
+def headline(decision: Decision, figures: Figures) -> str:
     """One sentence: what failed and why."""
     return (
-        f"{text(figures.asked)} could not be had: {_WORDS[cause]}"
+        f"{text(figures.asked)} could not be had: {decision.words}"
         f" ({text(figures.live)} live of {text(figures.reserved)} reserved)"
     )
 
@@ -203,7 +213,7 @@ def _unsure(
 ) -> tuple[str, ...]:
     """What is not known and might change the picture."""
     lines = []
-    if figures.total is None and cause in ("truly full", "unknown"):
+    if figures.total is None and cause in ("larger than what was free", "unknown"):
         seen = figures.reserved + (figures.device_free or 0)
         lines.append(
             f"the device has at least {text(seen)}; its total is not in the file, so what other"

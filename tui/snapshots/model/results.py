@@ -40,20 +40,26 @@ Grouping = Literal[
 ]
 Order = Literal["bytes", "count", "name"]
 Cause = Literal[
+    "larger than the device",
+    "larger than what was free",
     "truly full",
     "fragmentation",
     "other streams",
     "private pools",
     "other processes",
     "process limit",
+    "refused with memory free",
     "unknown",
 ]
 """Why an allocation failed.
 
-``truly full``: live memory fills what the process could have. ``fragmentation``: enough is cached,
-no piece is large enough. ``other streams``: cached, but for another stream than the one that
-asked. ``private pools``: cached inside CUDA-graph or MemPool pools. ``other processes``: memory of
-this device that others hold. ``process limit``: ``set_per_process_memory_fraction`` was reached.
+``larger than the device``: the request is larger than the device's total. ``larger than what was
+free``: a good part of the device was free, and the request was larger still. ``truly full``: live
+memory fills the device, whose total is known. ``fragmentation``: enough is cached, no piece is
+large enough. ``other streams``: cached, but for another stream than the one that asked. ``private
+pools``: cached inside CUDA-graph or MemPool pools. ``other processes``: memory of this device that
+others hold. ``process limit``: ``set_per_process_memory_fraction`` was reached. ``refused with
+memory free``: the device had more free than the driver was asked for.
 """
 Change = Literal["new", "grown", "shrunk", "gone"]
 BEFORE = -1
@@ -238,6 +244,35 @@ class Top:
 
 
 @frozen
+class Growth:
+    """A site that kept allocating at a steady pace, of which next to nothing was freed."""
+
+    label: str
+    kind: FrameKind | None
+    bytes: int
+    """Of its allocations that are live."""
+    count: int
+    """Of these allocations."""
+    freed: int
+    """Allocations of the same stacks that were freed; at most a twentieth."""
+    share: float
+    """The part of all live bytes, 0 to 1."""
+    first: int
+    """The event of the oldest of them."""
+    event: int
+    """The moment at which they are counted."""
+    seconds: float | None
+    """From the first to that moment; ``None`` where the file holds no times."""
+    stack: int
+    """The stack of most bytes of them, by number."""
+
+    @property
+    def per_event(self) -> int:
+        """Bytes by which it grew with each event of the trace, on the average."""
+        return self.bytes // max(1, self.event - self.first)
+
+
+@frozen
 class Verdict:
     """Why one allocation failed, or where there is no OOM entry, what held the peak."""
 
@@ -264,8 +299,11 @@ class Verdict:
     """The figures behind the cause, and what is not known."""
     top: tuple[Top, ...]
     advice: tuple[Advice, ...]
+    site: str
+    """The line of the program that asked; empty where no Python frame of it is on record."""
     stack: tuple[Frame, ...]
     """The stack of the request that failed."""
+    growth: Growth | None
     text: OomText | None
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
 

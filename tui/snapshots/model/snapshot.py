@@ -12,6 +12,11 @@ from enum import IntEnum
 
 from workloads.protocol.frozen import frozen
 
+MEMORY_OPTION = "--memory"
+"""Of the command line: allows the reading of a file more or less memory than a quarter."""
+SIZE_LIMIT = 1 << 60
+"""Bytes: torch refuses a request of an exbibyte before it asks its allocator, so no size of a file
+is that large."""
 NEVER_TOLD = -1
 """In a column: the file does not say (no time, no pool, no free memory)."""
 
@@ -162,6 +167,16 @@ class DeviceSnapshot:
 
 
 @frozen
+class TorchVersions:
+    """Which versions of torch can have written a file, as far as its keys tell; 2.9 is (2, 9)."""
+
+    least: tuple[int, int] | None = None
+    """This one or a later one; ``None``: nothing in the file says so."""
+    below: tuple[int, int] | None = None
+    """One before this one."""
+
+
+@frozen
 class Snapshot:
     """Everything that one file tells."""
 
@@ -187,7 +202,28 @@ class Snapshot:
     """Pinned-host segments that the file also holds (torch 2.14); counted, not replayed."""
     notes: tuple[str, ...]
     """What was odd about the file while it was read, one line each, for the warnings."""
+    torch: TorchVersions = TorchVersions()
 
 
 class SnapshotError(Exception):
     """The file cannot be read; the text is one line: what, why, what to do."""
+
+
+def proper_size(value: int, key: str, where: str) -> int:
+    """A size as a file states it, as a plain ``int``.
+
+    Args:
+        value: bytes; below zero too, which the replay tells of.
+        key: the file's name of it.
+        where: it stands, for the message.
+
+    Raises:
+        SnapshotError: torch writes no such size.
+    """
+    if -SIZE_LIMIT < value < SIZE_LIMIT:
+        return int(value)
+    bits = value.bit_length()
+    shown = f"{value} bytes" if bits <= 64 else f"a number of {bits} bits"
+    raise SnapshotError(
+        f"{where} has a {key} of {shown}, and torch serves less than 1 EiB: damaged"
+    )

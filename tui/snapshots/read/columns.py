@@ -7,7 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tui.snapshots.model import text
-from tui.snapshots.model.snapshot import NEVER_TOLD, Action, Trace, empty_trace
+from tui.snapshots.model.snapshot import (
+    NEVER_TOLD,
+    SIZE_LIMIT,
+    Action,
+    Trace,
+    empty_trace,
+    proper_size,
+)
 from tui.snapshots.read.intern import Interner
 
 BATCH = 4096
@@ -82,6 +89,8 @@ class TraceColumns:
             raise KeyError("an OOM has figures of its own")
         count = len(batch)
         address, size = array("Q", raws["addr"]), array("q", raws["size"])
+        if max(size) >= SIZE_LIMIT or min(size) <= -SIZE_LIMIT:
+            raise OverflowError("a size that is to be refused by its entry's number")
         times = array("q", raws.get("time_us") or [NEVER_TOLD] * count)
         stream = self._streams(raws.get("stream") or [0] * count)
         pool = self._pools(raws.get("pool_id"), count)
@@ -144,12 +153,14 @@ class TraceColumns:
             trace.unknown[number] = text.of(name)
         elif action is Action.OOM:
             free = entry.get("device_free")
-            if isinstance(free, int) and 0 <= free < 1 << 63:
-                trace.device_free[number] = int(free)
+            if isinstance(free, int) and free >= 0:
+                trace.device_free[number] = proper_size(
+                    free, "device_free", f"trace entry {number}"
+                )
         row = (
             action,
             self._whole(entry, "addr", 0, 1 << 64, 0, needed=action not in _WITHOUT_ADDRESS),
-            self._whole(entry, "size", -(1 << 63), 1 << 63, 0, needed=action != Action.OTHER),
+            self._size(entry, number, needed=action != Action.OTHER),
             interner.stream(entry.get("stream", 0)),
             interner.stack(entry.get("frames")),
             self._whole(entry, "time_us", -(1 << 63), 1 << 63, NEVER_TOLD, needed=False),
@@ -158,6 +169,14 @@ class TraceColumns:
         )
         for column, value in zip(_columns(trace), row, strict=True):
             column.append(value)
+
+    def _size(self, entry: dict[Raw, Raw], number: int, *, needed: bool) -> int:
+        value = entry.get("size")
+        if isinstance(value, int):
+            return proper_size(value, "size", f"trace entry {number}")
+        if value is not None or needed:
+            self._interner.odd["trace entries without a proper size"] += 1
+        return 0
 
     def _whole(
         self, entry: dict[Raw, Raw], key: str, low: int, high: int, default: int, *, needed: bool

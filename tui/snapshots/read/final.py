@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tui.snapshots.model import text
-from tui.snapshots.model.snapshot import Block, Segment
+from tui.snapshots.model.snapshot import Block, Segment, proper_size
 from tui.snapshots.read.intern import Interner, pool_of
 
 ALLOCATED = "active_allocated"
@@ -19,7 +19,7 @@ _STATES = {
     INACTIVE: INACTIVE,
 }
 _STATED = ("allocated_size", "active_size", "requested_size")
-_MOST = 1 << 63
+_ADDRESSES = 1 << 64
 _NOTHING: dict[object, object] = {}
 
 Raw = Any
@@ -38,7 +38,7 @@ class FinalState:
         if not isinstance(raw, dict):
             self._odd("segments that are no dicts, left out")
             return None
-        address = self._whole(raw, "address", "segments")
+        address = self._address(raw, "segments")
         blocks = self._blocks(raw.get("blocks"), address)
         size = raw.get("total_size")
         interner = self._interner
@@ -49,8 +49,8 @@ class FinalState:
             device=self._device(raw),
             address=address,
             size=(
-                int(size)
-                if isinstance(size, int) and 0 <= size < _MOST
+                proper_size(size, "total_size", "a segment")
+                if isinstance(size, int) and size >= 0
                 else sum(block.size for block in blocks)
             ),
             stream=interner.streams[interner.stream(raw.get("stream", 0))],
@@ -59,7 +59,11 @@ class FinalState:
             expandable=raw.get("is_expandable") is True,
             stack=interner.stack(raw.get("frames")),
             blocks=blocks,
-            stated={key: int(raw[key]) for key in _STATED if isinstance(raw.get(key), int)},
+            stated={
+                key: proper_size(raw[key], key, "a segment")
+                for key in _STATED
+                if isinstance(raw.get(key), int)
+            },
         )
 
     def _device(self, raw: dict[Raw, Raw]) -> int:
@@ -84,9 +88,9 @@ class FinalState:
         return tuple(blocks)
 
     def _block(self, raw: dict[Raw, Raw], next_address: int) -> Block:
-        size = self._whole(raw, "size", "blocks")
+        size = self._size(raw)
         # torch 2.0 wrote no addresses: a block begins where the one before it ends.
-        address = self._whole(raw, "address", "blocks") if "address" in raw else next_address
+        address = self._address(raw, "blocks") if "address" in raw else next_address
         newest = self._newest(raw) if "history" in raw else _NOTHING
         state = raw.get("state")
         known = _STATES.get(state) if isinstance(state, str) else None
@@ -96,11 +100,12 @@ class FinalState:
             # What stands in an inactive block is of the allocation before.
             return Block(address, size, 0, INACTIVE, 0)
         requested = raw.get("requested_size", newest.get("real_size", size))
-        if not isinstance(requested, int) or not 0 <= requested < _MOST:
+        if not isinstance(requested, int) or requested < 0:
             self._odd("blocks without a proper requested_size")
             requested = size
+        requested = proper_size(requested, "requested_size", "a block")
         frames = raw.get("frames", newest.get("frames"))
-        return Block(address, size, int(requested), known, self._interner.stack(frames))
+        return Block(address, size, requested, known, self._interner.stack(frames))
 
     def _newest(self, raw: dict[Raw, Raw]) -> dict[Raw, Raw]:
         history = raw["history"]
@@ -109,11 +114,18 @@ class FinalState:
         self.with_history = True
         return history[0] if history and isinstance(history[0], dict) else _NOTHING
 
-    def _whole(self, raw: dict[Raw, Raw], key: str, what: str) -> int:
-        value = raw.get(key)
-        if isinstance(value, int) and 0 <= value < (_MOST << 1 if key == "address" else _MOST):
+    def _address(self, raw: dict[Raw, Raw], what: str) -> int:
+        value = raw.get("address")
+        if isinstance(value, int) and 0 <= value < _ADDRESSES:
             return int(value)
-        self._odd(f"{what} without a proper {key}")
+        self._odd(f"{what} without a proper address")
+        return 0
+
+    def _size(self, raw: dict[Raw, Raw]) -> int:
+        value = raw.get("size")
+        if isinstance(value, int) and value >= 0:
+            return proper_size(value, "size", "a block")
+        self._odd("blocks without a proper size")
         return 0
 
     def _odd(self, what: str) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 
 from tui.snapshots.model import text
 from tui.snapshots.model.snapshot import Frame, SnapshotError, Stack
+from tui.text import numbers as fmt
 
 _NO_CONTEXT = ("", "N/A")
 _PLAIN: frozenset[type] = frozenset((str, int))
@@ -19,8 +20,12 @@ _RECENT = 3
 _LONGEST_RUN = 4096
 _NONE_LIKE_IT = object()
 """What no data of a file is equal to."""
+MOST_FRAMES = 1 << 14
+"""Of one stack; a list that many entries name must not cost more with each of them."""
 MOST_STREAMS = 1 << 16
 MOST_POOLS = 1 << 15
+_POOL_NUMBERS = 1 << 64
+"""Each of a pool's two numbers is unsigned and of 64 bits."""
 
 
 class Interner:
@@ -103,6 +108,11 @@ class Interner:
         if not isinstance(raw, (list, tuple)):
             self.odd["stacks that are no lists"] += 1
             return 0
+        if len(raw) > MOST_FRAMES:
+            raise SnapshotError(
+                f"a stack of {fmt.grouped(len(raw))} frames, more than {fmt.grouped(MOST_FRAMES)}: "
+                "damaged or hostile"
+            )
         same_frames = tuple(map(id, raw))
         number = self._stack_by_frames.get(same_frames)
         if number is None:
@@ -161,7 +171,7 @@ class Interner:
         pair = pool_of(raw)
         if pair is None:
             if raw is not None:
-                self.odd["pools that are no pairs of integers"] += 1
+                self.odd["pools that are no pairs of numbers"] += 1
             return None
         number = self.pool_numbers.get(pair)
         if number is None:
@@ -198,5 +208,7 @@ def pool_of(raw: object) -> tuple[int, int] | None:
         return None
     first, second = raw
     if not isinstance(first, int) or not isinstance(second, int):
+        return None
+    if not 0 <= first < _POOL_NUMBERS or not 0 <= second < _POOL_NUMBERS:
         return None
     return int(first), int(second)

@@ -9,15 +9,31 @@ from typing import Any
 from tui.snapshots.model.snapshot import SnapshotError
 from tui.snapshots.read.source import Bytes, reason
 from tui.snapshots.read.unpickle import TRUNCATED
+from tui.text import numbers as fmt
 
 _SPACE = b"\xef\xbb\xbf \t\r\n"
 _TICK = 1 << 16
 _TAIL = 16
+_CONTAINERS_BASE, _LEAST_TEXT = 100_000, 8
+"""Of a snapshot a list or an object has some 50 characters; fewer than these no text has."""
 
 
 def looks_like(head: bytes) -> bool:
     """Whether a file begins as a JSON list or object."""
     return head.lstrip(_SPACE)[:1] in (b"{", b"[")
+
+
+def _count(decoded: str) -> None:
+    """Refuse what holds more lists and objects than a snapshot, before they are made.
+
+    Each takes 56 bytes and more, and one byte or two of the text.
+    """
+    found = decoded.count("[") + decoded.count("{")
+    if found > _CONTAINERS_BASE + len(decoded) // _LEAST_TEXT:
+        raise SnapshotError(
+            f"holds {fmt.grouped(found)} lists and objects in {fmt.size(len(decoded))}, far more"
+            " than a snapshot: damaged or hostile"
+        )
 
 
 class _Frames:
@@ -60,6 +76,7 @@ def load(data: Bytes, tick: Callable[[], None]) -> object:
     except UnicodeDecodeError as error:
         raise SnapshotError(f"begins as JSON, but is not UTF-8 at byte {error.start}") from error
     del whole
+    _count(decoded)
     hook = _Frames(tick)
     try:
         return json.loads(decoded, object_hook=hook)

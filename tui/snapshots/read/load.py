@@ -20,12 +20,17 @@ from tui.snapshots.model import text
 from tui.snapshots.model.snapshot import Snapshot, SnapshotError
 from tui.snapshots.read import jsonfile, memory_limit, unpickle
 from tui.snapshots.read.filters import EVERYTHING, Keep
+from tui.snapshots.read.guard import Guard
 from tui.snapshots.read.memory_limit import Estimate
 from tui.snapshots.read.normalise import normalise
 from tui.snapshots.read.source import Progress, Source, reason
 
 Where: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 """A path, ``-`` for standard input, or an open binary stream."""
+
+_ITEMS_BASE, _SMALLEST_ITEM = 1000, 16
+"""An entry, a block or an annotation of its own takes more bytes of a file than these; only a file
+that names one again and again has more of them."""
 
 
 class _GivenUp(BaseException):
@@ -42,6 +47,7 @@ def load(
     progress: Progress | None = None,
     keep: Keep | None = None,
     available: int | None = None,
+    memory: int | None = None,
     spent: list[object] | None = None,
 ) -> Snapshot:
     """Read a file.
@@ -52,7 +58,9 @@ def load(
             ``indexing`` (entries), some 200 times for a file of 200 MB; what it raises ends the
             reading and comes out of here.
         keep: what to keep of the file; ``None`` keeps everything.
-        available: bytes that reading may be expected to take; ``None`` asks the machine.
+        available: bytes that the machine has left, of which reading may be expected to take a
+            quarter; ``None`` asks the machine.
+        memory: bytes that reading may be expected to take in place of the quarter.
         spent: takes the file's own objects for the trace in pieces, for those who want the answer
             first and free them afterwards: that takes a tenth of the time.
 
@@ -60,23 +68,29 @@ def load(
         SnapshotError: the file cannot be read; one line that names it.
     """
     told = None if progress is None else _carried(progress)
+    available = memory_limit.available() if available is None else available
     try:
         with collector_off():
-            return _load(where, told, keep or EVERYTHING, available, spent)
+            return _load(where, told, keep or EVERYTHING, available, memory, spent)
     except _GivenUp as stopped:
         raise stopped.error from None
     except SnapshotError as error:
         raise SnapshotError(f"{_name(where)}: {error}") from error
     except MemoryError:
         # Without the cause: its frames hold all that was read so far.
+        remedy = memory_limit.Estimate(0, 0, None, None, available, memory).remedy
         raise SnapshotError(
-            f"{_name(where)}: needs more memory than is allowed: damaged or hostile, or too large "
-            "for this machine"
+            f"{_name(where)}: needs more memory than is allowed: damaged or hostile, or large: "
+            f"{remedy}"
         ) from None
 
 
-def estimate(where: Where) -> Estimate:
+def estimate(where: Where, memory: int | None = None) -> Estimate:
     """What reading a file would take, from its size and first bytes.
+
+    Args:
+        where: as of :func:`load`.
+        memory: as of :func:`load`.
 
     Raises:
         SnapshotError: there is nothing to be read, or it is known to be something else.
@@ -84,9 +98,10 @@ def estimate(where: Where) -> Estimate:
     try:
         if _is_pipe(where):
             # Looking at its first bytes would take them from whoever reads it.
-            return memory_limit.estimated(0, 0, json=False, available=memory_limit.available())
+            available = memory_limit.available()
+            return memory_limit.estimated(0, 0, json=False, available=available, memory=memory)
         with _failures(), Source(where, most_unpacked=memory_limit.most_unpacked) as source:
-            return _estimate(source, memory_limit.available())
+            return _estimate(source, memory_limit.available(), memory)
     except SnapshotError as error:
         raise SnapshotError(f"{_name(where)}: {error}") from error
 
@@ -97,9 +112,11 @@ def _is_pipe(where: Where) -> bool:
     return isinstance(where, (str, os.PathLike)) and Path(where).is_fifo()
 
 
-def _estimate(source: Source, available: int | None) -> Estimate:
+def _estimate(source: Source, available: int | None, memory: int | None) -> Estimate:
     json = jsonfile.looks_like(source.head)
-    return memory_limit.estimated(source.size, source.expected, json=json, available=available)
+    return memory_limit.estimated(
+        source.size, source.expected, json=json, available=available, memory=memory
+    )
 
 
 def _load(
@@ -107,18 +124,18 @@ def _load(
     progress: Progress | None,
     keep: Keep,
     available: int | None,
+    memory: int | None,
     spent: list[object] | None,
 ) -> Snapshot:
     with (
         _failures(),
         Source(where, progress=progress, most_unpacked=memory_limit.most_unpacked) as source,
     ):
-        needed = _estimate(source, memory_limit.available() if available is None else available)
+        needed = _estimate(source, available, memory)
         if not needed.enough:
             raise SnapshotError(
                 f"{needed}; range and size filters do not lower this, since a file is unpacked "
-                "whole: read it on a machine with more memory, or record less (max_entries=, "
-                'stacks="python")'
+                f'whole: {needed.remedy}, or record less (max_entries=, stacks="python")'
             )
         raw, container, notes = _objects(source, progress)
         name, byte, unpacked = source.name, source.size or source.read, source.unpacked
@@ -135,7 +152,7 @@ def _load(
         keep=keep,
         consume=True,
         spent=spent,
-        most_items=unpacked,
+        most_items=_ITEMS_BASE + unpacked // _SMALLEST_ITEM,
         notes=notes,
         tick=tick,
     )
@@ -152,7 +169,9 @@ def _objects(source: Source, progress: Progress | None) -> tuple[object, str, tu
     if not unpickle.looks_like(source.head):
         shown = text.clean(source.head[:16].decode("ascii", "replace"))
         raise SnapshotError(f"begins with {shown!r}: neither a pickle nor JSON")
+    source.watch = Guard()
     raw = unpickle.load(source.bytes)
+    source.watch = None
     notes = ("bytes after the end of the pickle were not read",) if source.bytes.read(1) else ()
     return raw, f"{unpickle.protocol(source.head)}{packed}", notes
 

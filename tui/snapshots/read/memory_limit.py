@@ -2,18 +2,20 @@
 
 A pickle is unpacked whole before it becomes columns, so the need follows from its size alone:
 
-==============  ==================  =====================
+==============  ==================  ===============================
 what            expected            allowed
-==============  ==================  =====================
+==============  ==================  ===============================
 a pickle        48 MiB + 5 x size   256 MiB + 14 x size
 JSON            48 MiB + 4 x size   256 MiB + 10 x size
-from a pipe     cannot be told      all that is available
-==============  ==================  =====================
+from a pipe     cannot be told      a quarter of what is available
+==============  ==================  ===============================
 
 Sizes are those unpacked. Measured on snapshots of a million entries, Python included: 3.7 x for
 stacks of 41 frames, 5.9 x for stacks of 11, 7.4 x without stacks (66 bytes an entry), which is
-why so much more is allowed than is expected. What is allowed is never more than what is
-available: the kernel's ``MemAvailable``, or what the control group leaves, whichever is less.
+why so much more is allowed than is expected. What is allowed is never more than a quarter of what
+is available (the kernel's ``MemAvailable``, or what the control group leaves, whichever is less):
+the kernel ends whom it likes where memory runs out, and on a shared box that may be a neighbour's
+training. Who reads the file may give another figure, up to all that is available.
 
 :func:`restrict` is for a process whose only work is to read a file: past the limit an allocation
 fails there, and :func:`tui.snapshots.read.load.load` says so in one line.
@@ -24,6 +26,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tui.child.cgroup import Cgroup
+from tui.snapshots.model.snapshot import MEMORY_OPTION
 from tui.text import numbers as fmt
 from workloads.protocol.frozen import frozen
 
@@ -39,7 +42,9 @@ _UNPACKED_TIMES = 256
 """Real snapshots pack 10 to 40 times; a bomb 1 000 times."""
 
 _SPARE = 64 * MIB
-"""Bytes of what is available that are left to others."""
+"""Bytes of what is available that are left to others, whatever was asked for."""
+
+_QUARTER = 4
 
 
 @frozen
@@ -53,6 +58,7 @@ class Estimate:
         allowed: bytes that a process restricted to this estimate may take on top of what it has;
             ``None`` where neither the file nor the machine tells.
         available: bytes that the machine or the container has left; ``None`` if it does not say.
+        memory: bytes that were asked for with :data:`MEMORY_OPTION`; ``None`` for a quarter.
     """
 
     byte: int
@@ -60,11 +66,24 @@ class Estimate:
     expected: int | None
     allowed: int | None
     available: int | None
+    memory: int | None = None
 
     @property
     def enough(self) -> bool:
         """Whether the file can be expected to be read; true where one of both is not known."""
-        return self.expected is None or self.available is None or self.expected <= self.available
+        limit = limit_of(self.available, self.memory)
+        return self.expected is None or limit is None or self.expected <= limit
+
+    @property
+    def remedy(self) -> str:
+        """What helps where the file needs more than is allowed."""
+        need = self.expected if self.expected is not None else 0
+        if self.available is not None and need > self.available:
+            return "read it on a machine with more memory"
+        limit = limit_of(self.available, self.memory)
+        if self.available is not None and limit is not None and limit >= self.available:
+            return "read it on a machine with more memory"
+        return f"{MEMORY_OPTION} SIZE allows more of what is available, which others then lack"
 
     def __str__(self) -> str:
         if self.expected is None:
@@ -72,24 +91,42 @@ class Estimate:
         else:
             packed = " unpacked" if self.unpacked != self.byte else ""
             need = f"needs about {fmt.size(self.expected)} for {fmt.size(self.unpacked)}{packed}"
-        return ", ".join(
-            (
-                need,
-                "no limit" if self.allowed is None else f"allowed {fmt.size(self.allowed)}",
-                "unknown how much is available"
-                if self.available is None
-                else f"{fmt.size(self.available)} available",
-            )
-        )
+        if self.allowed is None:
+            return f"{need}, may take any amount: unknown how much is available"
+        limit = limit_of(self.available, self.memory)
+        if self.available is None:
+            of = "unknown how much is available"
+        elif self.memory is None and self.allowed == limit:
+            of = f"a quarter of the {fmt.size(self.available)} available"
+        else:
+            of = f"{fmt.size(self.available)} available"
+        return f"{need}, may take {fmt.size(self.allowed)}, {of}"
 
 
-def estimated(byte: int, unpacked: int, *, json: bool, available: int | None) -> Estimate:
-    """The estimate for a file of a size; 0 stands for a size that is not known."""
+def limit_of(available: int | None, memory: int | None) -> int | None:
+    """The most that reading may take: what was asked for, else a quarter; ``None``: not known."""
+    if available is None:
+        return memory
+    return available // _QUARTER if memory is None else min(memory, available)
+
+
+def estimated(
+    byte: int, unpacked: int, *, json: bool, available: int | None, memory: int | None = None
+) -> Estimate:
+    """The estimate for a file of a size; 0 stands for a size that is not known.
+
+    Args:
+        byte: of the file as it lies on the disk.
+        unpacked: bytes once unpacked.
+        json: it is JSON and no pickle.
+        available: bytes that the machine has left.
+        memory: bytes that were asked for; then they are allowed whatever the file's size.
+    """
     expected_times, allowed_times = _JSON if json else _PICKLE
     expected = _EXPECTED_BASE + expected_times * unpacked if unpacked else None
-    wanted = _ALLOWED_BASE + allowed_times * unpacked if unpacked else None
-    limits = [limit for limit in (wanted, available) if limit is not None]
-    return Estimate(byte, unpacked, expected, min(limits, default=None), available)
+    wanted = _ALLOWED_BASE + allowed_times * unpacked if unpacked and memory is None else None
+    limits = [one for one in (wanted, limit_of(available, memory)) if one is not None]
+    return Estimate(byte, unpacked, expected, min(limits, default=None), available, memory)
 
 
 def most_unpacked(byte: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from tui.snapshots.model import text
 from tui.snapshots.model.snapshot import (
@@ -18,6 +18,7 @@ from tui.snapshots.read import columns
 from tui.snapshots.read.filters import EVERYTHING, Keep
 from tui.snapshots.read.final import FinalState
 from tui.snapshots.read.intern import Interner
+from tui.snapshots.read.torch_version import versions
 from tui.text import numbers as fmt
 
 MOST_DEVICES = 1024
@@ -56,8 +57,8 @@ def normalise(
         keep: what to keep of it.
         consume: empty the lists of ``raw`` while reading, so that memory never holds both forms.
         spent: takes what they are emptied of, in pieces, where that is to be freed later.
-        most_items: entries, segments and blocks that can be true of a file of this size; a list
-            that a file names again and again could pretend any number.
+        most_items: entries, segments, blocks and annotations that can be true of a file of this
+            size; a list that a file names again and again could pretend any number.
         notes: lines to put before those that are found here.
         tick: progress.
 
@@ -67,7 +68,8 @@ def normalise(
     form, top = _top(raw)
     segments = _list(top, "segments")
     traces = _traces(_list(top, "device_traces") if "device_traces" in top else [])
-    _bounded(segments, traces, most_items)
+    _bounded(segments, traces, _length(top.get("external_annotations")), most_items)
+    torch = versions(top, traces)
     interner = Interner()
     total, done = len(segments) + sum(map(len, traces)), 0
 
@@ -118,6 +120,7 @@ def normalise(
         annotations=_annotations(top.get("external_annotations"), interner),
         host_segments=_length(top.get("host_segments")),
         notes=(*notes, *_notes(top, others, interner)),
+        torch=torch,
     )
 
 
@@ -168,18 +171,20 @@ def _traces(raws: list[Raw]) -> list[list[Raw]]:
     return traces
 
 
-def _bounded(segments: list[Raw], traces: list[list[Raw]], most: int | None) -> None:
+def _bounded(
+    segments: list[Raw], traces: list[list[Raw]], annotations: int, most: int | None
+) -> None:
     if most is None:
         return
-    count = len(segments) + sum(map(len, traces))
+    count = annotations + len(segments) + sum(map(len, traces))
     for segment in segments:
         if isinstance(segment, dict):
             blocks = segment.get("blocks")
             count += len(blocks) if isinstance(blocks, (list, tuple)) else 0
     if count > most:
         raise SnapshotError(
-            f"claims {fmt.grouped(count)} entries and blocks, more than a file of its size can "
-            "hold: damaged"
+            f"claims {fmt.grouped(count)} entries, blocks and annotations, more than a file of its "
+            "size can hold: damaged or hostile"
         )
 
 
@@ -244,12 +249,16 @@ def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
     for entry in raw if isinstance(raw, list) else ():
         time_us = entry.get("time_us") if isinstance(entry, dict) else None
         device = entry.get("device", 0) if isinstance(entry, dict) else None
-        if not isinstance(time_us, int) or not isinstance(device, int):
+        if not _of_64_bits(time_us) or not _of_64_bits(device):
             interner.odd["annotations without a proper time or device, left out"] += 1
             continue
         name, stage = text.of(entry.get("name")), text.of(entry.get("stage"))
         made.append(Annotation(name, stage, int(device), int(time_us)))
     return tuple(made)
+
+
+def _of_64_bits(value: Raw) -> TypeGuard[int]:
+    return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
 
 
 def _length(raw: Raw) -> int:

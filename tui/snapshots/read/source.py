@@ -28,7 +28,7 @@ PIECE = 1 << 20
 """Bytes that are read at once; so often progress is told and can be given up."""
 
 _HEAD = 512
-_COMMON_PACKING = 16
+_COMMON_PACKING, _MOST_PACKING = 16, 100
 _MOST_AT_ONCE = 1 << 26
 
 
@@ -105,6 +105,8 @@ class Source:
         """
         self._stream, self.name, self._ours = _open(where)
         self._progress = progress
+        self.watch: Callable[[int], None] | None = None
+        """Called with the unpacked bytes that were read so far; may raise to give up."""
         self.size = _size(self._stream)
         """Bytes; 0 where it cannot be known before the end."""
         try:
@@ -120,12 +122,12 @@ class Source:
         self.packed = head.startswith(b"\x1f\x8b")
         self.expected = self._expected()
         """Bytes unpacked, as far as can be told before reading; 0 where it cannot."""
-        self._raw = _Counted(self._stream, head, self._tell, None)
+        self._raw = _Counted(self._stream, head, self._tell_raw, None)
         if self.packed:
             unpacked = gzip.GzipFile(fileobj=io.BufferedReader(self._raw, PIECE), mode="rb")
             head = _exactly(cast(BinaryIO, unpacked), _HEAD)
             most = most_unpacked(self.size) if self.size else None
-            self._whole = _Counted(cast(BinaryIO, unpacked), head, None, most)
+            self._whole = _Counted(cast(BinaryIO, unpacked), head, self._watched, most)
         else:
             self._whole = self._raw
         self.head = head
@@ -138,7 +140,8 @@ class Source:
         if not self.packed or not self.size:
             return self.size
         # The last four bytes of a gzip state its unpacked size, modulo 4 GiB and of the last
-        # member only: where that is less than was packed, what snapshots commonly pack to.
+        # member only, and of one that is cut off they are others: where they tell of less than was
+        # packed or of more than snapshots pack to, what they commonly pack to.
         try:
             here = self._stream.tell()
             self._stream.seek(-4, os.SEEK_END)
@@ -146,11 +149,18 @@ class Source:
             self._stream.seek(here)
         except OSError:
             stated = 0
-        return stated if stated > self.size else self.size * _COMMON_PACKING
+        likely = self.size < stated <= self.size * _MOST_PACKING
+        return stated if likely else self.size * _COMMON_PACKING
 
-    def _tell(self, count: int) -> None:
+    def _tell_raw(self, count: int) -> None:
         if self._progress is not None:
             self._progress(count, max(self.size, 0), "reading")
+        if not self.packed:
+            self._watched(count)
+
+    def _watched(self, count: int) -> None:
+        if self.watch is not None:
+            self.watch(count)
 
     @property
     def read(self) -> int:

@@ -50,6 +50,8 @@ class Load:
     """Sites that the summaries list."""
     redact: bool = False
     """Take user names and home directories out of all that is answered."""
+    memory: int | None = None
+    """Bytes that reading may take; ``None`` for a quarter of what is available."""
 
 
 @frozen

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tui.child.channel import ParentChannel
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.redact import redacted
-from tui.snapshots.model.snapshot import Snapshot, SnapshotError
+from tui.snapshots.model.snapshot import MEMORY_OPTION, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.filters import Keep
 from tui.snapshots.read.load import Where, collector_off, estimate, load
@@ -152,7 +152,10 @@ def serve(parent: ParentChannel, source: int | None) -> None:
             fatal = isinstance(request, messages.Load)
             say(messages.Refused(request.id, str(error), fatal, name))
         except MemoryError:
-            reason = "needs more memory than is allowed: read the file with a filter on it"
+            reason = (
+                "needs more memory than is allowed: read the file with a filter on it, or allow it"
+                f" more ({MEMORY_OPTION} SIZE)"
+            )
             say(messages.Refused(request.id, reason, isinstance(request, messages.Load), name))
 
 
@@ -179,7 +182,7 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
         SnapshotError: a file cannot be read.
     """
     began = time.monotonic()
-    needed = _together([estimate(path) for path in request.paths])
+    needed = _together([estimate(path, request.memory) for path in request.paths])
     memory_limit.restrict(needed)
     say(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
     pace = ProgressPace(request.id, say)
@@ -188,9 +191,20 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     # What is read stays. Were the collector on for a moment before it is told so, it would look at
     # all of it: half a second for a million entries.
     with collector_off():
-        read = [load(_where(path, source), progress=pace.tell, keep=keep) for path in others]
+        read = [
+            load(_where(path, source), progress=pace.tell, keep=keep, memory=request.memory)
+            for path in others
+        ]
         # Of the last file alone: what others were read from would take room while it is read.
-        read.append(load(_where(last, source), progress=pace.tell, keep=keep, spent=spent))
+        read.append(
+            load(
+                _where(last, source),
+                progress=pace.tell,
+                keep=keep,
+                memory=request.memory,
+                spent=spent,
+            )
+        )
         gc.freeze()
     text = request.oom_text
     if request.redact:
@@ -234,16 +248,18 @@ def _together(found: list[Estimate]) -> Estimate:
         return found[0]
     expected = [item.expected for item in found]
     allowed = [item.allowed for item in found if item.allowed is not None]
-    available = found[0].available
-    most = sum(allowed) if len(allowed) == len(found) else available
-    if most is not None and available is not None:
-        most = min(most, available)
+    available, memory = found[0].available, found[0].memory
+    limit = memory_limit.limit_of(available, memory)
+    most = sum(allowed) if len(allowed) == len(found) else limit
+    if most is not None and limit is not None:
+        most = min(most, limit)
     return Estimate(
         sum(item.byte for item in found),
         sum(item.unpacked for item in found),
         None if None in expected else sum(item or 0 for item in expected),
         most,
         available,
+        memory,
     )
 
 

@@ -186,6 +186,8 @@ class WorkbenchApp(textual_private.HookedApp):
         self._session = session
         self._first_demo = demo
         self._first_snapshot: tuple[str, str] | None = None
+        self.snapshot_memory: int | None = None
+        """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
         self._drawing = Drawing(self, self._draw)
         self._upkeep = Upkeep()
         self.add_mode("memory", lambda: _memory_tab(self))
@@ -214,7 +216,7 @@ class WorkbenchApp(textual_private.HookedApp):
         """The tab, made when it is first opened: what it needs is imported then."""
         from tui.ui.screens.snapshot.tab import SnapshotTab
 
-        self.snapshot = SnapshotTab(self)
+        self.snapshot = SnapshotTab(self, self.snapshot_memory)
         return self.snapshot
 
     def open_snapshot(self, path: str, oom_text: str = "") -> None:

@@ -30,16 +30,23 @@ CLOSER, WIDER = 0.5, 2.0
 
 
 class SnapshotTab(CommandScreen):
-    """Header, bar, one of the views, footer; its readers start with the first file."""
+    """Header, bar, one of the views, footer; its readers start with the first file.
+
+    Args:
+        program: the app.
+        memory: bytes that reading a file may take; ``None`` for a quarter of what is available.
+    """
 
     TAB = "snapshot"
     CSS_PATH = "snapshot.tcss"
     BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, memory: int | None = None) -> None:
         super().__init__(program)
         store = program.store
-        session = self.session = SnapshotSession(SnapshotReader(), SnapshotReader())
+        session = self.session = SnapshotSession(
+            SnapshotReader(memory=memory), SnapshotReader(memory=memory)
+        )
         session.listen(self._changed)
         self.start = StartPane(store, session)
         self.timeline = TimelinePane(store, session)

@@ -40,10 +40,12 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
         rows += bulleted(reason, cells)
     for doubt in verdict.state.doubts:
         rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
-    rows += top_lines("Held the memory then", verdict.top, cells)
-    rows += advice_lines(verdict.advice, cells)
-    rows += [(), line(Span("Asked for at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
-    return rows
+    held = top_lines("Held the memory then", verdict.top, cells)
+    advice = advice_lines(verdict.advice, cells)
+    asked = [(), line(Span("Asked for at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
+    # Where the request is to blame, who asked matters more than who held.
+    blamed = verdict.cause in ("larger than the device", "larger than what was free")
+    return rows + (asked + advice + held if blamed else held + advice + asked)
 
 
 def _figures(verdict: Verdict) -> list[tuple[str, str]]:

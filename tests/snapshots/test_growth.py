@@ -1,0 +1,212 @@
+"""Growth of one site that is never freed, told apart from what lives long and from activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.snapshots.scenes import MIB, frames
+from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
+from tui.snapshots.analysis.growth import growth_words
+from tui.snapshots.model.results import Growth
+from tui.snapshots.read.normalise import normalise
+
+Raw = dict[str, Any]
+BASE = 1 << 40
+TIME = 1_700_000_000_000_000
+
+
+class Program:
+    """Writes a trace and the blocks at its end; each allocation lies in a segment of its own."""
+
+    def __init__(self, times: bool = True) -> None:
+        self.entries: list[Raw] = []
+        self.live: dict[int, Raw] = {}
+        self._next = BASE
+        self._times = times
+
+    def alloc(self, size: int, line: int = 5, function: str = "step") -> int:
+        address, self._next = self._next, self._next + 2 * size + MIB
+        entry = self._entry("alloc", address, size, line, function)
+        self.live[address] = entry
+        return address
+
+    def free(self, address: int) -> None:
+        size = self.live.pop(address)["size"]
+        self._entry("free_requested", address, size)
+        self._entry("free_completed", address, size)
+
+    def oom(self, size: int) -> None:
+        entry = self._entry("oom", 0, size, 9, "backward")
+        del entry["addr"]
+        entry["device_free"] = MIB
+
+    def _entry(
+        self, action: str, address: int, size: int, line: int = 0, function: str = ""
+    ) -> Raw:
+        entry: Raw = {
+            "action": action,
+            "addr": address,
+            "size": size,
+            "stream": 0,
+            "frames": frames(function, line) if function else [],
+        }
+        if self._times:
+            entry["time_us"] = TIME + 1_000_000 * len(self.entries)
+        self.entries.append(entry)
+        return entry
+
+    def device(self) -> DeviceAnalysis:
+        segments = [
+            {
+                "device": 0,
+                "address": address,
+                "total_size": entry["size"],
+                "stream": 0,
+                "segment_type": "large",
+                "segment_pool_id": (0, 0),
+                "is_expandable": False,
+                "frames": [],
+                "blocks": [
+                    {
+                        "address": address,
+                        "size": entry["size"],
+                        "requested_size": entry["size"],
+                        "state": "active_allocated",
+                        "frames": entry["frames"],
+                    }
+                ],
+            }
+            for address, entry in self.live.items()
+        ]
+        raw = {"segments": segments, "device_traces": [self.entries]}
+        return Analysis(normalise(raw, file="grown")).devices[0]
+
+
+def grown(times: bool = True) -> Program:
+    """7 600 allocations of one line, beside a step that frees what it makes; then an OOM."""
+    program = Program(times)
+    program.alloc(40 * MIB, line=2, function="build")
+    for _ in range(7600):
+        temporary = program.alloc(MIB, line=7, function="forward")
+        program.alloc(8192, line=11, function="keep")
+        program.free(temporary)
+    program.oom(100 * MIB)
+    return program
+
+
+def growth_of(program: Program) -> Growth | None:
+    device = program.device()
+    ooms = device.replay.ooms
+    return device.growth(ooms[-1] if ooms else None)
+
+
+def test_7600_never_freed_allocations_of_one_site() -> None:
+    device = grown().device()
+    verdict = device.verdict(device.replay.ooms[-1])
+    found = verdict.growth
+    assert found is not None
+    assert (found.label, found.count, found.bytes) == ("train.py:11 keep", 7600, 7600 * 8192)
+    assert (found.first, found.event, found.freed) == (2, 1 + 4 * 7600, 0)
+    assert found.seconds == found.event - found.first
+    assert found.per_event == 7600 * 8192 // (found.event - found.first) == 2048
+    assert any(
+        "train.py:11 keep grew: 7 600 allocations of it were live, 59.4 MiB, made at a steady pace"
+        " since event 2 (8 h 26 min before); none of them was freed; 2.0 KiB for each event"
+        in reason
+        for reason in verdict.reasons
+    )
+    whats = [advice.what for advice in verdict.advice]
+    place = next(i for i, what in enumerate(whats) if "find what keeps" in what)
+    assert "train.py:11 keep" in whats[place]
+    batch = next(i for i, what in enumerate(whats) if "a smaller batch" in what)
+    assert place < batch
+
+
+def test_without_times_the_event_alone_is_told() -> None:
+    found = growth_of(grown(times=False))
+    assert found is not None
+    assert found.seconds is None
+    assert "since event 2; none of them" in growth_words(found)
+
+
+def test_without_an_oom_it_is_a_remark_of_the_summary() -> None:
+    program = grown()
+    program.entries.pop()
+    summary = program.device().summary()
+    assert any("train.py:11 keep grew: 7 600 allocations of it are" in r for r in summary.remarks)
+
+
+def model(program: Program) -> None:
+    """Parameters: made at once, and kept."""
+    for _ in range(500):
+        program.alloc(MIB, line=2, function="build")
+    for _ in range(300):
+        program.free(program.alloc(MIB, line=7, function="forward"))
+
+
+def activations(program: Program) -> None:
+    """Two passes: all of the first is freed, then the second is under way."""
+    for again in (False, True):
+        kept = [program.alloc(MIB, line=7, function="forward") for _ in range(400)]
+        for address in () if again else kept:
+            program.free(address)
+
+
+def few(program: Program) -> None:
+    """As many as a model may have layers."""
+    for _ in range(90):
+        program.alloc(MIB, line=7, function="forward")
+        program.free(program.alloc(MIB, line=8, function="scratch"))
+
+
+def little(program: Program) -> None:
+    """A twentieth of what is live."""
+    program.alloc(1900 * MIB, line=2, function="build")
+    for _ in range(100):
+        program.alloc(MIB, line=7, function="forward")
+
+
+def mostly_freed(program: Program) -> None:
+    for number in range(1000):
+        address = program.alloc(MIB, line=7, function="forward")
+        if number % 4:
+            program.free(address)
+
+
+@pytest.mark.parametrize("write", [model, activations, few, little, mostly_freed])
+def test_what_is_no_growth(write: Callable[[Program], None]) -> None:
+    program = Program()
+    write(program)
+    program.oom(100 * MIB)
+    assert growth_of(program) is None
+    program.entries.pop()
+    assert growth_of(program) is None
+
+
+def test_a_few_that_were_freed_are_told() -> None:
+    program = Program()
+    for number in range(1000):
+        address = program.alloc(MIB, line=7, function="forward")
+        if number % 50 == 0:
+            program.free(address)
+    found = growth_of(program)
+    assert found is not None
+    assert (found.count, found.freed) == (980, 20)
+    assert "20 others of its allocations were freed" in growth_words(found)
+
+
+def test_growth_is_counted_up_to_the_moment() -> None:
+    program = grown()
+    for address in [a for a, entry in program.live.items() if entry["size"] == 8192]:
+        program.free(address)
+    device = program.device()
+    assert device.growth(None) is None
+    found = device.growth(device.replay.ooms[-1])
+    assert found is not None
+    assert found.count == 7600
+    middle = device.growth(4 * 3800)
+    assert middle is not None
+    assert middle.count == 3800
