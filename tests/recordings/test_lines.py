@@ -31,6 +31,7 @@ texts = st.text(max_size=20)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 maybe = st.none() | finite
 settings = st.booleans() | st.integers(-(2**60), 2**60) | finite | texts
+counts = st.integers(-(2**63), 2**63 - 1)
 tables = st.dictionaries(texts, settings, max_size=3)
 flags = st.dictionaries(texts, st.booleans(), max_size=3)
 runs = st.builds(
@@ -59,9 +60,9 @@ events: st.SearchStrategy[AnyEvent] = st.one_of(
     st.builds(RunnerStatus, st.sampled_from(["ready", "ended"]), texts, texts, st.none() | texts),
     st.builds(MonitorStatus, st.sampled_from(["ready", "restarting"]), texts),
     st.builds(messages.Heartbeat, finite, st.none() | texts),
-    st.builds(messages.Progress, texts, st.just("measuring"), finite, texts, st.integers(), maybe),
+    st.builds(messages.Progress, texts, st.just("measuring"), finite, texts, counts, maybe),
     st.builds(messages.Rejected, texts, texts),
-    st.builds(messages.WorkerEnded, st.integers(), texts, st.booleans()),
+    st.builds(messages.WorkerEnded, counts, texts, st.booleans()),
 )
 moments = st.floats(0, lines.LONGEST_S)
 
