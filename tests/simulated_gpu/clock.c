@@ -127,8 +127,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     READY;
     *event = calloc(1, sizeof **event);
-    (*event)->timing = !(flags & cudaEventDisableTiming);
-    (*event)->device = sim_current();
+    **event = (struct CUevent_st){ .timing = !(flags & cudaEventDisableTiming), .device = sim_current() };
     return 0;
 }
 cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, 0); }

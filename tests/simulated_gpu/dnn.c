@@ -6,8 +6,7 @@
 
 enum { BAD_PARAM = 2000, EXECUTION_FAILED = 5000 };
 enum { ENGINECFG_ENGINE = 300, ENGINEHEUR_RESULTS = 202, PLAN_CONFIG = 401, PLAN_WORKSPACE = 402, ENGINE_GLOBAL_INDEX = 1301 };
-#define ENGINES_OFFERED 4
-#define MOST_ATTRIBUTES 48
+enum { ENGINES_OFFERED = 4, MOST_ATTRIBUTES = 48 };
 
 struct dnn { void *stream; };
 struct attribute { int name, type; int64_t count; char *bytes; };

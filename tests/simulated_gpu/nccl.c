@@ -1,4 +1,4 @@
-/* NCCL: collectives that take time; each rank keeps its own values. */
+/* NCCL: collectives that take time. Each rank takes the others to hold what it holds itself. */
 #include "simulated.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,7 @@ int ncclCommInitRankConfig(struct comm **c, int ranks, struct id id, int rank, v
 int ncclCommInitRank(struct comm **c, int ranks, struct id id, int rank) { return ncclCommInitRankConfig(c, ranks, id, rank, NULL); }
 int ncclCommInitRankScalable(struct comm **c, int ranks, int rank, int count, struct id *ids, void *config) { return ncclCommInitRankConfig(c, ranks, *ids, rank, config); }
 int ncclCommInitAll(struct comm **c, int ranks, const int *devices) {
-    struct id none = { { 0 } };
-    for (int i = 0; i < ranks; i++) if (ncclCommInitRankConfig(&c[i], ranks, none, i, NULL)) return 1;
+    for (int i = 0; i < ranks; i++) if (ncclCommInitRankConfig(&c[i], ranks, (struct id){ { 0 } }, i, NULL)) return 1;
     return 0;
 }
 int ncclCommGetAsyncError(struct comm *c, int *error) { *error = 0; return 0; }
@@ -30,6 +29,9 @@ static int collective(const void *from, void *to, size_t bytes, void *stream) {
 }
 #define REDUCTION(name, ...) int nccl##name(const void *from, void *to, size_t n, int type, __VA_ARGS__ struct comm *c, void *stream) { return collective(from, to, bytes_of(n, type), stream); }
 REDUCTION(AllReduce, int op,) REDUCTION(ReduceScatter, int op,) REDUCTION(Broadcast, int root,) REDUCTION(Reduce, int op, int root,)
-int ncclAllGather(const void *from, void *to, size_t n, int type, struct comm *c, void *stream) { return collective(from, (char *)to + (size_t)c->rank * bytes_of(n, type), bytes_of(n, type), stream); }
+int ncclAllGather(const void *from, void *to, size_t n, int type, struct comm *c, void *stream) {
+    for (int rank = 0; rank < c->ranks; rank++) memmove((char *)to + (size_t)rank * bytes_of(n, type), from, bytes_of(n, type));
+    return collective(NULL, to, bytes_of(n, type), stream);
+}
 #define ONE_SIDED(name) int nccl##name(void *at, size_t n, int type, int peer, struct comm *c, void *stream) { return collective(NULL, at, bytes_of(n, type), stream); }
 ONE_SIDED(Bcast) ONE_SIDED(Send) ONE_SIDED(Recv)
