@@ -41,6 +41,25 @@ def write_private(path: Path, content: bytes) -> None:
         raise
 
 
+def keep(name: str, text: str) -> Path:
+    """Save what could not be printed; nothing deletes it.
+
+    Args:
+        name: the end of the file's name.
+        text: the whole of it.
+
+    Raises:
+        OSError: it cannot be written, for one because the disk is full.
+    """
+    path = folder() / "results" / f"{_stamp()}-{name}"
+    write_private(path, text.encode("utf-8", errors="replace"))
+    return path
+
+
+def _stamp() -> str:
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}"
+
+
 def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) -> Path:
     """Write a report and drop the oldest beyond :data:`KEPT`.
 
@@ -48,7 +67,7 @@ def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) ->
         OSError: it cannot be written, for one because the disk is full.
     """
     place = folder() / "reports"
-    path = place / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}.txt"
+    path = place / f"{_stamp()}.txt"
     lines = [title, "", *(f"{name}: {text}" for name, text in facts), "", "stderr:", *stderr]
     write_private(path, ("\n".join(lines) + "\n").encode("utf-8", errors="replace"))
     for old in sorted(place.glob("*.txt"))[:-KEPT]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Callable
 
 from tui.cli.errors import Failure
 from tui.cli.output import ProgressLine
+from tui.cli.streams import say
 from tui.session.session import Session
 from workloads.protocol import messages
 
@@ -102,4 +102,4 @@ class Watcher:
 def say_problems(hello: messages.Hello | None) -> None:
     """A line on stderr for each problem with the files of workloads that the user brought."""
     for problem in hello.problems if hello else ():
-        sys.stderr.write(f"gpu-workbench: {problem}\n")
+        say(problem)

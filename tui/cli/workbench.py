@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tui.cli.errors import UsageError
 from tui.cli.resolve import python_of, resolve
+from tui.cli.streams import say
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, oom_text, setting_named
 from tui.ui.terminal import textual_environment
@@ -119,7 +120,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
         app.open_at_start(options.snapshot, text)
     app.run(mouse=chosen.value("mouse"))
     for problem in preferences.problems:
-        sys.stderr.write(f"gpu-workbench: {problem}\n")
+        say(problem)
     return app.return_code or 0
 
 
@@ -131,7 +132,8 @@ def check_terminal() -> None:
     """
     if "TEXTUAL_DRIVER" in os.environ:
         return  # it draws elsewhere, as in a browser
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    # Keys come from standard input, and the screen is drawn on standard error.
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise UsageError(f"the workbench needs a terminal; without one use {WITHOUT_SCREEN}")
     term = os.environ.get("TERM", "")
     if term in DUMB:
