@@ -111,7 +111,8 @@ def open_workbench(options: WorkbenchOptions) -> int:
     from tui.ui.app.workbench import WorkbenchApp
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
-    session = Session(python, preferences.refresh, options.files, _recorder(options))
+    recorder = _recorder(options)
+    session = Session(python, preferences.refresh, options.files, recorder)
     preferences.attach(session)
     app = WorkbenchApp(
         session, readonly=options.readonly, demo=options.demo, preferences=preferences
@@ -121,7 +122,9 @@ def open_workbench(options: WorkbenchOptions) -> int:
     app.run(mouse=chosen.value("mouse"))
     for problem in preferences.problems:
         say(problem)
-    return app.return_code or 0
+    if recorder is not None and recorder.problem:
+        say(recorder.problem)
+    return app.return_code or int(recorder is not None and bool(recorder.problem))
 
 
 def check_terminal() -> None:

@@ -30,6 +30,7 @@ from tui.settings import THEME
 from tui.state.events import LogLine
 from tui.state.store import Parts, Store
 from tui.text import glyphs
+from tui.text.clean import clean
 from tui.ui.app.drawing import Drawing
 from tui.ui.app.upkeep import Upkeep
 from tui.ui.commands import bindings
@@ -297,7 +298,8 @@ class WorkbenchApp(textual_private.HookedApp):
 
     def words_of_error(self, error: BaseException | None) -> Text:
         """One line and a report, without the values of local variables."""
-        return Text(f"gpu-workbench failed: {type(error).__name__}: {error}; {_reported(error)}")
+        words = f"gpu-workbench failed: {type(error).__name__}: {error}; {_reported(error)}"
+        return Text(clean(words))
 
     # ---- drawing ----
 
