@@ -60,6 +60,19 @@ def _stamp() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}"
 
 
+def failure_in_words(error: BaseException | None) -> str:
+    """What an error of our own is, and where its traceback was written to."""
+    # Only a program that ends needs it.
+    import traceback
+
+    trace = "".join(traceback.format_exception(error) if error else ["no exception"])
+    try:
+        where = f"report: {save('the workbench failed', (), trace.splitlines())}"
+    except OSError as refusal:
+        where = f"the report was not saved: {refusal}"
+    return f"failed: {type(error).__name__}: {error}; {where}"
+
+
 def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) -> Path:
     """Write a report and drop the oldest beyond :data:`KEPT`.
 

@@ -27,6 +27,12 @@ def main() -> int:
         return 130
     except OutputClosedError:
         return 1
+    except Exception as error:  # noqa: BLE001 (one of our own, told with a report)
+        # Its text may hold what strangers wrote, and a traceback is of no use to who reads it.
+        from tui import reports
+
+        streams.say(reports.failure_in_words(error))
+        return 1
 
 
 def _carry_out(argv: Sequence[str]) -> int:

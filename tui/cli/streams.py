@@ -64,6 +64,11 @@ def print_text(text: str, kept_as: str = "") -> None:
         raise Failure(_cannot(error)) from error
 
 
+def print_line(text: str) -> None:
+    """Print one line, whatever stands in it; raises as :func:`print_text` does."""
+    print_text(rows_of_text([text]))
+
+
 def say(text: str) -> None:
     """Say something in one line on standard error, the program's name first.
 

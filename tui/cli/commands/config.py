@@ -11,7 +11,7 @@ from tui import settings
 from tui.cli.options import add_common
 from tui.cli.output import print_json
 from tui.cli.resolve import resolve
-from tui.cli.streams import print_text, say
+from tui.cli.streams import print_line, print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.session import catalogue
 from tui.session.preferences import usable
@@ -54,7 +54,7 @@ def config(options: ConfigOptions) -> int:
         UsageError: the command line names a theme that there is not.
     """
     if options.path_only:
-        print_text(str(settings.path()))
+        print_line(str(settings.path()))
         return 0
     # The door to Textual, which has the themes.
     from tui.cli.themes import with_theme

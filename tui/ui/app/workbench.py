@@ -121,20 +121,6 @@ def _selected(screen: Screen[object]) -> str:
     return selected or screen.get_selected_text() or ""
 
 
-def _reported(error: BaseException | None) -> str:
-    """Where the traceback of an error of our own was written to."""
-    # Only a program that ends needs them.
-    import traceback
-
-    from tui import reports
-
-    trace = "".join(traceback.format_exception(error) if error else ["no exception"])
-    try:
-        return f"report: {reports.save('the workbench failed', (), trace.splitlines())}"
-    except OSError as refusal:
-        return f"the report was not saved: {refusal}"
-
-
 class WorkbenchApp(textual_private.HookedApp):
     """The workbench on a terminal.
 
@@ -298,8 +284,10 @@ class WorkbenchApp(textual_private.HookedApp):
 
     def words_of_error(self, error: BaseException | None) -> Text:
         """One line and a report, without the values of local variables."""
-        words = f"gpu-workbench failed: {type(error).__name__}: {error}; {_reported(error)}"
-        return Text(clean(words))
+        # Only a program that ends needs them.
+        from tui import reports
+
+        return Text(clean(f"gpu-workbench {reports.failure_in_words(error)}"))
 
     # ---- drawing ----
 
