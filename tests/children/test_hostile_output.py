@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +20,10 @@ from tests.nvml.fixtures import ScriptedNvml, scripted_library
 from tests.nvml.scenario import Gpu, Scenario
 from tests.recordings.making import recorded
 from tui.cli.program import command_names
+from tui.cli.watch import Watcher
+from tui.session.session import Session
 from tui.text.clean import clean
+from tui.ui.terminal.hangup import SIGNALS
 
 __all__ = ["scripted_library"]
 
@@ -100,6 +106,16 @@ class Place:
     def python(self, code: str, *arguments: str, **variables: str) -> Done:
         """The same of code that starts the program."""
         return self._started((sys.executable, "-c", code, *arguments), "", variables)
+
+    def start(self, command: tuple[str, ...], variables: dict[str, str]) -> subprocess.Popen[bytes]:
+        """Start a command and leave it to be ended."""
+        return subprocess.Popen(
+            (*PROGRAM, *command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**self._variables, **variables},
+        )
 
     def _started(self, argv: Sequence[str], redirect: str, variables: dict[str, str]) -> Done:
         return subprocess.run(
@@ -251,3 +267,36 @@ def test_an_error_of_our_own_is_one_line_with_a_report(place: Place, tmp_path: P
     assert said.startswith("gpu-workbench: failed: RuntimeError: broken ?[31m on purpose forged")
     assert said.endswith(f"report: {report}")
     assert "in fails" in report.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *SIGNALS], ids=lambda number: number.name)
+def test_a_signal_costs_nothing_that_was_measured(
+    number: signal.Signals, place: Place, tmp_path: Path
+) -> None:
+    silent = tmp_path / "silent"
+    command = (*RUN, "--set", f"{PARAMETER}=1..4x2", "--json")
+    variables = {"STRANGER_ANSWERS": "2", "STRANGER_SILENT": str(silent)}
+    with place.start(command, variables) as process:
+        deadline = time.monotonic() + 60
+        while not silent.exists():
+            assert time.monotonic() < deadline, "it never ran"
+            time.sleep(0.02)
+        process.send_signal(number)
+        out, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    states = [result["status"] for result in json.loads(out)["results"]]
+    assert states[:2] == ["ok", "ok"]
+    assert_harmless(said)
+
+
+async def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        Watcher(Session())
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    finally:
+        for number in SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGHUP, before)

@@ -10,7 +10,7 @@ import contextlib
 import io
 import os
 import sys
-from typing import TextIO
+from typing import TextIO, cast
 
 from tui.cli.errors import Failure, OutputClosedError
 from tui.text import spelling
@@ -28,12 +28,12 @@ def prepare() -> None:
     """
     # In this order each one gets the number that is lacking: the lowest that is free.
     if sys.stdin is None:
-        sys.stdin = sys.__stdin__ = _nowhere(os.O_RDONLY, "r")
+        sys.stdin = _nowhere(os.O_RDONLY, "r")
     if sys.stdout is None:
         # Opened to be read: a write fails, as it does on a descriptor that is closed.
-        sys.stdout = sys.__stdout__ = _nowhere(os.O_RDONLY, "w")
+        sys.stdout = _nowhere(os.O_RDONLY, "w")
     if sys.stderr is None:
-        sys.stderr = sys.__stderr__ = _nowhere(os.O_WRONLY, "w")
+        sys.stderr = _nowhere(os.O_WRONLY, "w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=spelling.NAME)
@@ -87,7 +87,8 @@ def put_on_stderr(text: str) -> None:
 
 
 def _nowhere(flags: int, mode: str) -> TextIO:
-    return os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8")
+    # `fdopen` is typed for every mode; this one gives text.
+    return cast(TextIO, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
 
 
 def _abandon(stream: TextIO) -> None:

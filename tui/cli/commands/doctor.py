@@ -357,8 +357,8 @@ def torch_findings(python: str, environment: Environment | messages.Unusable) ->
     findings = [Finding("torch", "passed", found)]
     if environment.cuda is None:
         advice = "for a GPU, install a CUDA build of torch, or choose one with --python"
-        why = environment.unavailable.get("cuda", "this torch has no CUDA and gives no reason")
-        findings.append(Finding("CUDA", "warning", why, advice))
+        lacking = environment.unavailable.get("cuda", "this torch has no CUDA and gives no reason")
+        findings.append(Finding("CUDA", "warning", lacking, advice))
     elif why := environment.unavailable.get("devices"):
         findings.append(Finding("CUDA", "warning", why, "see NVML above, and torch's own message"))
     else:
