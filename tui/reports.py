@@ -41,6 +41,38 @@ def write_private(path: Path, content: bytes) -> None:
         raise
 
 
+def keep(name: str, text: str) -> Path:
+    """Save what could not be printed; nothing deletes it.
+
+    Args:
+        name: the end of the file's name.
+        text: the whole of it.
+
+    Raises:
+        OSError: it cannot be written, for one because the disk is full.
+    """
+    path = folder() / "results" / f"{_stamp()}-{name}"
+    write_private(path, text.encode("utf-8", errors="replace"))
+    return path
+
+
+def _stamp() -> str:
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}"
+
+
+def failure_in_words(error: BaseException | None) -> str:
+    """What an error of our own is, and where its traceback was written to."""
+    # Only a program that ends needs it.
+    import traceback
+
+    trace = "".join(traceback.format_exception(error) if error else ["no exception"])
+    try:
+        where = f"report: {save('the workbench failed', (), trace.splitlines())}"
+    except OSError as refusal:
+        where = f"the report was not saved: {refusal}"
+    return f"failed: {type(error).__name__}: {error}; {where}"
+
+
 def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) -> Path:
     """Write a report and drop the oldest beyond :data:`KEPT`.
 
@@ -48,7 +80,7 @@ def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) ->
         OSError: it cannot be written, for one because the disk is full.
     """
     place = folder() / "reports"
-    path = place / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}.txt"
+    path = place / f"{_stamp()}.txt"
     lines = [title, "", *(f"{name}: {text}" for name, text in facts), "", "stderr:", *stderr]
     write_private(path, ("\n".join(lines) + "\n").encode("utf-8", errors="replace"))
     for old in sorted(place.glob("*.txt"))[:-KEPT]:

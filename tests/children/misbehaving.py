@@ -97,6 +97,9 @@ _declare("garbage", _garbage)
 _declare("floods_stderr", _flood_stderr)
 _declare("leaves_a_child", _leave_a_child)
 _declare("exits", lambda: os._exit(3))
+_declare("calls_sys_exit", lambda: sys.exit(3))
+_declare("exits_with_words", lambda: sys.exit("no such data set\nsecond line"))
+_declare("exits_well", sys.exit)
 
 
 @workload(group="misbehaving", title="loses the device", about="a.", look_for="l.")

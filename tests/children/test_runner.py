@@ -201,6 +201,9 @@ def test_a_worker_killed_in_mid_run_is_reported_and_replaced(
         ("segfaults", "SIGSEGV"),
         ("aborts", "SIGABRT"),
         ("exits", "exit status 3"),
+        ("calls_sys_exit", "it called sys.exit with exit status 3"),
+        ("exits_with_words", "it called sys.exit with the message no such data set"),
+        ("exits_well", "it called sys.exit with exit status 0"),
         ("raises", "RuntimeError: aten::conv[NHWC] [/x] went wrong"),
     ],
 )
@@ -212,6 +215,14 @@ def test_a_workload_that_fails_is_a_line_with_its_reason(
     assert result.reason is not None
     assert says in result.reason
     assert runner.run("rests").status == "ok"
+
+
+def test_a_workload_that_calls_sys_exit_does_not_cost_the_worker(runner: Driver) -> None:
+    assert runner.run("rests").status == "ok"
+    before = runner.worker_pid()
+    assert runner.run("calls_sys_exit").status == "failed"
+    assert runner.run("rests").status == "ok"
+    assert runner.worker_pid() == before
 
 
 def test_an_exception_brings_its_traceback(runner: Driver) -> None:

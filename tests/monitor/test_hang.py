@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 from tests.monitor.conftest import Start
-from tests.nvml.fixtures import ScriptedNvml
+from tests.nvml.fixtures import LIBRARY, ScriptedNvml, compile_library
 from tests.nvml.scenario import Gpu, Scenario, uuid
 
 TWO = Scenario(devices=(Gpu(uuid=uuid(0)), Gpu(uuid=uuid(1), util=7)))
@@ -158,3 +159,32 @@ def test_a_crash_of_the_driver_is_the_end_of_the_monitor_alone(
     process.until(lambda s: s.devices)
 
     assert process.wait() == code
+
+
+HANGS_WHEN_LOADED = """
+#include <unistd.h>
+__attribute__((constructor)) static void hang(void) { for (;;) pause(); }
+"""
+
+
+@pytest.mark.parametrize("library", ["libnvidia-ml.so.1", "libcuda.so.1"])
+def test_t10_a_driver_whose_library_hangs_when_it_is_loaded_leaves_the_hosts_figures(
+    monitor: Start, tmp_path: Path, library: str
+) -> None:
+    source = tmp_path / "hang.c"
+    source.write_text(HANGS_WHEN_LOADED)
+    compile_library(source, tmp_path / library)
+    process = monitor(env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
+    process.hello()
+
+    first, later = process.sample(), process.after(5)
+
+    assert later.host.cpu.cores > 0
+    assert later.host.memory.used
+    assert later.at > first.at
+    # Without NVML, libcuda is looked for where there is no other trace of a driver.
+    if library == LIBRARY:
+        assert later.driver.error is not None
+        assert "still starting" in later.driver.error
+    process.close_stdin()
+    assert process.wait() == 0

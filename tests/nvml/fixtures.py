@@ -20,13 +20,17 @@ SOURCE = Path(__file__).with_name("scripted_nvml.c")
 
 def build_library(folder: Path) -> Path:
     """Compile the scripted NVML into ``folder``; skips the test where there is no compiler."""
+    return compile_library(SOURCE, folder / LIBRARY)
+
+
+def compile_library(source: Path, library: Path) -> Path:
+    """Compile a file of C into a library; skips the test where there is no compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler: the scripted NVML cannot be built")
-    library = folder / LIBRARY
     warnings = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"]
     done = subprocess.run(
-        [compiler, *warnings, "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE)],
+        [compiler, *warnings, "-O1", "-shared", "-fPIC", "-o", str(library), str(source)],
         capture_output=True,
         text=True,
         check=False,

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.recordings.making import AT, header_line, packed, recorded, refusal, script
+from tests.recordings.making import AT, Clock, header_line, packed, recorded, refusal, script
 from tui.recordings import lines, source
 from tui.recordings.lines import RecordingError
 from tui.recordings.recorder import Recorder
+from tui.recordings.source import look_through
 from tui.state.events import AnyEvent, LogLine
 from workloads.protocol import messages
 
@@ -209,3 +210,33 @@ def test_an_integer_of_64_bits_is_taken(tmp_path: Path) -> None:
     named = lines.event_line(3.0, LogLine("runner", "9" * 60))
     path.write_bytes(header_line() + largest + named)
     assert source.look_through(path).events == 2
+
+
+def test_a_whole_recording_has_no_problem_and_a_cut_one_says_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    recorder = Recorder(tmp_path / "x", now=lambda: AT, elapsed=clock)
+    assert recorder.problem == ""
+    monkeypatch.setattr("tui.recordings.recorder.write_whole", full)
+    clock.wait(67)
+    recorder.event(LogLine("workbench", "a"))
+    recorder.close()
+    where = tmp_path / "x"
+    assert recorder.problem == f"the recording is cut after 1:07: {where}: No space left on device"
+
+
+def test_an_end_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.gz"
+    recorder = Recorder(path, now=lambda: AT, elapsed=Clock())
+    recorder.event(LogLine("workbench", "a"))
+    monkeypatch.setattr("tui.recordings.recorder.write_whole", full)
+    recorder.close()
+    assert recorder.problem == f"the end of the recording is lost: {path}: No space left on device"
+    assert look_through(path).cut
+
+
+def full(_file: int, _data: bytes) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

@@ -13,6 +13,7 @@ import pytest
 import tui.recordings
 from tests.children.sessions import saying
 from tests.recordings.making import header_line, recorded
+from tests.terminal.faults import read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
 from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT
 from tui.memory import account
@@ -192,3 +193,22 @@ def test_a_recording_takes_no_other_files_place(tmp_path: Path) -> None:
         terminal.until_shows("it is there already; name another file")
         assert terminal.exit_code() == 2
     assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["x", "x.gz"])
+def test_a_recording_that_the_disk_has_no_room_for_is_told_at_the_end_and_exit_code_1(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    # A file may not grow beyond this many blocks; the catalogue alone takes more.
+    shell = ("/bin/sh", "-c", 'ulimit -f 4; exec "$@"', "sh")
+    argv = (*shell, *PROGRAM, "--python", saying(tmp_path), "--record", str(path))
+    with Terminal(argv, columns=200) as terminal:
+        terminal.until_shows("ready", "transfer")
+        terminal.keys("q")
+        assert terminal.exit_code() == 1
+        read_to_end(terminal)
+        said = terminal.output[terminal.output.rfind(b"\x1b[?1006l") :].decode()
+    assert "gpu-workbench: the recording is cut after 0:" in said
+    assert f"{path}: File too large" in said
+    assert look_through(path).cut

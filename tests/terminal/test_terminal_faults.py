@@ -16,6 +16,7 @@ import pytest
 
 from tests.terminal.faults import assert_gone, assert_restored, stall, without_torch
 from tests.terminal.terminal import Terminal
+from tui.ui.terminal.hangup import SIGNALS
 
 END_S = 10.0
 """For an end that takes two seconds on a machine that has nothing else to do."""
@@ -48,7 +49,12 @@ def terminal(argv: tuple[str, ...]) -> Iterator[Terminal]:
 # ---- T25: it goes away ----
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_t25_the_signals_that_end_a_program_are_all_heard() -> None:
+    ends = {signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+    assert ends <= set(SIGNALS)
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=[number.name for number in SIGNALS])
 def test_t25_a_signal_restores_the_terminal_and_leaves_no_process(
     terminal: Terminal, number: signal.Signals
 ) -> None:

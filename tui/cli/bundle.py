@@ -23,6 +23,7 @@ import tui
 from tui import reports
 from tui.cli.output import SCHEMA
 from tui.monitor.messages import Device, GpuProcess, Sample
+from tui.text.clean import rows_of_text
 from tui.text.redact import whole_words, with_texts
 from workloads.protocol import wire
 from workloads.protocol.inventory import Environment
@@ -174,7 +175,7 @@ def write(
         raise FileExistsError(17, "there is such a file already; choose another name")
     whole = {"schema": SCHEMA, **contents(checks, sample, environment, with_names=with_names)}
     text = json.dumps(whole, allow_nan=False, indent=2, ensure_ascii=False)
-    reports.write_private(place, f"{text}\n".encode("utf-8", errors="replace"))
+    reports.write_private(place, rows_of_text(text.split("\n")).encode())
 
 
 def newest_reports() -> list[str]:

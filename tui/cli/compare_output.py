@@ -6,6 +6,7 @@ from typing import Any
 
 from tui.state.runs import CompareState
 from tui.text import numbers as fmt
+from tui.text.clean import rows_of_text
 from tui.ui.views.backend import on_off, unfinished, verdict
 from tui.ui.views.lines import plain
 from workloads.protocol import wire
@@ -43,7 +44,7 @@ def as_text(state: CompareState) -> str:
         clock = f"SM clock {fmt.megahertz(seen.sm_clock_mhz_median)}"
         heat = f"{fmt.watts(seen.power_w_max)}, {fmt.temperature(seen.temperature_c_max)}"
         notes.insert(0, f"    {clock}, up to {heat}")
-    return "\n".join([sentence(state.comparison), *notes]) + "\n"
+    return rows_of_text([sentence(state.comparison), *notes])
 
 
 def sentence(comparison: Comparison) -> str:

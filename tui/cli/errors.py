@@ -9,3 +9,7 @@ class UsageError(Exception):
 
 class Failure(Exception):  # noqa: N818 (it ends a command with exit code 1)
     """Something that keeps a command from doing its work: one line for stderr."""
+
+
+class OutputClosedError(Exception):
+    """Who reads what is printed has gone, as ``| head`` does: exit code 1 without a word."""

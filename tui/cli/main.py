@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
-from tui.cli.errors import UsageError
+from tui.cli import streams
+from tui.cli.errors import Failure, OutputClosedError, UsageError
 
 
 def main() -> int:
@@ -14,16 +14,24 @@ def main() -> int:
 
     0 done, 1 something failed or was found wrong, 2 wrong usage, 130 ended by Ctrl-C.
     """
+    streams.prepare()
     try:
         return _carry_out(sys.argv[1:])
     except UsageError as error:
-        sys.stderr.write(f"gpu-workbench: {error}\n")
+        streams.say(str(error))
         return 2
+    except Failure as failure:
+        streams.say(str(failure))
+        return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader has gone, as ``| head`` does. Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OutputClosedError:
+        return 1
+    except Exception as error:  # noqa: BLE001 (one of our own, told with a report)
+        # Its text may hold what strangers wrote, and a traceback is of no use to who reads it.
+        from tui import reports
+
+        streams.say(reports.failure_in_words(error))
         return 1
 
 

@@ -6,6 +6,7 @@ import argparse
 from typing import Any, NoReturn
 
 from tui.cli.errors import UsageError
+from tui.cli.streams import print_text
 from tui.cli.values import file_at, python_at
 
 
@@ -26,6 +27,13 @@ class Parser(argparse.ArgumentParser):
             UsageError: always.
         """
         raise UsageError(f"{message}; see {self.prog} --help")
+
+    def print_help(self, file: Any = None) -> None:
+        """Called by argparse for ``--help``."""
+        if file is not None:
+            super().print_help(file)
+        else:
+            print_text(self.format_help())
 
 
 def add_python_and_files(parser: argparse.ArgumentParser) -> None:

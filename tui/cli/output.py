@@ -1,4 +1,7 @@
-"""What commands without a screen share: JSON, a progress line, and how a failure ends one."""
+"""What commands without a screen share: JSON, a progress line, and how a failure ends one.
+
+What they print goes through :mod:`tui.cli.streams`.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,21 @@ from collections.abc import Coroutine
 from typing import Any
 
 from tui.cli.errors import Failure
+from tui.cli.streams import print_text, put_on_stderr, say
 from workloads.protocol import wire
 
 SCHEMA = 1
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """One object, with the schema's number first."""
+def print_json(value: dict[str, Any], kept_as: str = "") -> None:
+    """One object, with the schema's number first.
+
+    Args:
+        value: plain data, or records.
+        kept_as: as :func:`tui.cli.streams.print_text` takes it; ``.json`` is added.
+    """
     text = json.dumps({"schema": SCHEMA, **wire.to_plain(value)}, allow_nan=False, indent=2)
-    sys.stdout.write(f"{text}\n")
+    print_text(text, kept_as and f"{kept_as}.json")
 
 
 class ProgressLine:
@@ -34,14 +43,12 @@ class ProgressLine:
             from tui.ui.views.lines import fit
 
             width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[K{fit(text, width)}")
-            sys.stderr.flush()
+            put_on_stderr(f"\r\x1b[K{fit(text, width)}")
 
     def clear(self) -> None:
         """Leave nothing behind."""
         if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            put_on_stderr("\r\x1b[K")
 
 
 def run_to_exit(work: Coroutine[Any, Any, int]) -> int:
@@ -49,5 +56,5 @@ def run_to_exit(work: Coroutine[Any, Any, int]) -> int:
     try:
         return asyncio.run(work)
     except Failure as failure:
-        sys.stderr.write(f"gpu-workbench: {failure}\n")
+        say(str(failure))
         return 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
@@ -11,6 +10,7 @@ from typing import Any, NoReturn
 from tui.cli import workbench
 from tui.cli.errors import UsageError
 from tui.cli.options import Parser, add_python_and_files
+from tui.cli.streams import print_line
 from tui.cli.subcommand import Subcommand
 from tui.settings import KNOWN
 from workloads.protocol.frozen import frozen
@@ -148,7 +148,7 @@ def _show_version(_options: NoOptions) -> int:
     # The door to the packages' metadata, which no other command pays for.
     from importlib.metadata import version
 
-    sys.stdout.write(f"gpu-workbench {version('gpu-workbench')}\n")
+    print_line(f"gpu-workbench {version('gpu-workbench')}")
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from tui import settings
 from tui.cli import values
+from tui.cli.streams import say
 from tui.settings import Settings, Value
 
 
@@ -52,5 +53,5 @@ def python_to_use(given: Mapping[str, Value]) -> str:
     """
     chosen, problems = resolve(given)
     for problem in problems:
-        sys.stderr.write(f"gpu-workbench: {problem}\n")
+        say(problem)
     return python_of(chosen)

@@ -14,6 +14,7 @@ from tui.state.store import Store
 from tui.state.sweep import Sweep
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.text import numbers as fmt
+from tui.text.clean import rows_of_text
 from tui.ui.views.chart import mark_lines
 from tui.ui.views.detail import check_lines
 from tui.ui.views.findings import finding_lines
@@ -45,7 +46,7 @@ def as_text(store: Store, states: Sequence[RunState]) -> str:
             lines += [f"{INDENT}{row}".rstrip() for row in _notes(state, result, cells)]
     for found in sweeps_of(store, states):
         lines += ["", *_sweep(found, width())]
-    return "\n".join(lines) + "\n" if lines else ""
+    return rows_of_text(lines)
 
 
 def width() -> int:

@@ -127,7 +127,7 @@ def oom_text(where: str, paths: Sequence[str]) -> str:
     if where == STANDARD_INPUT:
         if STANDARD_INPUT in paths:
             raise UsageError("--oom-text -: standard input is the snapshot already; name a file")
-        return sys.stdin.read()
+        return sys.stdin.buffer.read().decode("utf-8", errors="replace")
     try:
         return Path(where).expanduser().read_text(encoding="utf-8", errors="replace")
     except OSError as error:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Callable
 
 from tui.cli.errors import Failure
 from tui.cli.output import ProgressLine
+from tui.cli.streams import say
 from tui.session.session import Session
+from tui.ui.terminal.hangup import SIGNALS
 from workloads.protocol import messages
 
 END_S = 3.0
 
 
 class Watcher:
-    """Waits for the store to become what a command needs, and hears Ctrl-C."""
+    """Waits for the store to become what a command needs, and hears what would end it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -26,7 +27,9 @@ class Watcher:
         session.subscribe(lambda _parts: self._changed.set())
         session.on_error(self._take_error)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, *SIGNALS):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # as nohup wants it, and a shell that starts it in the background
             loop.add_signal_handler(number, self._take_signal, number)
 
     def _take_signal(self, number: signal.Signals) -> None:
@@ -102,4 +105,4 @@ class Watcher:
 def say_problems(hello: messages.Hello | None) -> None:
     """A line on stderr for each problem with the files of workloads that the user brought."""
     for problem in hello.problems if hello else ():
-        sys.stderr.write(f"gpu-workbench: {problem}\n")
+        say(problem)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tui.cli.errors import UsageError
 from tui.cli.resolve import python_of, resolve
+from tui.cli.streams import say
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, setting_named
 from tui.snapshots.model.snapshot import MEMORY_OPTION
@@ -120,7 +121,8 @@ def open_workbench(options: WorkbenchOptions) -> int:
     from tui.ui.app.workbench import WorkbenchApp
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
-    session = Session(python, preferences.refresh, options.files, _recorder(options))
+    recorder = _recorder(options)
+    session = Session(python, preferences.refresh, options.files, recorder)
     preferences.attach(session)
     app = WorkbenchApp(
         session, readonly=options.readonly, demo=options.demo, preferences=preferences
@@ -130,8 +132,10 @@ def open_workbench(options: WorkbenchOptions) -> int:
     app.snapshot_memory = options.memory
     app.run(mouse=chosen.value("mouse"))
     for problem in preferences.problems:
-        sys.stderr.write(f"gpu-workbench: {problem}\n")
-    return app.return_code or 0
+        say(problem)
+    if recorder is not None and recorder.problem:
+        say(recorder.problem)
+    return app.return_code or int(recorder is not None and bool(recorder.problem))
 
 
 def check_terminal() -> None:
@@ -142,7 +146,8 @@ def check_terminal() -> None:
     """
     if "TEXTUAL_DRIVER" in os.environ:
         return  # it draws elsewhere, as in a browser
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    # Keys come from standard input, and the screen is drawn on standard error.
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise UsageError(f"the workbench needs a terminal; without one use {WITHOUT_SCREEN}")
     term = os.environ.get("TERM", "")
     if term in DUMB:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,9 @@ _NEEDED = ("NVMLError", "nvmlInit", "nvmlDeviceGetHandleByIndex", "nvmlMemory_v2
 """What nvidia-ml-py has; old versions of the abandoned package ``pynvml`` lack the last."""
 
 _INSTALL = "pip install nvidia-ml-py"
+
+LIBRARY = "libnvidia-ml.so.1"
+"""What the binding loads."""
 
 _NEXT_STEP: dict[int, str] = {
     Code.DRIVER_NOT_LOADED: (
@@ -55,6 +59,22 @@ class NoDriverError(Exception):
     def __init__(self, text: str, *, missing: bool = False) -> None:
         super().__init__(text)
         self.missing = missing
+
+
+def load_library(name: str) -> None:
+    """Load a library where there is one, without keeping other threads from working meanwhile.
+
+    One that hangs while it is loaded, as where its driver does, would take the whole process with
+    it: Python holds its lock while ``ctypes.CDLL`` loads (as of 3.11). It does not while it calls a
+    function, and ``dlopen`` is one. What is loaded then is there at once for whoever opens it by
+    its name.
+    """
+    if sys.platform == "win32":
+        return
+    loader = ctypes.CDLL(None)
+    loader.dlopen.restype = ctypes.c_void_p
+    loader.dlopen.argtypes = (ctypes.c_char_p, ctypes.c_int)
+    loader.dlopen(os.fsencode(name), os.RTLD_NOW)
 
 
 def load_binding() -> Any:
@@ -129,6 +149,7 @@ def _kernel_side_is_there() -> bool:
 
 def _libcuda_is_there() -> bool:
     # Loaded, it starts nothing: that takes cuInit, which is not called here.
+    load_library("libcuda.so.1")
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -156,6 +177,8 @@ class NvmlSession:
             NoDriverError: there is no driver to ask.
         """
         nvml = load_binding()
+        on_answer()
+        load_library(LIBRARY)
         on_answer()
         try:
             nvml.nvmlInit()

@@ -18,10 +18,10 @@ LEAST_INTERVAL_S = 0.05
 _FIRST_WAIT = 1.0
 """Seconds that the first sample waits for NVML, which takes long to start on some boxes."""
 
-_ONLY_WAIT = 15.0
+ONLY_WAIT = 15.0
 """Seconds that a single sample waits: without persistence mode each GPU takes seconds to wake."""
 
-_LOAD_SPAN = 0.2
+LOAD_SPAN = 0.2
 """Seconds between the two readings that a CPU load needs, where there is only one sample."""
 
 
@@ -115,5 +115,5 @@ def once(parent: ParentChannel) -> None:
     """
     monitor = Monitor(interval=1.0)
     monitor.begin()
-    time.sleep(_LOAD_SPAN)
-    parent.send(monitor.sample(_ONLY_WAIT))
+    time.sleep(LOAD_SPAN)
+    parent.send(monitor.sample(ONLY_WAIT))

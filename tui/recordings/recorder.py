@@ -50,6 +50,8 @@ class Recorder:
     ) -> None:
         self.on_end: Callable[[str], None] | None = None
         """Called once with the reason where the recording ends before it is closed."""
+        self.problem = ""
+        """In what way it is not whole; empty as long as it is."""
         self._path = path
         self._redact = redaction
         self._elapsed = elapsed
@@ -99,12 +101,15 @@ class Recorder:
             return
         file, self._file = self._file, None
         try:
-            if self._pack is not None:
-                write_whole(file, self._pack.flush(zlib.Z_FINISH))
-        except OSError:
-            return  # the trailer is missing then, and nothing else
-        finally:
-            os.close(file)
+            try:
+                if self._pack is not None and not self.problem:
+                    write_whole(file, self._pack.flush(zlib.Z_FINISH))
+            finally:
+                # A disk over a network may say only here that it is full.
+                os.close(file)
+        except OSError as error:
+            why = error.strerror or error
+            self.problem = self.problem or f"the end of the recording is lost: {self._path}: {why}"
 
     @property
     def _at(self) -> float:
@@ -114,9 +119,12 @@ class Recorder:
         try:
             self._write(line)
         except OSError as error:
+            why = error.strerror or error
+            cut = f"the recording is cut after {lines.time_text(self._at)}"
+            self.problem = f"{cut}: {self._path}: {why}"
             self.close()
             if self.on_end is not None:
-                self.on_end(f"the recording ends here: {self._path}: {error.strerror or error}")
+                self.on_end(f"the recording ends here: {self._path}: {why}")
 
     def _write(self, line: bytes) -> None:
         assert self._file is not None

@@ -48,7 +48,7 @@ def run(
     result = replace(nothing_measured(request), started_at=time.time())
     try:
         result = _run(request, control, result, tell, cold=cold, ceilings=ceilings)
-    except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
         status, reason = outcome(error, request.device)
         keep_if_device_lost(error, reason)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
@@ -190,7 +190,7 @@ def _conclude(
     except Cancelled:
         found = readings.with_findings(result, study)
         return replace(found, status="cancelled", reason=STUDY_CANCELLED), study
-    except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
         _, reason = outcome(error, request.device)
         found = readings.with_findings(result, study)
         reason = f"after timing: {reason}"

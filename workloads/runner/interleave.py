@@ -57,7 +57,7 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
                     warnings = (f"ended at the time limit of {limit:g} s",)
                     break
         return so_far()
-    except Exception as error:  # noqa: BLE001 (a workload may raise anything; it is reported)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
         status, reason = outcome(error, request.device)
         keep_if_device_lost(error, reason)
         if status == "cancelled":

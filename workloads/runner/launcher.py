@@ -181,6 +181,8 @@ class Launcher:
                 os.environ["CUDA_VISIBLE_DEVICES"] = ""
             target(reading, writing)
             status = 0
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
         except BaseException:  # noqa: BLE001 (a fork must never return into its parent's code)
             with contextlib.suppress(OSError):
                 traceback.print_exc()

@@ -37,7 +37,16 @@ def outcome(error: BaseException, device: str) -> tuple[Status, str]:
         return "failed", f"out of memory: {first_line(error)}"
     if isinstance(error, RuntimeError) and _REFUSED.search(first_line(error)):
         return "failed", f"out of memory: {first_line(error)}: {_refused(device)}"
+    if isinstance(error, SystemExit):
+        return "failed", f"it called sys.exit with {_exit_words(error)}"
     return "failed", f"{type(error).__name__}: {first_line(error)}"
+
+
+def _exit_words(error: SystemExit) -> str:
+    """What was given to ``sys.exit``: an exit status, nothing, or a message."""
+    if error.code is None or isinstance(error.code, int):
+        return f"exit status {int(error.code or 0)}"
+    return f"the message {first_line(error)}"
 
 
 def _refused(device: str) -> str:

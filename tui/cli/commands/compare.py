@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from tui.cli.options import add_budget, add_common, add_devices, add_parameters
 from tui.cli.output import ProgressLine, print_json, run_to_exit
 from tui.cli.resolve import python_to_use
 from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
+from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch import Watcher, say_problems
 from tui.session.session import Session
@@ -127,9 +127,9 @@ async def _compare(python: str, options: CompareOptions) -> int:
     found = [state.comparison for state in states if state.comparison]
     for state in states:
         if options.json:
-            print_json(as_json(session.store.environment, state))
+            print_json(as_json(session.store.environment, state), "compare")
         else:
-            sys.stdout.write(as_text(state))
+            print_text(as_text(state), "compare.txt")
     if not found and watch.signalled is None:
         raise Failure("the comparison ended before it began")
     failed = not found or found[0].status == "failed"

@@ -11,10 +11,12 @@ from tui import settings
 from tui.cli.options import add_common
 from tui.cli.output import print_json
 from tui.cli.resolve import resolve
+from tui.cli.streams import print_line, print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.session import catalogue
 from tui.session.preferences import usable
 from tui.state.parameters import text_of
+from tui.text.clean import rows_of_text
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def config(options: ConfigOptions) -> int:
         UsageError: the command line names a theme that there is not.
     """
     if options.path_only:
-        sys.stdout.write(f"{settings.path()}\n")
+        print_line(str(settings.path()))
         return 0
     # The door to Textual, which has the themes.
     from tui.cli.themes import with_theme
@@ -62,9 +64,9 @@ def config(options: ConfigOptions) -> int:
     if options.json:
         print_json(plain(chosen, problems))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in lines(chosen)))
+        print_text(rows_of_text(lines(chosen)))
         for problem in problems:
-            sys.stderr.write(f"gpu-workbench: {problem}\n")
+            say(problem)
     return 1 if problems else 0
 
 

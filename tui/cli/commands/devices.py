@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,13 @@ from tui.cli.look import ask_runner, look
 from tui.cli.options import add_common
 from tui.cli.output import print_json, run_to_exit
 from tui.cli.resolve import python_to_use
+from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
 from tui.monitor.messages import Sample
 from tui.state.driver import NOT_ASKED
 from tui.state.pairing import CPU, DeviceView, pair
 from tui.text import numbers as fmt
+from tui.text.clean import rows_of_text
 from workloads.protocol import messages, wire
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import TorchDevice
@@ -49,7 +50,7 @@ def devices(options: DevicesOptions) -> int:
         if options.json:
             print_json(_plain(sample))
         else:
-            sys.stdout.write(as_text(sample, views))
+            print_text(as_text(sample, views))
         return 0
 
     return run_to_exit(work())
@@ -104,7 +105,7 @@ def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
     load = fmt.percent(cpu.load_percent)
     used = fmt.size_pair(memory.used, memory.total)
     lines.append(f"cpu       {cpu.model}, {cpu.cores_usable} cores usable  {load}  {used}")
-    return "\n".join(lines) + "\n"
+    return rows_of_text(lines)
 
 
 def _gpu_line(view: DeviceView) -> str:

@@ -22,10 +22,12 @@ from tui.cli.look import ask_runner, look
 from tui.cli.options import add_common
 from tui.cli.output import print_json, run_to_exit
 from tui.cli.resolve import python_to_use
+from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.monitor.messages import GpuProcess, Sample
 from tui.state.driver import NOT_ASKED, as_torch_knows, uses_cuda
 from tui.state.pairing import pair
+from tui.text.clean import rows_of_text
 from tui.text.numbers import count, size
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["passed", "warning", "failed"]
 PACKAGES = ("textual", "nvidia-ml-py", "psutil")
-LOOK_S = 15.0
+LOOK_S = 20.0
+"""For the monitor, which waits 15 s for NVML; without it there are still the host's figures."""
 STATE_S = 5.0
 """For the state folder, which a network may have to give."""
 CONTEXT_BYTES = 512 * 2**20
@@ -120,7 +123,7 @@ def examine(python: str, options: DoctorOptions) -> int:
         if options.json:
             print_json({"checks": findings})
         else:
-            sys.stdout.write(as_text(findings))
+            print_text(as_text(findings))
         return 1 if any(finding.outcome == "failed" for finding in findings) else 0
 
     return run_to_exit(work())
@@ -140,7 +143,7 @@ def as_text(findings: list[Finding]) -> str:
         lines.append(f"{finding.outcome:<8} {finding.name:<14} {words}")
         if finding.advice:
             lines.append(f"{'':<23} → {finding.advice}")
-    return "\n".join(lines) + "\n"
+    return rows_of_text(lines)
 
 
 def indices(names: list[str]) -> str:
@@ -176,7 +179,7 @@ def _write_bundle(
     except OSError as error:
         raise Failure(f"--bundle {name}: {error.strerror}") from error
     left_out = "" if with_names else ", without names of users, hosts and folders"
-    sys.stderr.write(f"gpu-workbench: {name} is written{left_out}; read it before you send it\n")
+    say(f"{name} is written{left_out}; read it before you send it")
 
 
 async def within(seconds: float, check: Callable[[], T], otherwise: T) -> T:
@@ -354,7 +357,8 @@ def torch_findings(python: str, environment: Environment | messages.Unusable) ->
     findings = [Finding("torch", "passed", found)]
     if environment.cuda is None:
         advice = "for a GPU, install a CUDA build of torch, or choose one with --python"
-        findings.append(Finding("CUDA", "warning", environment.unavailable["cuda"], advice))
+        lacking = environment.unavailable.get("cuda", "this torch has no CUDA and gives no reason")
+        findings.append(Finding("CUDA", "warning", lacking, advice))
     elif why := environment.unavailable.get("devices"):
         findings.append(Finding("CUDA", "warning", why, "see NVML above, and torch's own message"))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -12,10 +11,12 @@ from tui.cli.errors import Failure
 from tui.cli.options import add_common
 from tui.cli.output import print_json, run_to_exit
 from tui.cli.resolve import python_to_use
+from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch import say_problems
 from tui.session.supervisors import runner_command
 from tui.state.parameters import allowed, text_of
+from tui.text.clean import rows_of_text
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import WorkloadInfo
@@ -45,7 +46,7 @@ def list_catalogue(options: ListOptions) -> int:
         if options.json:
             print_json({"workloads": [_plain(info) for info in hello.workloads]})
         else:
-            sys.stdout.write(as_text(hello.workloads))
+            print_text(as_text(hello.workloads))
         return 1 if hello.problems else 0
 
     return run_to_exit(work())
@@ -120,7 +121,7 @@ def as_text(infos: tuple[WorkloadInfo, ...]) -> str:
                 f"      {item.name} = {text_of(item.default)}   {item.about} ({allowed(item)})"
                 for item in info.parameters
             ]
-    return "\n".join(lines) + "\n"
+    return rows_of_text(lines)
 
 
 SUBCOMMAND = Subcommand(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.errors import UsageError
+from tui.cli.errors import Failure, UsageError
 from tui.cli.resolve import resolve
+from tui.cli.streams import say
 from tui.cli.subcommand import Subcommand
 from tui.cli.workbench import check_terminal, prepare_screen
 from tui.recordings.lines import RecordingError
@@ -94,8 +94,7 @@ def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> i
     try:
         found = look_through(path)
     except RecordingError as error:
-        sys.stderr.write(f"gpu-workbench: {error}\n")
-        return 1
+        raise Failure(str(error)) from error
     return _show(found, options, snapshot)
 
 
@@ -113,7 +112,7 @@ def _show(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None
     app = ReplayApp(session, theme=str(chosen.value("theme")), snapshot=snapshot)
     app.run(mouse=bool(chosen.value("mouse")))
     for problem in problems:
-        sys.stderr.write(f"gpu-workbench: {problem}\n")
+        say(problem)
     return app.return_code or 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -13,6 +12,7 @@ from tui.cli.options import add_budget, add_common, add_devices, add_parameters
 from tui.cli.output import ProgressLine, print_json, run_to_exit
 from tui.cli.resolve import python_to_use
 from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
+from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch import Watcher, say_problems
 from tui.session.session import Session
@@ -108,9 +108,9 @@ async def _run(python: str, options: RunOptions) -> int:
         await session.stop()
     states = list(session.store.runs.values())
     if options.json:
-        print_json(as_json(session.store, states))
+        print_json(as_json(session.store, states), "run")
     else:
-        sys.stdout.write(as_text(session.store, states))
+        print_text(as_text(session.store, states), "run.txt")
     failed = any(state.result is not None and state.result.status == "failed" for state in states)
     broken = session.store.hello is not None and bool(session.store.hello.problems)
     return watch.exit_code(1 if failed or broken else 0)
@@ -126,7 +126,7 @@ async def _say_what_is_left_out(session: Session, watch: Watcher) -> None:
         reason = unseen[0].unpaired or "torch does not see them"
         models = Counter(view.name for view in unseen)
         names = ", ".join(f"{n} x {name}" if n > 1 else name for name, n in models.items())
-        sys.stderr.write(f"gpu-workbench: not run on {names}: {reason}\n")
+        say(f"not run on {names}: {reason}")
 
 
 def going_on(store: Store) -> str:

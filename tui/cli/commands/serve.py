@@ -7,12 +7,12 @@ import asyncio
 import getpass
 import signal
 import socket
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tui.cli.errors import UsageError
 from tui.cli.program import parse
+from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
 from tui.cli.visit import command
 from workloads.protocol.frozen import frozen
@@ -115,8 +115,7 @@ async def _serve(site: WebSite) -> int:
         raise UsageError(
             f"--port {site.port}: {error.strerror}; give another, or 0 for any that is free"
         ) from error
-    sys.stdout.write(how_to_get_there(listening, site.path))
-    sys.stdout.flush()
+    print_text(how_to_get_there(listening, site.path))
     code = await ended
     await site.stop()
     return code

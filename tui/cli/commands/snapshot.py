@@ -11,6 +11,7 @@ from tui.cli.errors import UsageError
 from tui.cli.options import add_common, add_devices
 from tui.cli.output import run_to_exit
 from tui.cli.reader import reading
+from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, size_of
 from tui.session.snapshot.reader import LONGEST_TEXT
@@ -158,9 +159,8 @@ async def _tell(
             told = await as_text(
                 child, loaded, event=event, top=top, at_peak=at_peak, compares=compares
             )
-        sys.stdout.write(told)
         # Before the reader is ended: giving back its memory takes a while.
-        sys.stdout.flush()
+        print_text(told)
     return 0
 
 

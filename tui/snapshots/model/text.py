@@ -24,7 +24,7 @@ _TABLE = _Table()
 def clean(text: str) -> str:
     """Text without line ends, escapes, lone surrogates or marks that turn its direction.
 
-    Stricter than what a screen needs (:func:`tui.ui.views.lines.clean`), since it is written into
+    Stricter than what a screen needs (:func:`tui.text.clean.clean`), since it is written into
     reports and JSON too: every character that Python does not call printable is replaced.
     """
     if len(text) > LONGEST:

@@ -30,6 +30,7 @@ from tui.settings import THEME
 from tui.state.events import LogLine
 from tui.state.store import Parts, Store
 from tui.text import glyphs
+from tui.text.clean import clean
 from tui.ui.app.drawing import Drawing
 from tui.ui.app.upkeep import Upkeep
 from tui.ui.commands import bindings
@@ -118,20 +119,6 @@ def _selected(screen: Screen[object]) -> str:
     field = screen.focused
     selected = field.selected_text if isinstance(field, Input) else ""
     return selected or screen.get_selected_text() or ""
-
-
-def _reported(error: BaseException | None) -> str:
-    """Where the traceback of an error of our own was written to."""
-    # Only a program that ends needs them.
-    import traceback
-
-    from tui import reports
-
-    trace = "".join(traceback.format_exception(error) if error else ["no exception"])
-    try:
-        return f"report: {reports.save('the workbench failed', (), trace.splitlines())}"
-    except OSError as refusal:
-        return f"the report was not saved: {refusal}"
 
 
 class WorkbenchApp(textual_private.HookedApp):
@@ -299,7 +286,10 @@ class WorkbenchApp(textual_private.HookedApp):
 
     def words_of_error(self, error: BaseException | None) -> Text:
         """One line and a report, without the values of local variables."""
-        return Text(f"gpu-workbench failed: {type(error).__name__}: {error}; {_reported(error)}")
+        # Only a program that ends needs them.
+        from tui import reports
+
+        return Text(clean(f"gpu-workbench {reports.failure_in_words(error)}"))
 
     # ---- drawing ----
 

@@ -15,8 +15,9 @@ from textual.widgets import Input
 from tui.state.parameters import Invalid, Valid, allowed, text_of
 from tui.state.sweep import Sweep, read
 from tui.text import numbers as text
+from tui.text.clean import clean
 from tui.ui.screens.dialogs import box
-from tui.ui.views.lines import Line, Span, TextStyle, clean, line, paragraph
+from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 from tui.ui.views.workload_table import CHANGED
 from tui.ui.widgets.fields import ChoiceField
 from tui.ui.widgets.line_bar import LineBar

@@ -1,9 +1,9 @@
 """Ends the program when it is told to, or when its terminal is gone.
 
-The framework installs no handler for SIGTERM and SIGHUP, so the terminal would be left in its
-alternate screen; and where SIGHUP is ignored and the terminal vanishes, its input thread would spin
-for ever. Where the terminal is there but takes nothing, the event loop stands still in a write and
-hears no signal: then the process is ended from beside it. No Textual here.
+The framework installs no handler for the signals that end a program, so the terminal would be left
+in its alternate screen; and where SIGHUP is ignored and the terminal vanishes, its input thread
+would spin for ever. Where the terminal is there but takes nothing, the event loop stands still in a
+write and hears no signal: then the process is ended from beside it. No Textual here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,21 @@ from types import FrameType
 
 from tui.ui.terminal.forced_exit import ForcedExit
 
-SIGNALS = (signal.SIGTERM, signal.SIGHUP) if sys.platform != "win32" else ()
+SIGNALS = (
+    (
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        # By these a batch system says that the time of a job is nearly over; by the last the kernel
+        # says that its processor time is.
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGXCPU,
+    )
+    if sys.platform != "win32"
+    else ()
+)
+"""Those that would end the program at once, but for those that tell of its own crash."""
 LOOK_S = 1.0
 """How often the terminal is looked at."""
 FORCED_EXIT_S = 1.4

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tui.text import glyphs
+from tui.text.clean import clean
 from tui.text.quantity import place as place_text
 from tui.text.quantity import quantity
 from tui.ui.views.lines import (
@@ -13,7 +14,6 @@ from tui.ui.views.lines import (
     Span,
     TextStyle,
     cell_len,
-    clean,
     fit,
     fit_line,
     flow,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import overload
 
@@ -16,6 +15,7 @@ from rich import cells
 from rich.cells import set_cell_size
 
 from tui.text import glyphs
+from tui.text.clean import clean
 from workloads.protocol.frozen import frozen
 
 
@@ -46,25 +46,6 @@ class TextStyle(enum.Enum):
     CONTEXT = "context"
     OTHERS = "others"
     REST = "rest"
-
-
-_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
-
-
-def clean(text: str) -> str:
-    """The text on one line, without characters that move the cursor or turn the writing."""
-    # No character of which `_harmless` makes another is printable to Python.
-    if text.isprintable():
-        return text
-    return "".join(_harmless(character) for character in text)
-
-
-def _harmless(character: str) -> str:
-    if character in "\n\r\t\v\f":
-        return " "
-    if character in _BIDI or unicodedata.category(character) in ("Cc", "Cs", "Co", "Cn", "Zl"):
-        return "?"
-    return character
 
 
 @frozen

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tui.text.clean import clean
 from tui.text.quantity import quantity
 from tui.ui.views.lines import (
     Line,
     Span,
     TextStyle,
     cell_len,
-    clean,
     flow,
     left,
     line,

@@ -10,7 +10,8 @@ from tui.session.snapshot.store import SnapshotStore
 from tui.snapshots.reader.messages import Progress
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, clean, fit_line, line, paragraph
+from tui.text.clean import clean
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from workloads.protocol.frozen import frozen
 
 ABOUT = (

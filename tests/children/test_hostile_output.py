@@ -1,0 +1,302 @@
+"""Commands among strangers' texts, and with outputs that take nothing or little."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.children import strangers
+from tests.children.strangers import DEVICE, EVIL, FLAG, NAME, PARAMETER, TYPED
+from tests.nvml.fixtures import ScriptedNvml, scripted_library
+from tests.nvml.scenario import Gpu, Scenario
+from tests.recordings.making import recorded
+from tui.cli.program import command_names
+from tui.cli.watch import Watcher
+from tui.session.session import Session
+from tui.text.clean import clean
+from tui.ui.terminal.hangup import SIGNALS
+
+__all__ = ["scripted_library"]
+
+PROGRAM = (sys.executable, "-m", "tui")
+HOSTILE_GPU = Scenario(devices=(Gpu(name=f"GPU{EVIL[:20]}".encode()),))
+RUN = ("run", NAME, "--device", "cpu")
+COMPARE = ("compare", NAME, "--flag", f"{FLAG}=off,on", "--device", "cpu")
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("--version",),
+    ("--help",),
+    ("devices",),
+    ("devices", "--json"),
+    ("list",),
+    ("list", "--json"),
+    ("config",),
+    ("config", "--json"),
+    ("config", "--path"),
+    ("doctor",),
+    ("doctor", "--json"),
+    RUN,
+    (*RUN, "--json"),
+    (*RUN, "--set", f"{PARAMETER}=1..4x2"),
+    ("run", TYPED),
+    ("run", NAME, "--device", DEVICE),
+    ("run", NAME, "--set", f"{TYPED}=1"),
+    COMPARE,
+    (*COMPARE, "--json"),
+    ("snapshot", "SNAPSHOT"),
+    ("snapshot", "SNAPSHOT", "--json"),
+    ("snapshot", "SNAPSHOT", "--markdown"),
+    ("snapshot", "SNAPSHOT", "--at", "4"),
+    ("snapshot", "diff", "SNAPSHOT", "SNAPSHOT"),
+    ("snapshot", f"no{TYPED}"),
+    ("replay", "RECORDING"),
+    ("replay", f"no{TYPED}"),
+    ("serve", f"--record={TYPED}"),
+    ("serve", "--port", TYPED),
+)
+Done = subprocess.CompletedProcess[bytes]
+TRACEBACKS = ("Traceback", "Exception ignored", "lost sys.std", "gpu-workbench: failed:")
+
+
+def words(command: tuple[str, ...] | str) -> str:
+    if isinstance(command, str):
+        return command
+    return " ".join("".join(filter(str.isalnum, word)) or "word" for word in command)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, scripted_library: Path) -> Place:
+    return Place(tmp_path_factory.mktemp("strangers"), scripted_library)
+
+
+class Place:
+    """A folder of a stranger's files, and the program with the stranger's runner and driver."""
+
+    def __init__(self, folder: Path, library: Path) -> None:
+        self._folder = folder / f"of{TYPED}"
+        self._folder.mkdir()
+        config = self._folder / "config.toml"
+        config.write_text(f"theme = {json.dumps('x' + EVIL[:9])}\nunknown = 1\n")
+        self._variables = {
+            **ScriptedNvml(library, folder).env(HOSTILE_GPU),
+            "GPU_WORKBENCH_PYTHON": strangers.runner(self._folder),
+            "GPU_WORKBENCH_STATE": str(folder / "state"),
+            "GPU_WORKBENCH_CONFIG": str(config),
+        }
+        self._files = {
+            "SNAPSHOT": str(strangers.snapshot(self._folder)),
+            "RECORDING": str(strangers.recording(self._folder)),
+        }
+        self.expected = functools.cache(self.run)
+        """What a command does where all of its streams are pipes; asked once for each."""
+
+    def run(self, command: tuple[str, ...], redirect: str = "", **variables: str) -> Done:
+        """Run a command of the program by a shell, which redirects its streams."""
+        argv = [self._files.get(word, word) for word in command]
+        return self._started((*PROGRAM, *argv), redirect, variables)
+
+    def python(self, code: str, *arguments: str, **variables: str) -> Done:
+        """The same of code that starts the program."""
+        return self._started((sys.executable, "-c", code, *arguments), "", variables)
+
+    def start(self, command: tuple[str, ...], variables: dict[str, str]) -> subprocess.Popen[bytes]:
+        """Start a command and leave it to be ended."""
+        return subprocess.Popen(
+            (*PROGRAM, *command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**self._variables, **variables},
+        )
+
+    def _started(self, argv: Sequence[str], redirect: str, variables: dict[str, str]) -> Done:
+        return subprocess.run(
+            ["/bin/sh", "-c", f'exec "$@" {redirect}', "sh", *argv],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**self._variables, **variables},
+            timeout=100,
+            check=False,
+        )
+
+
+def assert_harmless(data: bytes, encoding: str = "utf-8") -> None:
+    text = data.decode(encoding)
+    for line in text.removesuffix("\n").split("\n"):
+        assert line == clean(line), repr(line)
+        assert not line.startswith("forged"), text
+    assert not [word for word in TRACEBACKS if word in text], text
+
+
+def test_every_command_is_tried() -> None:
+    assert {command[0] for command in COMMANDS} >= set(command_names())
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=words)
+def test_no_text_of_strangers_reaches_the_terminal_as_more_than_text(
+    command: tuple[str, ...], place: Place
+) -> None:
+    done = place.expected(command)
+    assert_harmless(done.stdout)
+    assert_harmless(done.stderr)
+    assert done.returncode in (0, 1, 2)
+    if done.returncode == 2:
+        assert done.stdout == b""
+    if "--json" in command:
+        assert json.loads(done.stdout)["schema"] == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "encoding"),
+    [*((command, "ascii") for command in COMMANDS), (RUN, "latin-1"), (("doctor",), "latin-1")],
+    ids=words,
+)
+def test_what_an_encoding_does_not_have_is_replaced(
+    command: tuple[str, ...], encoding: str, place: Place
+) -> None:
+    expected = place.expected(command)
+    done = place.run(command, PYTHONIOENCODING=encoding)
+    assert_harmless(done.stdout, encoding)
+    assert_harmless(done.stderr, encoding)
+    assert done.returncode == expected.returncode
+    if "--json" in command:
+        assert json.loads(done.stdout).keys() == json.loads(expected.stdout).keys()
+
+
+@pytest.mark.parametrize("redirect", [">/dev/full", ">&-"], ids=["full", "closed"])
+@pytest.mark.parametrize("command", COMMANDS, ids=words)
+def test_an_output_that_takes_nothing_is_one_line_and_exit_code_1(
+    command: tuple[str, ...], redirect: str, place: Place
+) -> None:
+    expected = place.expected(command)
+    done = place.run(command, redirect)
+    assert done.stdout == b""
+    assert_harmless(done.stderr)
+    if not expected.stdout:
+        assert (done.returncode, done.stderr) == (expected.returncode, expected.stderr)
+        return
+    assert done.returncode == 1
+    *_, said = done.stderr.decode().splitlines()
+    assert said.startswith("gpu-workbench: standard output cannot be written: ")
+
+
+@pytest.mark.parametrize("redirect", ["2>/dev/full", "2>&-", ">/dev/full 2>&1", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", [RUN, ("list",), ("doctor",), ("run",)], ids=words)
+def test_nobody_to_tell_it_to_changes_nothing_else(
+    command: tuple[str, ...], redirect: str, place: Place
+) -> None:
+    expected = place.expected(command)
+    done = place.run(command, redirect)
+    assert done.stderr == b""
+    if redirect.startswith("2"):
+        assert done.returncode == expected.returncode
+        assert len(done.stdout.splitlines()) == len(expected.stdout.splitlines())
+    else:
+        assert done.returncode == (1 if expected.stdout else expected.returncode)
+
+
+@pytest.mark.parametrize(
+    "redirect", [">/dev/full", ">&-", "| sleep 0"], ids=["full", "closed", "gone"]
+)
+@pytest.mark.parametrize(
+    "command", [RUN, (*RUN, "--json"), COMPARE, (*COMPARE, "--json")], ids=words
+)
+def test_what_was_measured_is_saved_where_it_cannot_be_printed(
+    command: tuple[str, ...], redirect: str, place: Place, tmp_path: Path
+) -> None:
+    expected = place.expected(command).stdout
+    assert expected
+    done = place.run(command, redirect, GPU_WORKBENCH_STATE=str(tmp_path / "state"))
+    (saved,) = (tmp_path / "state" / "results").iterdir()
+    *_, said = done.stderr.decode().splitlines()
+    assert said.endswith(f"what was to be printed is saved in {saved}")
+    assert saved.stat().st_mode & 0o077 == 0
+    assert saved.read_bytes() == expected
+    assert saved.suffix == (".json" if "--json" in command else ".txt")
+
+
+def test_what_can_be_neither_printed_nor_saved_is_on_standard_error(place: Place) -> None:
+    expected = place.expected((*RUN, "--json")).stdout
+    done = place.run((*RUN, "--json"), ">/dev/full", GPU_WORKBENCH_STATE="/dev/null/none")
+    assert expected in done.stderr
+    *_, said = done.stderr.decode().splitlines()
+    assert said.endswith("nor saved: Not a directory; it is on standard error")
+    assert done.returncode == 1
+
+
+def test_a_reader_that_has_enough_is_no_error_to_be_told(place: Place) -> None:
+    done = place.run(("list",), "| sleep 0")
+    assert (done.stdout, b"standard output" in done.stderr) == (b"", False)
+
+
+def test_a_bundle_and_a_replayed_recording_hold_no_escape(place: Place, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.json"
+    place.run(("doctor", "--bundle", str(bundle), "--with-names"))
+    assert_harmless(bundle.read_bytes())
+    assert json.loads(bundle.read_bytes())["schema"] == 1
+    recorded(tmp_path / "x")
+    assert_harmless(place.run(("replay", str(tmp_path / "x"))).stderr)
+
+
+BROKEN = """
+import sys
+from tui.cli.commands import list as broken
+from tui.cli.main import main
+
+def fails(*_):
+    raise RuntimeError("broken \\x1b[31m on purpose\\nforged: line")
+
+broken.as_text = fails
+sys.exit(main())
+"""
+
+
+def test_an_error_of_our_own_is_one_line_with_a_report(place: Place, tmp_path: Path) -> None:
+    done = place.python(BROKEN, "list", GPU_WORKBENCH_STATE=str(tmp_path / "state"))
+    assert (done.returncode, done.stdout) == (1, b"")
+    *_, said = done.stderr.decode().splitlines()
+    (report,) = (tmp_path / "state" / "reports").iterdir()
+    assert said.startswith("gpu-workbench: failed: RuntimeError: broken ?[31m on purpose forged")
+    assert said.endswith(f"report: {report}")
+    assert "in fails" in report.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *SIGNALS], ids=lambda number: number.name)
+def test_a_signal_costs_nothing_that_was_measured(
+    number: signal.Signals, place: Place, tmp_path: Path
+) -> None:
+    silent = tmp_path / "silent"
+    command = (*RUN, "--set", f"{PARAMETER}=1..4x2", "--json")
+    variables = {"STRANGER_ANSWERS": "2", "STRANGER_SILENT": str(silent)}
+    with place.start(command, variables) as process:
+        deadline = time.monotonic() + 60
+        while not silent.exists():
+            assert time.monotonic() < deadline, "it never ran"
+            time.sleep(0.02)
+        process.send_signal(number)
+        out, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    states = [result["status"] for result in json.loads(out)["results"]]
+    assert states[:2] == ["ok", "ok"]
+    assert_harmless(said)
+
+
+async def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        Watcher(Session())
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    finally:
+        for number in SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGHUP, before)

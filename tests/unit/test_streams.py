@@ -1,0 +1,130 @@
+"""Text that leaves the program: what is taken out of it, and what a stream without room does."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.cli import streams
+from tui.cli.commands.doctor import LOOK_S
+from tui.cli.errors import Failure, OutputClosedError
+from tui.monitor import monitor
+from tui.text import spelling
+from tui.text.clean import clean, rows_of_text
+from tui.text.glyphs import ASCII, UNICODE
+
+ODD = st.characters(categories=("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"))
+TEXT = st.text(st.one_of(st.characters(), ODD, st.sampled_from("\x1b\x9b\x07\x7f\r\n\u202e")))
+
+
+@given(TEXT)
+def test_cleaned_text_is_one_line_of_characters_that_do_nothing(text: str) -> None:
+    found = clean(text)
+    assert len(found) == len(text)
+    assert len(found.splitlines()) <= 1
+    forbidden = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
+    assert not forbidden & {unicodedata.category(character) for character in found}
+    assert not {unicodedata.bidirectional(character) for character in found} & {
+        "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI",
+    }  # fmt: skip
+    assert clean(found) == found
+
+
+@given(st.text(st.characters(categories=("L", "N", "P", "S"))))
+def test_what_does_nothing_is_left_as_it_is(text: str) -> None:
+    assert clean(text) == text
+
+
+@given(st.lists(TEXT))
+def test_a_row_stays_one_row(rows: list[str]) -> None:
+    assert rows_of_text(rows).count("\n") == len(rows)
+
+
+@given(TEXT, st.sampled_from(["ascii", "latin-1", "cp1252", "koi8-r"]))
+def test_any_text_can_be_written_in_any_encoding(text: str, encoding: str) -> None:
+    written = text.encode(encoding, errors=spelling.NAME)
+    assert written.decode(encoding).encode(encoding) == written
+
+
+def test_units_and_signs_stay_what_they_are_in_ascii() -> None:
+    words = "3.1 µs ±2% ≤ 4 → 5×… √n"
+    assert words.encode("ascii", errors=spelling.NAME) == b"3.1 us +/-2% <= 4 -> 5x... sqrtn"
+    for name in ("ellipsis", "dash", "arrow", "micro", "plus_minus", "at_most"):
+        spelled = getattr(UNICODE, name).encode("ascii", errors=spelling.NAME).decode()
+        assert spelled == getattr(ASCII, name)
+
+
+class Refusing(io.StringIO):
+    """A stream that takes nothing."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self._code = code
+
+    def flush(self) -> None:
+        raise OSError(self._code, os.strerror(self._code))
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF, errno.EAGAIN])
+def test_whatever_keeps_it_from_being_printed_what_was_measured_is_kept(
+    code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    monkeypatch.setattr("sys.stdout", Refusing(code))
+    with pytest.raises(Failure, match="what was to be printed is saved in") as failure:
+        streams.print_text("one\ntwo \x1b[2J\n", "run.txt")
+    (saved,) = (tmp_path / "results").iterdir()
+    assert str(failure.value).endswith(str(saved))
+    assert saved.read_text() == "one\ntwo ?[2J\n"
+
+
+def test_results_of_the_same_moment_do_not_take_each_others_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    monkeypatch.setattr("sys.stdout", Refusing(errno.ENOSPC))
+    for number in range(30):
+        with pytest.raises(Failure):
+            streams.print_text(str(number), "run.json")
+    assert len(list((tmp_path / "results").iterdir())) == 30
+
+
+def test_what_can_be_had_again_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr("sys.stdout", Refusing(errno.ENOSPC))
+    with pytest.raises(Failure, match=r"^standard output cannot be written: No space left"):
+        streams.print_text("one")
+    monkeypatch.setattr("sys.stdout", Refusing(errno.EPIPE))
+    with pytest.raises(OutputClosedError):
+        streams.print_text("one")
+    assert not (tmp_path / "state").exists()
+
+
+def test_what_is_said_where_nobody_hears_it_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", Refusing(errno.ENOSPC))
+    streams.say("to nobody")
+
+
+def test_what_is_said_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    streams.say("no \x1b[31mname\nof two lines")
+    assert capsys.readouterr().err == "gpu-workbench: no ?[31mname of two lines\n"
+
+
+def test_one_file_of_the_command_line_writes_to_the_standard_streams() -> None:
+    folder = Path(streams.__file__).parent
+    writes = re.compile(r"sys\.(__)?std(out|err)(__)?\.(write|flush|buffer)|\bprint\(")
+    found = {path.name for path in folder.rglob("*.py") if writes.search(path.read_text("utf-8"))}
+    assert found == {"streams.py"}
+
+
+def test_doctor_waits_longer_for_the_monitor_than_the_monitor_for_nvml() -> None:
+    # Otherwise a driver that hangs would cost the host's figures too.
+    assert LOOK_S > monitor.ONLY_WAIT + monitor.LOAD_SPAN + 2

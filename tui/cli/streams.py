@@ -1,0 +1,115 @@
+"""Where text leaves the program: cleaned of what strangers put into it, and told where it cannot.
+
+The screens draw by themselves; whatever else is printed goes through here. A plain start imports
+this, so it is light.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import TextIO, cast
+
+from tui.cli.errors import Failure, OutputClosedError
+from tui.text import spelling
+from tui.text.clean import rows_of_text
+
+PROGRAM = "gpu-workbench"
+
+
+def prepare() -> None:
+    """Make the standard streams usable: those that are closed, and those of few characters.
+
+    A descriptor that is closed would be given to the next file or pipe that is opened, and be
+    written to. In its place comes one that holds nothing, refuses what is printed, and drops what
+    is said on standard error.
+    """
+    # In this order each one gets the number that is lacking: the lowest that is free.
+    if sys.stdin is None:
+        sys.stdin = _nowhere(os.O_RDONLY, "r")
+    if sys.stdout is None:
+        # Opened to be read: a write fails, as it does on a descriptor that is closed.
+        sys.stdout = _nowhere(os.O_RDONLY, "w")
+    if sys.stderr is None:
+        sys.stderr = _nowhere(os.O_WRONLY, "w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=spelling.NAME)
+
+
+def print_text(text: str, kept_as: str = "") -> None:
+    """Print lines on standard output.
+
+    Args:
+        text: cleaned line by line.
+        kept_as: the end of a file's name, such as ``run.json``: what cannot be printed is saved
+            under it. Empty for what can be had again.
+
+    Raises:
+        Failure: it cannot be written; says where it is saved.
+        OutputClosedError: who would read it is gone, and it can be had again.
+    """
+    text = rows_of_text(text.removesuffix("\n").split("\n")) if text else ""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        _abandon(sys.stdout)
+        if kept_as:
+            raise Failure(f"{_cannot(error)}; {_kept(text, kept_as)}") from error
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosedError from error
+        raise Failure(_cannot(error)) from error
+
+
+def print_line(text: str) -> None:
+    """Print one line, whatever stands in it; raises as :func:`print_text` does."""
+    print_text(rows_of_text([text]))
+
+
+def say(text: str) -> None:
+    """Say something in one line on standard error, the program's name first.
+
+    Where that cannot be written there is nobody to tell; the exit code remains.
+    """
+    put_on_stderr(rows_of_text([f"{PROGRAM}: {text}"]))
+
+
+def put_on_stderr(text: str) -> None:
+    """Write to standard error as it is: of the text of strangers only what is cleaned."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _abandon(sys.stderr)
+
+
+def _nowhere(flags: int, mode: str) -> TextIO:
+    # `fdopen` is typed for every mode; this one gives text.
+    return cast(TextIO, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
+
+
+def _abandon(stream: TextIO) -> None:
+    """Have what a stream still holds go nowhere: Python would try again at its end and complain."""
+    with contextlib.suppress(OSError):  # no descriptor behind it, or none left for this one
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def _cannot(error: OSError) -> str:
+    return f"standard output cannot be written: {error.strerror or error}"
+
+
+def _kept(text: str, name: str) -> str:
+    """Save what was measured; says where it is."""
+    # Only where something cannot be printed.
+    from tui import reports
+
+    try:
+        return f"what was to be printed is saved in {reports.keep(name, text)}"
+    except OSError as error:
+        put_on_stderr(text)
+        return f"nor saved: {error.strerror or error}; it is on standard error"
