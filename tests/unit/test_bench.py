@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def bench() -> Bench:
-    malloc.keep_freed_memory()
+    malloc.fix_thresholds()
     return Bench(CPU, HostClock(), Control())
 
 
