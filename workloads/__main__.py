@@ -35,9 +35,9 @@ def main() -> int:
 
         return serve(reading, writing, files)
     # The parent is in this environment too, and is the one that keeps the C heap's settings.
-    from workloads.measure.malloc import keep_freed_memory
+    from workloads.measure.malloc import fix_thresholds
 
-    malloc = keep_freed_memory()
+    malloc = fix_thresholds()
     process.die_with_parent(os.getppid(), signal.SIGKILL)
     if mode == "worker":
         from workloads.runner.worker import work

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from workloads.measure.malloc import keep_freed_memory
+from workloads.measure.malloc import fix_thresholds
 
-keep_freed_memory()
+fix_thresholds()
 
 import torch  # noqa: E402 (after the heap is set up)
 from torch.utils.benchmark import Timer  # noqa: E402

@@ -30,7 +30,7 @@ CUDA_TEXT = (
 
 @pytest.fixture(autouse=True)
 def _heap() -> None:
-    malloc.keep_freed_memory()
+    malloc.fix_thresholds()
     if malloc.heap() is None:
         pytest.skip("this C library does not report its heap")
 

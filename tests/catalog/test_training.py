@@ -27,7 +27,7 @@ SMALL: dict[str, Setting] = {"width": 4, "batch": 8, "size": 16}
 
 @pytest.fixture(autouse=True)
 def _heap() -> None:
-    malloc.keep_freed_memory()
+    malloc.fix_thresholds()
 
 
 # ---- what is counted ----

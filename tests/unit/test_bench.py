@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,8 +13,9 @@ import pytest
 import torch
 
 from workloads.declare.study import Within
-from workloads.measure import malloc
+from workloads.measure import cpu_share, malloc
 from workloads.measure.clocks import HostClock
+from workloads.measure.cpu_share import Others
 from workloads.measure.timing import Cancelled, Control
 from workloads.runner.bench import FEWEST, ROUNDS, Bench
 
@@ -21,7 +25,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def bench() -> Bench:
-    malloc.keep_freed_memory()
+    malloc.fix_thresholds()
     return Bench(CPU, HostClock(), Control())
 
 
@@ -96,3 +100,32 @@ def test_a_cancel_is_heard_within_the_rounds() -> None:
 
     with pytest.raises(Cancelled):
         Bench(CPU, HostClock(), Ended()).rounds([lambda: None], "wall")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/stat")
+@pytest.mark.parametrize("how", ["time", "rounds"])
+def test_a_process_beside_a_study_is_seen_and_told_once(bench: Bench, how: str) -> None:
+    data = torch.ones(200_000)
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE
+    ) as busy:
+        assert busy.stdout is not None
+        busy.stdout.readline()
+        try:
+            if how == "time":
+                bench.time(lambda: data + 1, "wall")
+            else:
+                bench.rounds([lambda: data + 1, lambda: data + 2], "wall")
+        finally:
+            busy.kill()
+    others = bench.others()
+    assert others.seconds > 0
+    assert others.cpu_s > 0
+    assert bench.others().seconds == 0
+
+
+def test_ticks_that_the_clock_cannot_tell_are_not_held_against_a_short_time() -> None:
+    ticks = cpu_share.cpus() / os.sysconf("SC_CLK_TCK")
+    assert Others(0.05, ticks).cores == 0.0
+    assert Others(1.0, 1.0 + ticks).cores == pytest.approx(1.0)
+    assert Others().cores is None

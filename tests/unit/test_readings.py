@@ -9,6 +9,11 @@ import pytest
 import torch
 
 from tests.screens.results import timing
+from tests.unit.test_study import Scripted
+from workloads.declare.study import Study
+from workloads.measure.cpu_share import Others
+from workloads.protocol.ended_runs import nothing_measured
+from workloads.protocol.messages import Run
 from workloads.protocol.results import Rates
 from workloads.runner import readings
 
@@ -44,3 +49,18 @@ def test_blocks_that_resemble_their_neighbours_say_so() -> None:
 def test_fewer_than_two_page_faults_are_not_rounded_to_none() -> None:
     faulty = timing(median_s=1e-5, faults_per_call=0.3)
     assert "0.3 page faults per call are part of the time" in readings.warnings(faulty, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("device", "cpu_s", "warned"), [("cpu", 2.0, True), ("cpu", 0.1, False), ("cuda:0", 2.0, False)]
+)
+def test_a_table_timed_beside_other_processes_is_named(
+    device: str, cpu_s: float, warned: bool
+) -> None:
+    study = Study(1.0, "wall", Scripted(), lambda _study: None)
+    study.beside["table ways"] = Others(1.0, cpu_s)
+    empty = nothing_measured(Run("1", "matmul", device, {}, {}))
+    said = readings.with_findings(empty, study).warnings
+    assert [("table ways" in line, "other processes" in line) for line in said] == (
+        [(True, True)] if warned else []
+    )

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.declare.study import Call, ClockName, HeldMemory, Study
+from workloads.measure.cpu_share import Others
 from workloads.measure.timing import Cancelled
 from workloads.protocol import wire
 from workloads.protocol.results import Ceiling, Column, Limit
@@ -22,6 +23,7 @@ class Scripted:
     def __init__(self, rounds: Sequence[Sequence[float]] = (), looks: int | None = None) -> None:
         self._rounds = [list(times) for times in rounds]
         self._looks = looks
+        self.beside = Others()
 
     def time(self, call: Call, clock: ClockName) -> float:
         call()
@@ -29,6 +31,10 @@ class Scripted:
 
     def rounds(self, _calls: Sequence[Call], _clock: ClockName) -> list[list[float]]:
         return self._rounds
+
+    def others(self) -> Others:
+        others, self.beside = self.beside, Others()
+        return others
 
     def peak(self, _call: Call) -> int | None:
         return None
@@ -122,3 +128,18 @@ def test_a_chart_has_a_value_or_a_gap_for_each_place(
     assert chart.places == tuple(place for place, _ in points)
     assert chart.series[0].values == tuple(value for _, value in points)
     assert wire.from_plain(type(chart), wire.to_plain(chart)) == chart
+
+
+def test_what_was_beside_the_times_is_held_against_the_table_that_shows_them() -> None:
+    tools = Scripted()
+    study = _study(tools)
+    study.table("ways", "Ways", Column("way"), Column("time", "s"))
+    study.table("held", "Held", Column("step"), Column("memory", "byte"))
+    tools.beside = Others(2.0, 3.0)
+    study.row("ways", "a", 1.0)
+    study.row("ways", "b", 2.0)
+    study.row("held", "a", 7)
+    tools.beside = Others(2.0, 1.0)
+    study.row("ways", "c", 3.0)
+    study.figure("speed_up", 2.0, "x")
+    assert study.beside == {"table ways": Others(4.0, 4.0), "figure speed_up": Others(2.0, 1.0)}

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from workloads.measure import intervals
+from workloads.measure.cpu_share import Others
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import (
     Ceiling,
@@ -124,6 +125,9 @@ class Tools(Protocol):
     def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
         """Seconds per call, for each round a value for each callable; rounds alternate order."""
 
+    def others(self) -> Others:
+        """What other processes took of the CPU in the timings since this was asked last."""
+
     def peak(self, call: Call) -> int | None:
         """Bytes that one call needs on top of what is held before it, at its highest."""
 
@@ -174,11 +178,16 @@ class Study:
         self._clock = clock
         self._tools = tools
         self._tell = tell
+        self._latest = Others()
+        """While the newest times were taken; they may be told in more than one place."""
+        self._latest_in: set[str] = set()
         self.figures: dict[str, Figure] = {}
         self.log: list[str] = []
         self.spans: list[MeasuredSpan] = []
         self.unavailable: dict[str, str] = {}
         self.held_rates: list[HeldRate] = []
+        self.beside: dict[str, Others] = {}
+        """CPU time of other processes while the times of a finding were taken, by the finding."""
         self._tables: dict[str, Table] = {}
         self._charts: dict[str, Chart] = {}
 
@@ -258,12 +267,23 @@ class Study:
 
     # ---- tell ----
 
+    def _note_others(self, finding: str, *units: str) -> None:
+        """Hold against a finding what was beside the newest times, once for each."""
+        others = self._tools.others()
+        if others.seconds > 0:
+            self._latest, self._latest_in = others, set()
+        timed = any(unit in ("s", "x") or unit.endswith("/s") for unit in units)
+        if timed and finding not in self._latest_in:
+            self._latest_in.add(finding)
+            self.beside[finding] = self.beside.get(finding, Others()) + self._latest
+
     def figure(self, name: str, value: float | str, unit: str = "", about: str = "") -> None:
         """A further number or fact; one that is not a finite number is told as not known."""
         if isinstance(value, float) and not math.isfinite(value):
             self.absent(name, NOT_FINITE, unit, about)
             return
         self.figures[name] = Figure(value, unit, about)
+        self._note_others(f"figure {name}", unit)
         self._changed()
 
     def absent(self, name: str, reason: str, unit: str = "", about: str = "") -> None:
@@ -311,6 +331,7 @@ class Study:
         if len(cells) != len(table.columns):
             raise ValueError(f"table {name} has {len(table.columns)} columns, not {len(cells)}")
         self._tables[name] = replace(table, rows=(*table.rows, cells))
+        self._note_others(f"table {name}", *(column.unit for column in table.columns))
         self._changed()
 
     def variants(
@@ -379,6 +400,7 @@ class Study:
             raise ValueError(f"chart {name} has {len(chart.series)} series, not {len(values)}")
         named = isinstance(place, str)
         where = float(len(chart.places) + 1) if isinstance(place, str) else place
+        self._note_others(f"chart {name}", *(series.unit for series in chart.series))
         self._charts[name] = replace(
             chart,
             places=(*chart.places, where),

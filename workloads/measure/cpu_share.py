@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from workloads.protocol.frozen import frozen
@@ -59,8 +62,14 @@ def disturbed(others: float | None, threads: int) -> bool:
         others: cores, of :func:`other_cores`.
         threads: that work for us.
     """
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (others or 0.0) - max(0, (usable or 1) - threads) > TOO_MANY
+    return (others or 0.0) - max(0, cpus() - threads) > TOO_MANY
+
+
+def cpus() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def other_cores(before: CpuTime | None, after: CpuTime | None, seconds: float) -> float | None:
@@ -69,3 +78,38 @@ def other_cores(before: CpuTime | None, after: CpuTime | None, seconds: float) -
         return None
     everybody = after.everybody - before.everybody
     return max(0.0, everybody - (after.ours - before.ours)) / seconds
+
+
+@frozen
+class Others:
+    """CPU time that other processes took meanwhile; stretches of time can be added up."""
+
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    """Of all cores that we may use together; below zero where the clocks disagree by a tick."""
+
+    def __add__(self, more: Others) -> Others:
+        """Both stretches together."""
+        return Others(self.seconds + more.seconds, self.cpu_s + more.cpu_s)
+
+    @property
+    def cores(self) -> float | None:
+        """Cores that were busy all the time, at the least; ``None`` of no time at all.
+
+        /proc/stat counts whole ticks, for each core by itself: of a short time they are left out.
+        """
+        if self.seconds <= 0:
+            return None
+        unsure = cpus() / os.sysconf("SC_CLK_TCK")
+        return max(0.0, self.cpu_s - unsure) / self.seconds
+
+
+@contextmanager
+def watched(tell: Callable[[Others], None]) -> Iterator[None]:
+    """Watch other processes while something is timed; tells at the end, where the kernel does."""
+    before, began = now(), time.perf_counter()
+    yield
+    seconds, after = time.perf_counter() - began, now()
+    if before is not None and after is not None:
+        theirs = (after.everybody - before.everybody) - (after.ours - before.ours)
+        tell(Others(seconds, theirs))

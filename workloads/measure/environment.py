@@ -30,6 +30,8 @@ VARIABLES = (
     "LD_PRELOAD",
     "MALLOC_ARENA_MAX",
     "MALLOC_CONF",
+    "GLIBC_TUNABLES",
+    "THP_MEM_ALLOC_ENABLE",
 )
 """Environment variables that change what a timing or a memory figure means."""
 
@@ -40,7 +42,7 @@ def describe(malloc: str) -> Environment:
     """Look at everything; starts the CUDA driver, so never in a process that is forked later.
 
     Args:
-        malloc: what ``workloads.measure.malloc.keep_freed_memory`` said.
+        malloc: what ``workloads.measure.malloc.fix_thresholds`` said.
     """
     unavailable: dict[str, str] = {}
     devices = all_devices(unavailable)

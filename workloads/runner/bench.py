@@ -10,8 +10,17 @@ import torch
 from workloads.declare.study import Call, ClockName, HeldMemory, entered
 from workloads.limits import ceiling_bench, limit_lookup
 from workloads.limits.ceilings import Ceilings
-from workloads.measure import environment, intervals, malloc, memory, nvml_memory, timing
+from workloads.measure import (
+    cpu_share,
+    environment,
+    intervals,
+    malloc,
+    memory,
+    nvml_memory,
+    timing,
+)
 from workloads.measure.clocks import Clock, TimedBlock
+from workloads.measure.cpu_share import Others
 from workloads.measure.timing import BLOCK_S, Control
 from workloads.protocol.results import Ceiling, Limit
 
@@ -44,6 +53,15 @@ class Bench:
         self._clock = clock
         self._control = control
         self._ceilings = ceilings or Ceilings()
+        self._others = Others()
+
+    def others(self) -> Others:
+        """What other processes took of the CPU in the timings since this was asked last."""
+        others, self._others = self._others, Others()
+        return others
+
+    def _saw(self, others: Others) -> None:
+        self._others += others
 
     def look(self) -> None:
         """Say that it goes on.
@@ -55,7 +73,7 @@ class Bench:
 
     def time(self, call: Call, clock: ClockName) -> float:
         """The median of a short measurement, seconds."""
-        with entered(call) as inner:
+        with entered(call) as inner, cpu_share.watched(self._saw):
             measured, _ = timing.measure(inner, self._clock, clock, timing.SHORT, Control())
         return measured.median_s
 
@@ -72,7 +90,7 @@ class Bench:
             places = list(range(len(calls)))
             for index in places if len(rounds) % 2 == 0 else reversed(places):
                 self.look()
-                with entered(calls[index]) as inner:
+                with entered(calls[index]) as inner, cpu_share.watched(self._saw):
                     block = self._clock.block(inner, counts[index])
                 spent += block.wall_s
                 times[index] = _seconds(block, clock) / counts[index]

@@ -79,7 +79,7 @@ class Launcher:
     """Starts the processes that use torch, in one environment.
 
     Args:
-        malloc: what ``keep_freed_memory`` said here; a fork inherits it.
+        malloc: what ``fix_thresholds`` said here; a fork inherits it.
         private: descriptors that no process started here may keep.
         options: arguments of a process that is not forked.
     """

@@ -7,7 +7,7 @@ import signal
 import warnings
 from pathlib import Path
 
-from workloads.measure.malloc import keep_freed_memory
+from workloads.measure.malloc import fix_thresholds
 from workloads.protocol import process, wire
 from workloads.protocol.process import Channel
 from workloads.ranks import folder as shared
@@ -25,7 +25,7 @@ def main() -> int:
     shared.end_on_hangup(folder)
     channel = Channel(-1, os.open(folder.events(local_rank), os.O_WRONLY), ())
     order = wire.decode(folder.order.read_bytes(), (Order,))
-    keep_freed_memory()
+    fix_thresholds()
     # torch says so at import where NumPy is not installed; nothing here needs it.
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     from workloads.runner import rank

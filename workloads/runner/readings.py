@@ -125,7 +125,25 @@ def with_findings(result: RunResult, study: Study | None) -> RunResult:
         log=tuple(study.log),
         spans=(*result.spans, *study.spans),
         unavailable={**result.unavailable, **study.unavailable},
+        warnings=(*result.warnings, *_beside(study, result.device)),
     )
+
+
+def _beside(study: Study, device: str) -> tuple[str, ...]:
+    """Which tables, charts and figures were timed while other processes were at work."""
+    if device != "cpu":
+        return ()
+    threads = torch.get_num_threads()
+    busy = {
+        name: others.cores
+        for name, others in study.beside.items()
+        if others.cores is not None and cpu_share.disturbed(others.cores, threads)
+    }
+    if not busy:
+        return ()
+    what = ", ".join(busy)
+    most = max(busy.values())
+    return (f"other processes kept up to {most:.1f} cores busy: not to keep: {what}",)
 
 
 def with_impossible(result: RunResult, others: Sequence[tuple[str, Limit]] = ()) -> RunResult:

@@ -19,7 +19,7 @@ from types import FrameType
 
 from workloads import catalog
 from workloads.declare import user_workloads, workload
-from workloads.measure.malloc import keep_freed_memory
+from workloads.measure.malloc import fix_thresholds
 from workloads.protocol.messages import REQUESTS, VERSION, Hello, Ready, Unusable
 from workloads.protocol.process import Channel
 from workloads.runner.launcher import CAN_FORK, Launcher
@@ -48,7 +48,7 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     output = Output(writing)
     # Before anything imports torch, which a file may do.
-    malloc = keep_freed_memory()
+    malloc = fix_thresholds()
     problems = user_workloads.load(files)
     version, infos = platform.python_version(), workload.infos_with_code()
     output.send(

@@ -1,0 +1,160 @@
+"""Peaks of CPU memory against arithmetic: ``python -m tests.benchmarks.peaks`` prints the table.
+
+Each workload runs in fresh processes, after a small run that loads the libraries. What its tensors
+take at their highest is counted by hand, in tensors of the size that it is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from workloads.protocol.frozen import frozen
+
+OWN = """
+from typing import Annotated
+
+import torch
+from workloads.workload import Case, whole, workload
+
+def declare(name, make):
+    def prepared(on, mib: Annotated[int, whole(1, 4096, "MiB")] = 1) -> Case:
+        call = make(on, mib * 2**18)
+        def timed():
+            return call()
+        return Case(timed)
+
+    prepared.__name__ = name
+    workload(group="peaks", title=name, about="a", look_for="b", devices=("cpu",))(prepared)
+
+def ones(on, n):
+    return lambda: torch.ones(n)
+
+def add(on, n):
+    x = on.randn(n)
+    return lambda: x + 1
+
+def chain(on, n):
+    x = on.randn(n)
+    return lambda: torch.relu(x * 2 + 1) - x
+
+def softmax(on, n):
+    x = on.randn(n // 1024, 1024)
+    return lambda: torch.softmax(x, 1)
+
+def transposed(on, n):
+    x = on.randn(n // 1024, 1024)
+    return lambda: x.t().contiguous()
+
+def joined(on, n):
+    x, y = on.randn(n), on.randn(n)
+    return lambda: torch.cat([x, y])
+
+def kept(on, n):
+    return lambda: [torch.zeros(n) for _ in range(8)]
+
+def widened(on, n):
+    x = on.randn(n)
+    return lambda: x.double()
+
+for make in (ones, add, chain, softmax, transposed, joined, kept, widened):
+    declare("peak_" + make.__name__, make)
+"""
+
+
+@frozen
+class Asked:
+    """A workload, the size of its tensors, and how many of them live at the highest moment."""
+
+    name: str
+    mib: int
+    tensors: int
+
+
+ASKED = (
+    Asked("peak_ones", 500, 1),
+    Asked("peak_add", 300, 2),
+    Asked("peak_chain", 200, 3),
+    Asked("peak_chain", 31, 3),
+    Asked("peak_softmax", 300, 2),
+    Asked("peak_transposed", 300, 2),
+    Asked("peak_joined", 150, 4),
+    Asked("peak_kept", 24, 8),
+    Asked("peak_widened", 200, 3),
+    Asked("staircase", 500, 1),
+)
+SMALL_MIB = {"staircase": 32}
+"""Of the first run; 1 MiB where the workload takes it."""
+
+
+def peak_mib(asked: Asked, own: Path) -> float:
+    """By how much one run raised the resident memory of a fresh process, MiB."""
+    argv = [sys.executable, "-m", "tests.benchmarks.peaks", "--child", asked.name, str(asked.mib)]
+    ended = subprocess.run([*argv, str(own)], check=True, stdout=subprocess.PIPE, text=True)
+    return float(json.loads(ended.stdout))
+
+
+def child(name: str, mib: int, own: str) -> None:
+    """Print one figure: what this process, a fresh one, has measured."""
+    from workloads.measure.malloc import fix_thresholds
+
+    fix_thresholds()
+    import torch
+
+    from workloads import catalog
+    from workloads.declare import user_workloads
+    from workloads.measure import memory
+    from workloads.measure.timing import Control
+    from workloads.protocol.messages import Run
+    from workloads.runner import execute
+
+    assert catalog
+    problems = user_workloads.load([own])
+    if problems:
+        raise RuntimeError("; ".join(map(str, problems)))
+
+    def run(size: int) -> int:
+        request = Run("1", name, "cpu", {"mib": size}, {}, "quick", time_only=True)
+        result = execute.run(request, Control(), lambda _: None, cold=True)
+        if result.memory.process_peak is None:
+            raise RuntimeError(f"{name}: {result.reason}")
+        return result.memory.process_peak
+
+    run(SMALL_MIB.get(name, 1))
+    memory.give_back(torch.device("cpu"))
+    before = memory.resident()
+    assert before is not None
+    print((run(mib) - before) / 2**20)
+
+
+def main() -> None:
+    """Print the table, a row for each workload."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", type=int, default=10, help="fresh ones for each workload")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.child:
+        child(chosen.child[0], int(chosen.child[1]), chosen.child[2])
+        return
+    print("| workload | tensors | arithmetic | lowest peak | highest peak | furthest off |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder) / "peaks_own.py"
+        own.write_text(OWN)
+        for asked in ASKED:
+            peaks = [peak_mib(asked, own) for _ in range(chosen.processes)]
+            right = asked.mib * asked.tensors
+            off = max(abs(peak - right) / right for peak in peaks)
+            print(
+                f"| {asked.name} | {asked.tensors} of {asked.mib} MiB | {right} MiB "
+                f"| {min(peaks):.0f} MiB | {max(peaks):.0f} MiB | {off:.1%} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
