@@ -24,7 +24,13 @@ def _fp32(value: str) -> None:
 
 
 def _all_fp32(value: str) -> None:
-    torch.backends.fp32_precision = value
+    # Torch's stubs do not know the name.
+    setattr(torch.backends, "fp32_precision", value)  # noqa: B010
+
+
+def _both_names() -> None:
+    torch.set_float32_matmul_precision("high")
+    _fp32("ieee")
 
 
 def _tf32_of_cudnn() -> None:
@@ -43,7 +49,7 @@ CHANGES: dict[str, Callable[[], object]] = {
     "attention": lambda: torch.backends.cuda.enable_math_sdp(False),
     "fp32": lambda: _fp32("tf32"),
     "all fp32": lambda: _all_fp32("tf32"),
-    "both names": lambda: (torch.set_float32_matmul_precision("high"), _fp32("ieee")),
+    "both names": _both_names,
 }
 
 

@@ -40,6 +40,10 @@ def _set_default_device(device: torch.device) -> None:
     torch.set_default_device(None if device.type == "cpu" else device)
 
 
+def _set_gradients(enabled: bool) -> None:
+    torch.set_grad_enabled(enabled)
+
+
 def _set_deterministic(mode: tuple[bool, bool]) -> None:
     torch.use_deterministic_algorithms(mode[0], warn_only=mode[1])
 
@@ -112,7 +116,7 @@ def settings() -> tuple[Setting, ...]:
         Setting("default device", _default_device, _set_default_device),
         Setting("default dtype", torch.get_default_dtype, torch.set_default_dtype),
         Setting("threads", torch.get_num_threads, torch.set_num_threads),
-        Setting("gradients", torch.is_grad_enabled, torch.set_grad_enabled),
+        Setting("gradients", torch.is_grad_enabled, _set_gradients),
         Setting("deterministic algorithms", _deterministic, _set_deterministic),
         Setting("detection of anomalies", _anomalies, _set_anomalies),
         *reduced,
