@@ -13,7 +13,7 @@ import torch
 
 from workloads.declare.place import Place
 from workloads.declare.workload import Case, ParameterError, Skip, Workload, complete, registered
-from workloads.measure import flags, malloc, memory, workspaces
+from workloads.measure import flags, malloc, memory, torch_state, workspaces
 from workloads.measure.clocks import Clock, clock_for
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Need, Setting
@@ -80,6 +80,8 @@ def prepared(
 ) -> Iterator[Prepared]:
     """Prepare a workload under the given flags, and let go of its data afterwards.
 
+    What it sets in torch ends with it, the flags too.
+
     Raises:
         Skip: it cannot run here.
         ParameterError: a name or value that is not allowed.
@@ -91,20 +93,21 @@ def prepared(
     ranks = lockstep.current()
     if workload.info.ranks and ranks is None:
         raise Skip("its ranks are processes of their own: settings cannot be switched within one")
-    flags.apply(settings)
-    place, clock = Place(device), clock_for(target)
-    if ranks is not None:
-        clock = lockstep.LockstepClock(clock, ranks)
-    own = torchrun.own_parameters(parameters) if workload.info.ranks else parameters
-    with _on_device(target):
-        _start_libraries(place, clock)
-        _forget_earlier_runs(target)
-        case = workload.prepare(place, **own)
-        try:
-            yield Prepared(case, clock, place, parameters)
-        finally:
-            if case.cleanup is not None:
-                case.cleanup()
+    with torch_state.kept():
+        flags.apply(settings)
+        place, clock = Place(device), clock_for(target)
+        if ranks is not None:
+            clock = lockstep.LockstepClock(clock, ranks)
+        own = torchrun.own_parameters(parameters) if workload.info.ranks else parameters
+        with _on_device(target):
+            _start_libraries(place, clock)
+            _forget_earlier_runs(target)
+            case = workload.prepare(place, **own)
+            try:
+                yield Prepared(case, clock, place, parameters)
+            finally:
+                if case.cleanup is not None:
+                    case.cleanup()
 
 
 def allowed(

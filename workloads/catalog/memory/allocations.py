@@ -99,7 +99,9 @@ def inference_modes(
     about="What each step does to the memory that tensors hold (allocated), that torch holds "
     "(reserved) and that the device or process uses. del gives memory back to torch's cache, not "
     "to the device; empty_cache() returns what is wholly free. On the CPU the C library's heap is "
-    "the cache, and malloc_trim() empties it. Timed: a tensor made and dropped, from the cache.",
+    "the cache, and malloc_trim() empties it; a tensor of 32 MiB or more would be mapped by itself "
+    "and go back to the kernel at del, so there the size is made of pieces of 16 MiB. Timed: a "
+    "tensor, or these pieces, made and dropped, from the cache.",
     look_for="After del, allocated falls and reserved stays: nvidia-smi sees no change. On CUDA a "
     "small tensor cut out of the cached piece pins all of it: empty_cache() then returns nothing. "
     "On the CPU the trim returns free pages around it. The ways show why there is a cache.",
@@ -111,11 +113,12 @@ def staircase(
     import torch
 
     on.require(mib * MIB, f"a tensor of {mib} MiB")
-    numbers = mib * MIB // 4
+    piece = min(mib, 16) if on.type == "cpu" else mib
+    sizes = [min(piece, mib - start) * MIB // 4 for start in range(0, mib, piece)]
 
     def timed() -> None:
-        tensor = torch.ones(numbers, device=on.device)
-        del tensor
+        tensors = [torch.ones(size, device=on.device) for size in sizes]
+        del tensors
 
     def emptied_first() -> None:
         on.empty_cache()
@@ -125,14 +128,14 @@ def staircase(
         on.empty_cache()
         step = found.staircase("stairs", "memory after each step")
         start = step("start")
-        tensor = torch.ones(numbers, device=on.device)
+        tensors = [torch.ones(size, device=on.device) for size in sizes]
         step(f"allocate {mib} MiB")
-        del tensor
+        del tensors
         kept = step("del")
         if on.type != "cpu":  # a heap may take other free pages for it
-            tensor = torch.ones(numbers, device=on.device)
+            tensors = [torch.ones(size, device=on.device) for size in sizes]
             step("allocate again")
-            del tensor
+            del tensors
         small = torch.ones(SMALL_MIB * MIB // 4, device=on.device)
         step(f"allocate {SMALL_MIB} MiB")
         on.empty_cache()

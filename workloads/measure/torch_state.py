@@ -1,0 +1,153 @@
+"""Torch's settings of a process: as one run leaves them, the next would find them.
+
+All that torch lets be both read and set is noted before a run and set again afterwards, by torch's
+public names. The number of inter-operator threads can be set once only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from workloads.measure import flags
+from workloads.protocol.frozen import frozen
+
+
+@frozen
+class Setting:
+    """One thing that torch lets be set for the process or its main thread."""
+
+    name: str
+    get: Callable[[], Any]
+    set: Callable[[Any], None]
+
+
+def _attribute(owner: object, attribute: str, name: str) -> Setting:
+    return Setting(
+        name, lambda: getattr(owner, attribute), lambda value: setattr(owner, attribute, value)
+    )
+
+
+def _default_device() -> torch.device:
+    return torch.empty(0).device
+
+
+def _set_default_device(device: torch.device) -> None:
+    # Without a default torch makes tensors on the CPU; naming the CPU would slow every factory.
+    torch.set_default_device(None if device.type == "cpu" else device)
+
+
+def _set_gradients(enabled: bool) -> None:
+    torch.set_grad_enabled(enabled)
+
+
+def _set_deterministic(mode: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(mode[0], warn_only=mode[1])
+
+
+def _deterministic() -> tuple[bool, bool]:
+    enabled = torch.are_deterministic_algorithms_enabled()
+    return enabled, torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _anomalies() -> tuple[bool, bool]:
+    return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+
+
+def _set_anomalies(mode: tuple[bool, bool]) -> None:
+    torch.autograd.set_detect_anomaly(*mode)
+
+
+def _attention_kernels() -> list[Setting]:
+    cuda = torch.backends.cuda
+    return [
+        Setting(f"attention, {kind}", getattr(cuda, f"{kind}_sdp_enabled"), switch)
+        for kind in ("flash", "mem_efficient", "math", "cudnn")
+        if (switch := getattr(cuda, f"enable_{kind}_sdp", None)) is not None
+    ]
+
+
+def _legacy_precision() -> list[Setting]:
+    """The precision by torch's older names; their setters write the newer ones as well."""
+    products = Setting(
+        "float32 matmul precision",
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    )
+    tf32 = flags.BY_NAME["cudnn.allow_tf32"]
+    return [products, Setting(tf32.name, tf32.get, tf32.set)]
+
+
+def _precision() -> list[Setting]:
+    """The precision by the names that torch 2.9 has brought, the general before the special."""
+    found = []
+    backends: Any = torch.backends
+    for path in (
+        "", "cudnn", "mkldnn", "cuda.matmul", "cudnn.conv", "cudnn.rnn",
+        "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn",
+    ):  # fmt: skip
+        owner = backends
+        for part in filter(None, path.split(".")):
+            owner = getattr(owner, part, None)
+        if owner is not None and hasattr(owner, "fp32_precision"):
+            found.append(_attribute(owner, "fp32_precision", f"{path} fp32_precision".strip()))
+    return found
+
+
+def settings() -> tuple[Setting, ...]:
+    """All that is noted and set again, in the order in which it is to be set."""
+    products = torch.backends.cuda.matmul
+    reduced = [
+        _attribute(products, name, name)
+        for name in (
+            "allow_fp16_reduced_precision_reduction",
+            "allow_bf16_reduced_precision_reduction",
+        )
+    ]
+    switches = [
+        Setting(flag.name, flag.get, flag.set)
+        for flag in flags.FLAGS
+        if flag.name != "cudnn.allow_tf32"
+    ]
+    return (
+        Setting("default device", _default_device, _set_default_device),
+        Setting("default dtype", torch.get_default_dtype, torch.set_default_dtype),
+        Setting("threads", torch.get_num_threads, torch.set_num_threads),
+        Setting("gradients", torch.is_grad_enabled, _set_gradients),
+        Setting("deterministic algorithms", _deterministic, _set_deterministic),
+        Setting("detection of anomalies", _anomalies, _set_anomalies),
+        *reduced,
+        *switches,
+        *_attention_kernels(),
+        *_legacy_precision(),
+        *_precision(),
+    )
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Set all again as it was found, however the block ends."""
+    found = [(setting, _read(setting)) for setting in settings()]
+    try:
+        yield
+    finally:
+        # A setting that is as it was is left alone, so that torch's older names, unused, stay so.
+        # Read all first: an older name cannot be read once a newer one says something else.
+        if any(_read(setting) != value for setting, value in found):
+            for setting, value in found:
+                if value is not _UNREADABLE:
+                    setting.set(value)
+
+
+_UNREADABLE = object()
+"""An older name of the precision where the newer ones, set by a user's file, say another thing."""
+
+
+def _read(setting: Setting) -> object:
+    try:
+        return setting.get()
+    except RuntimeError:
+        return _UNREADABLE
