@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from workloads.declare.place import Place
 from workloads.declare.study import Call, ClockName, HeldMemory, Study
 from workloads.declare.workload import Case, registered
+from workloads.measure.cpu_share import Others
 from workloads.protocol.results import Limit
 
 
@@ -48,6 +49,9 @@ class Told:
 
     def rounds(self, calls: Sequence[Call], _clock: ClockName) -> list[list[float]]:
         return [[1.0 for _ in calls]] * 12
+
+    def others(self) -> Others:
+        return Others()
 
     def peak(self, _call: Call) -> int | None:
         return None

@@ -191,6 +191,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
                 return object()
             raise OSError(name)
 
+        monkeypatch.setattr(monitor_driver, "load_library", lambda _name: None)
         monkeypatch.setattr(ctypes, "CDLL", load)
 
     return machine
