@@ -201,7 +201,7 @@ def tiny_model(
             # The narrowest computes next to nothing: its time is the overhead.
             floor = floor or taken[0]
             times.append(taken)
-            found.point("widths", each, *taken, min(100.0, 100 * floor / taken[0]))
+            found.point("widths", each, *taken, min(100.0, 100 * (floor / taken[0])))
         about = f"of the {operations} operations at width {WIDTHS[0]}: launch and Python"
         found.figure("overhead_per_operation", floor / operations, "s", about)
         if on_cpu:
