@@ -152,7 +152,7 @@ def test_a_finished_comparison_says_what_it_did_and_what_it_cost() -> None:
 
 def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
     store = make_store("one gpu", *compared())
-    assert shown(store, 79)[1:] == [
+    assert shown(store, 79)[1:4] == [
         "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)",
         "  off 412 µs, on 287 µs  first call 12.1 ms, 392 ms",
         "  search costs 380 ms: pays after 3 040 calls",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import time
 from collections import deque
@@ -14,7 +15,7 @@ from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import ceilings
 from tui.session.conditions import SampledDevice, sampled
-from tui.state.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
+from tui.state.events import AnyEvent, CeilingsRead, LogLine, MonitorStatus, RunnerStatus
 from tui.state.store import Store
 from workloads import BOOTSTRAP
 from workloads.protocol import messages
@@ -198,7 +199,12 @@ class RunnerSupervisor:
             advice = "give --python the path of a Python that has torch"
             self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
             return str(error)
-        child.send(messages.KnownCeilings(self._known_ceilings()))
+        known = self._known_ceilings()
+        child.send(messages.KnownCeilings(known))
+        # What is applied is recorded too: nothing of other hosts that share the home folder.
+        here = tuple(one for one in known if one.under.get("host") == socket.gethostname())
+        if here:
+            self._apply(CeilingsRead(here))
         for request in self._store.pending_requests():
             child.send(request)
         async for event in child.events():

@@ -16,6 +16,18 @@ COERCED = "C.UTF-8"
 
 
 @frozen
+class IntervalGlyphs:
+    """Of an interval on a line around one."""
+
+    line: str
+    one: str
+    low: str
+    inside: str
+    one_inside: str
+    high: str
+
+
+@frozen
 class Glyphs:
     """One character set. Every single glyph is one cell wide."""
 
@@ -52,6 +64,7 @@ class Glyphs:
     corner: str
     tick: str
     """A place on a chart's lower edge."""
+    interval: IntervalGlyphs
 
 
 UNICODE = Glyphs(
@@ -94,6 +107,7 @@ UNICODE = Glyphs(
     wall_tick="┤",
     corner="└",
     tick="┬",
+    interval=IntervalGlyphs("╌", "│", "├", "─", "┼", "┤"),
 )
 
 ASCII = Glyphs(
@@ -136,6 +150,7 @@ ASCII = Glyphs(
     wall_tick="+",
     corner="+",
     tick="+",
+    interval=IntervalGlyphs(".", "|", "[", "=", "+", "]"),
 )
 
 

@@ -212,6 +212,15 @@ SCREEN = (
         footer=10,
     ),
     Command(
+        "show_roofline",
+        ("f",),
+        "roofline",
+        "Show the roofline of the selected device in the detail: what was measured, below its "
+        "limits; again shows the workload.",
+        group="Screen",
+        tabs=WORKBENCH,
+    ),
+    Command(
         "toggle_log",
         ("l",),
         "log",

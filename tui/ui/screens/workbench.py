@@ -46,7 +46,7 @@ class WorkbenchScreen(CommandScreen):
         self.memory = MemoryPane(store, clock)
         self.workloads = WorkloadsPane(store)
         self.backend = BackendPane(store)
-        self.detail = DetailPane(store, lambda: self.workload)
+        self.detail = DetailPane(store, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(store)
         self.panes: dict[str, Pane] = {
             pane.id or "": pane
@@ -348,6 +348,13 @@ class WorkbenchScreen(CommandScreen):
 
     def action_show_detail(self) -> None:
         self.focus_pane("detail")
+        self.detail.turn_to(roofline=False)
+
+    def action_show_roofline(self) -> None:
+        """Turn the detail to the roofline of the selected device, or back."""
+        shown = self.detail.roofline and self.focused_pane == "detail"
+        self.focus_pane("detail")
+        self.detail.turn_to(roofline=not shown)
 
     def action_toggle_log(self) -> None:
         """Log in place of detail, or the other way round."""

@@ -60,6 +60,8 @@ class Level:
 
     name: str
     value: float
+    start: float | None = None
+    """The place from which on it holds; ``None`` for all of the axis."""
 
 
 @frozen
@@ -137,9 +139,10 @@ class _Canvas:
             x, _ = self.dot(event.place, plot.upright.scale.low)
             self._draw(((x, y) for y in range(0, height * DOWN, 2)), TextStyle.QUIET)
         for level in plot.levels:
-            _, y = self.dot(plot.across.scale.low, level.value)
+            start = plot.across.scale.low if level.start is None else level.start
+            first, y = self.dot(start, level.value)
             # Two cells drawn and one left out, so that it is no curve.
-            dashes = (x for x in range(room * ACROSS) if x // ACROSS % 3 != 2)
+            dashes = (x for x in range(first, room * ACROSS) if x // ACROSS % 3 != 2)
             self._draw(((x, y) for x in dashes), TextStyle.NOTE)
         for curve in plot.curves:
             self._draw(self._dots(curve), curve.style)

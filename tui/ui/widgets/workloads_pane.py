@@ -72,6 +72,12 @@ class WorkloadList(KeyedList):
         entry = self.entry
         return entry.workload if isinstance(entry, Row) else None
 
+    @property
+    def group(self) -> tuple[str, list[str]] | None:
+        """The group whose heading is under the cursor, with its workloads."""
+        entry = self.entry
+        return (entry.name, self.under_cursor()) if isinstance(entry, Group) else None
+
     def under_cursor(self) -> list[str]:
         """The workload under the cursor, or those of the group whose heading it is."""
         entry = self.entry
