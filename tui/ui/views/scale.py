@@ -181,10 +181,13 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
         ticks = scale.ticks(most, factor)
         texts = [place(_rounded(tick / factor)) for tick in ticks]
         found.append(Labels(word, tuple(zip(ticks, texts, strict=True))))
+    reach = max(map(abs, (scale.low, scale.high)))
+    # None in which all numbers would be below one.
+    found = [item for item, (factor, _) in zip(found, units, strict=True) if factor <= reach] or [
+        found[0]
+    ]
     if not scale.logarithmic:
-        reach = max(map(abs, (scale.low, scale.high)))
-        fitting = [item for item, (factor, _) in zip(found, units, strict=True) if factor <= reach]
-        return (fitting or found)[-1 if fitting else 0]
+        return found[-1]
     # Of equal lengths the larger unit.
     return min(reversed(found), key=lambda item: (item.cells, item.letters))
 
