@@ -10,6 +10,7 @@ from tests.screens.helpers import NOW
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
 from tui.state.events import RunnerStatus
 from workloads.protocol import messages
+from workloads.protocol.results import Rates
 
 # ---- what the panes show -----------------------------------------------------------------------
 
@@ -235,6 +236,34 @@ async def test_l_puts_the_log_where_the_detail_is() -> None:
         await on.press("l")
         assert on.row("Look for")
         assert not on.row("3 B returned")
+
+
+async def test_f_turns_the_detail_to_the_roofline_and_back() -> None:
+    told = ran(rates=Rates(5e13, 7e10, None))
+    async with running((100, 30), "one gpu", *told) as on:
+        await on.press("f")
+        assert on.pane == "detail"
+        assert on.row("Roofline of cuda:0")
+        assert on.row("● matmul")
+        assert on.row("slope: memory bandwidth peak 4.80 TB/s")
+        await on.press("f")
+        assert on.row("check passed")
+        assert not on.row("Roofline of")
+        # From the table it is shown, whichever page was the last.
+        await on.press("f", "escape", "f")
+        assert on.row("Roofline of cuda:0")
+        await on.press("i")
+        assert on.row("check passed")
+
+
+async def test_on_the_heading_of_a_group_the_detail_has_bars_of_its_workloads() -> None:
+    async with running((120, 40), "one gpu", *ran("matmul", "cpu", median=0.271), *ran()) as on:
+        await on.press("up")
+        assert on.row("Detail   compute")
+        assert on.row("compute: time of a call on cpu and cuda:0")
+        assert on.row("matmul  100x")
+        bars = [row for row in on.rows if "█" in row and (" cpu " in row or "cuda:0 " in row)]
+        assert any("271 ms" in row for row in bars)
 
 
 async def test_escape_leads_from_any_pane_back_to_the_table() -> None:

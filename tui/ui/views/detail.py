@@ -11,7 +11,7 @@ from tui.state.store import SIMULATED, Store
 from tui.state.sweep import Sweep
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph, verbatim, wrap
+from tui.ui.views.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.ui.views.workload_state import other_flags, progress_words, warnings_of
 from tui.ui.views.workload_table import CHANGED, devices
 from workloads.protocol.inventory import Setting, WorkloadInfo
@@ -45,9 +45,13 @@ def detail_lines(store: Store, workload: str | None, cells: int, height: int = 9
         from tui.state.sweep_result import swept
 
         found = swept(store, info.name, names)
-    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
-    rows += skipped_lines(store, info, cells)
     came = _came_of_it(store, info, found, cells, height)
+    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
+    skipped = skipped_lines(store, info, cells)
+    if found is not None and not skipped:
+        # How far the sweep is stands beside the title: rows are dear above a plot.
+        rows[-1:] = flow([rows[-1], came.pop(0)], cells, gap="   ")
+    rows += skipped
     about = [*paragraph(info.about, cells), ()]
     look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
     # Before a run one has to know what it is; after it, what its figures tell.

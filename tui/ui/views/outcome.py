@@ -105,7 +105,7 @@ def _figures(
     if result.limit is not None and cells - used - limit_cells - 2 >= BAR_CELLS[0]:
         (beside,) = _limit_rows(result.limit, used, cells, limit_cells)
         return [(*head, *beside)]
-    return [tuple(head), *_limit_rows(result.limit, label.width, cells, limit_cells)]
+    return [tuple(head[:-1]), *_limit_rows(result.limit, label.width, cells, limit_cells)]
 
 
 def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) -> list[Line]:

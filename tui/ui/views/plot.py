@@ -90,6 +90,7 @@ class Plot:
     curves: tuple[Curve, ...]
     levels: tuple[Level, ...] = ()
     events: tuple[Event, ...] = ()
+    title: str = ""
 
 
 def mark_of(number: int) -> str:
@@ -241,7 +242,8 @@ def _heading(
 ) -> list[Line]:
     """What the axes are, once each, and whose mark is whose."""
     wall, floor = units
-    parts: list[Line] = [line(Span(_axes_words(plot, wall.unit, floor.unit), TextStyle.QUIET))]
+    axes = Span(_axes_words(plot, wall.unit, floor.unit), TextStyle.QUIET)
+    parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
     parts += [
         line(Span(f"{curve.mark} " if curve.mark else "", curve.style), clean(curve.name))
         for curve in plot.curves
@@ -250,7 +252,10 @@ def _heading(
     for level in told:
         value = quantity(level.value, plot.upright.unit)
         parts.append(line(Span(f"-- {level.name} {value}", TextStyle.NOTE)))
-    return [line("  ", *row) for row in flow(parts, cells - 2, gap="   ", indent="  ")]
+    shown = [part for part in parts if any(span.text for span in part)]
+    if plot.title:
+        return flow(shown, cells, gap="   ", indent="  ")
+    return [line("  ", *row) for row in flow(shown, cells - 2, gap="   ", indent="  ")]
 
 
 def _axes_words(plot: Plot, upright: str, across: str) -> str:

@@ -37,7 +37,9 @@ def roofline_lines(
         height: rows of the plot.
     """
     found = roofline(store, device)
-    rows = paragraph(f"Roofline of {device}", cells, TextStyle.STRONG)
+    rows: list[Line] = []
+    if not found.points or cells < LEAST_CELLS:
+        rows += paragraph(_title(found), cells, TextStyle.STRONG)
     if not found.points:
         words = (
             f"no run on {device} has told both its operations and its bytes yet: matmul and "
@@ -72,8 +74,16 @@ def _plot(found: Roofline, selected: str | None) -> Plot:
         slope = ((start, memory.value * start), (end, memory.value * end))
         curves.insert(0, Curve("", slope if start < end else (), style=TextStyle.NOTE))
     return Plot(
-        Axis("", "FLOP/B", across), Axis("", "FLOP/s", upright), tuple(curves), tuple(levels)
+        Axis("", "FLOP/B", across),
+        Axis("", "FLOP/s", upright),
+        tuple(curves),
+        tuple(levels),
+        title=_title(found),
     )
+
+
+def _title(found: Roofline) -> str:
+    return f"Roofline of {found.device}"
 
 
 def _of(name: str, number: int, found: Roofline) -> Curve:

@@ -13,9 +13,9 @@ from tui.ui.views.log import log_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.pane import Pane
 
-PLOT_HEIGHT = (7, 20)
+PLOT_HEIGHT = (5, 20)
 """Least and most rows of a plot between its edges."""
-AROUND_PLOT = 8
+AROUND_PLOT = 6
 
 
 class DetailPane(Pane):
