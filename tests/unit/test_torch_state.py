@@ -83,7 +83,7 @@ def test_what_a_block_sets_is_set_again_as_it_was(change: str) -> None:
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda: random.random(), lambda: torch.rand(1).item()],  # noqa: PLW0108 (a name that is read)
+    [lambda: random.random(), lambda: torch.rand(1).item()],
     ids=["python", "torch"],
 )
 def test_random_generators_go_on_from_where_they_were(draw: Callable[[], float]) -> None:
