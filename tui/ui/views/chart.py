@@ -14,6 +14,7 @@ from tui.ui.views.lines import (
     Span,
     TextStyle,
     cell_len,
+    fit,
     fit_line,
     left,
     line,
@@ -32,7 +33,6 @@ from tui.ui.views.plot import (
     mark_of,
     plot_lines,
     style_of,
-    unknown_lines,
 )
 from tui.ui.views.scale import above, places_scale, scale_for
 from tui.ui.views.tables import reason_lines, table_lines
@@ -119,7 +119,9 @@ def curve_lines(
         values = [value for _, series in members for value in known(series)]
         if not values:
             rows += paragraph(title, cells, TextStyle.STRONG) if title else []
-            rows += unknown_lines([series.name for _, series in members], cells)
+            names = fit(", ".join(clean(series.name) for _, series in members), cells)
+            words = f"{names}: {quantity(None)}, no value is known"
+            rows += [line("  ", *row) for row in paragraph(words, cells - 2, TextStyle.QUIET)]
             title = ""
             continue
         curves = tuple(

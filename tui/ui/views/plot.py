@@ -14,7 +14,7 @@ from tui.text.clean import clean
 from tui.text.quantity import quantity
 from tui.ui.views import braille
 from tui.ui.views.braille import ACROSS, DOWN, Cell, Dot
-from tui.ui.views.lines import Line, Span, TextStyle, cell_len, fit, flow, line, paragraph, right
+from tui.ui.views.lines import Line, Span, TextStyle, cell_len, flow, line, right
 from tui.ui.views.scale import Labels, Scale, labels
 from workloads.protocol.frozen import frozen
 
@@ -313,9 +313,3 @@ def _floor_lines(canvas: _Canvas, floor: Labels, gutter: int) -> list[Line]:
         line(Span(f"{pad}{glyphs.GLYPHS.corner}{''.join(edge)}", TextStyle.QUIET)),
         line(Span(f"{pad} {''.join(names)}".rstrip(), TextStyle.QUIET)),
     ]
-
-
-def unknown_lines(names: Sequence[str], cells: int) -> list[Line]:
-    """What stands in a plot's place where none of its values is known."""
-    words = f"{fit(', '.join(map(clean, names)), cells)}: {quantity(None)}, no value is known"
-    return [line("  ", *row) for row in paragraph(words, cells - 2, TextStyle.QUIET)]

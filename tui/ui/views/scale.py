@@ -161,11 +161,6 @@ class Labels:
         """Of the longest number."""
         return max(len(text) for _, text in self.ticks)
 
-    @property
-    def letters(self) -> int:
-        """Of all numbers together."""
-        return sum(len(text) for _, text in self.ticks)
-
 
 def labels(scale: Scale, unit: str, most: int) -> Labels:
     """The ticks of an axis in one unit, so that their numbers are short.
@@ -189,7 +184,13 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
     if not scale.logarithmic:
         return found[-1]
     # Of equal lengths the larger unit.
-    return min(reversed(found), key=lambda item: (item.cells, item.letters))
+    return min(
+        reversed(found), key=lambda item: (item.cells, len("".join(text for _, text in item.ticks)))
+    )
+
+
+def _letters(tick: tuple[float, str]) -> int:
+    return len(tick[1])
 
 
 def _rounded(value: float) -> float:
