@@ -75,17 +75,22 @@ def _came_of_it(
     runs = {device: store.latest_run(info.name, device) for device in devices(store)}
     if not any(runs.values()):
         return []
-    from tui.ui.views.chart import chart_lines
+    from tui.ui.views.chart import beside, chart_lines
     from tui.ui.views.outcome import outcome_lines
 
     rows = outcome_lines(runs, cells)
-    for device, run in runs.items():
-        result = (run.result or run.so_far) if run else None
-        for chart in result.charts if result else ():
-            assert result is not None
-            heading = replace(chart, title=f"{chart.title or chart.name}, {device}")
-            rows += [(), *chart_lines(heading, result.unavailable, cells, height)]
-    return [*rows, ()]
+    known = [(device, run.result or run.so_far) for device, run in runs.items() if run]
+    drawn = [
+        (replace(chart, title=f"{chart.title or chart.name}, {device}"), result.unavailable)
+        for device, result in known
+        if result is not None
+        for chart in result.charts
+    ]
+
+    def draw(number: int, room: int) -> list[Line]:
+        return [(), *chart_lines(*drawn[number], room, height)]
+
+    return [*rows, *beside(draw, len(drawn), cells), ()]
 
 
 def skipped_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
