@@ -245,13 +245,14 @@ def _heading(
     axes = Span(_axes_words(plot, wall.unit, floor.unit), TextStyle.QUIET)
     parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
     parts += [
-        line(Span(f"{curve.mark} " if curve.mark else "", curve.style), clean(curve.name))
+        line(Span(f"{curve.mark or glyphs.GLYPHS.rule * 2} ", curve.style), clean(curve.name))
         for curve in plot.curves
         if curve.name
     ]
     for level in told:
         value = quantity(level.value, plot.upright.unit)
-        parts.append(line(Span(f"-- {level.name} {value}", TextStyle.NOTE)))
+        sample = glyphs.GLYPHS.interval.line * 2
+        parts.append(line(Span(f"{sample} {level.name} {value}", TextStyle.NOTE)))
     shown = [part for part in parts if any(span.text for span in part)]
     if plot.title:
         return flow(shown, cells, gap="   ", indent="  ")

@@ -72,7 +72,7 @@ def _plot(found: Roofline, selected: str | None) -> Plot:
         end = max([*ridges, across.low])
         start = max(across.low, upright.low / memory.value)
         slope = ((start, memory.value * start), (end, memory.value * end))
-        curves.insert(0, Curve("", slope if start < end else (), style=TextStyle.NOTE))
+        curves.append(Curve(memory.words, slope if start < end else (), style=TextStyle.NOTE))
     return Plot(
         Axis("", "FLOP/B", across),
         Axis("", "FLOP/s", upright),
