@@ -116,7 +116,9 @@ async def _compare(python: str, options: CompareOptions) -> int:
             store = session.store
             done = await watch.until(
                 lambda: not store.pending(),
-                lambda: progress.show(going_on(next(iter(store.comparisons.values())))),
+                lambda: progress.show_going_on(
+                    going_on(next(iter(store.comparisons.values()))), store.runner
+                ),
             )
             if not done:
                 await watch.finish(progress)

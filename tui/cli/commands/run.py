@@ -99,7 +99,7 @@ async def _run(python: str, options: RunOptions) -> int:
             session.run(names, devices, options.budget)
             done = await watch.until(
                 lambda: not session.store.pending(),
-                lambda: progress.show(going_on(session.store)),
+                lambda: progress.show_going_on(going_on(session.store), session.store.runner),
             )
             if not done:
                 await watch.finish(progress)

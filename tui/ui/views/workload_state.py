@@ -110,6 +110,8 @@ def _urgency(run: RunState | None) -> int:
 
 def _phrase(store: Store, run: RunState) -> tuple[Span, ...]:
     if run.result is None:
+        if run.progress and store.runner.silence:
+            return (Span(store.runner.silence, TextStyle.NOTE),)
         return (Span(progress_words(run.progress) if run.progress else "", TextStyle.KEY),)
     result = run.result
     if result.status == "ok":
