@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import psutil
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
+from workloads.catalog.pitfalls import cuda_graph
+from workloads.catalog.pitfalls.captures import NOT_TRIED, TRIES, outcomes
 from workloads.catalog.pitfalls.comparing import tolerance
+from workloads.measure.timing import Cancelled
 
 
 def by_the_clock(test: Callable[[], None]) -> Callable[[], None]:
@@ -119,3 +123,31 @@ def test_the_overhead_share_of_a_tiny_model_falls_with_its_width() -> None:
     wide = share[1024]
     assert wide is not None
     assert wide < 50
+
+
+def test_a_replay_that_does_less_than_the_launches_is_noticed() -> None:
+    start, launched = [torch.zeros(3)], [torch.tensor([0.0, 0.5, 1.0])]
+    near = [torch.tensor([0.0, 0.5, 1.001])]
+    assert cuda_graph.same_update(start, launched, near).passed
+    for wrong in (start, [torch.tensor([0.0, 0.4, 1.0])]):
+        assert not cuda_graph.same_update(start, launched, wrong).passed
+    assert not cuda_graph.same_update(start, start, start).passed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    torch.version.cuda is not None, reason="for a torch that was built without CUDA"
+)
+def test_captures_that_cannot_be_tried_say_why_and_a_cancel_ends_the_process_that_tries() -> None:
+    came = list(outcomes(torch.device("cuda:0"), lambda: None))
+    assert [outcome.name for outcome in came] == list(TRIES)
+    assert {outcome.word for outcome in came} == {NOT_TRIED}
+    assert all(outcome.said for outcome in came)
+
+    def cancel() -> None:
+        raise Cancelled
+
+    before = psutil.Process().children()
+    with pytest.raises(Cancelled):
+        list(outcomes(torch.device("cuda:0"), cancel))
+    assert psutil.Process().children() == before
