@@ -33,6 +33,7 @@ def test_a_mixture_of_devices_raises_what_is_told_and_the_fix_works() -> None:
     assert outcomes["moved input, model left"] == "RuntimeError"
     assert outcomes["here + input.to(here.device)"] == "no error: the result is on cpu"
     assert outcomes["number on the CPU * here"].startswith("no error")
+    assert outcomes["here[indices on the CPU]"] == "no error: the result is on cpu"
     assert result.figures["device_of_the_fixed_result"].value == "cpu"
     assert any("meta device stands in" in line for line in result.log)
 
@@ -53,6 +54,17 @@ def test_two_right_results_are_not_close_by_the_defaults_and_are_by_what_roundin
     entries = result.figures["entries_not_close"].value
     assert isinstance(entries, float)
     assert 0 < entries < 600 * 600 / 2
+
+
+@pytest.mark.parametrize(("n", "least", "most"), [(2, 0, 2), (8, 1, 30), (32, 45, 50)])
+def test_how_many_rows_it_takes_until_allclose_says_no(n: int, least: int, most: int) -> None:
+    refused = 0
+    for seed in range(50):
+        generator = torch.Generator().manual_seed(seed)
+        x, y = (torch.randn(n, n, generator=generator) for _ in range(2))
+        order = torch.randperm(n, generator=generator)
+        refused += not torch.allclose(x @ y, x[:, order] @ y[order])
+    assert least <= refused <= most
 
 
 @given(st.integers(2, 100))

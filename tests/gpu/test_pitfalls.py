@@ -25,6 +25,7 @@ def test_torch_refuses_a_mixture_and_names_both_devices() -> None:
     )
     assert outcomes["here + there"] == "RuntimeError"
     assert outcomes["number on the CPU * here"] == "no error: the result is on cuda:0"
+    assert outcomes["here[indices on the CPU]"] == "no error: the result is on cuda:0"
     (line,) = (line for line in result.log if line.startswith("here + there"))
     assert "cuda:0" in line
     assert "cpu" in line

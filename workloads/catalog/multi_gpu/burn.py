@@ -115,8 +115,8 @@ def _settings(on: Place, n: int, dtype: str) -> tuple[int, str]:
     about="The same large matrix product again and again, on all GPUs side by side (or on this "
     "device alone). The last product of every quarter of a second is compared with the first one: "
     "the same numbers must come out each time.",
-    look_for="A rate that stays level. A fall from the first second to the last is heat or a "
-    "power limit; a GPU well below its neighbours is worth a look; a wrong result is a broken "
+    look_for="A rate that stays level. A fall from the first second to the last is mostly heat or "
+    "a power limit; a GPU well below its neighbours is worth a look; a wrong result is a broken "
     "device or memory. The power and the clocks are in the devices pane meanwhile.",
 )
 def burn(

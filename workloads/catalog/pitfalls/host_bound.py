@@ -89,7 +89,7 @@ def item_in_loop(
     "plain Python floats, and one vectorised expression, which is what is timed. Each indexing is "
     "an operation of its own: made, dispatched and on a GPU launched, for a single number.",
     look_for="The loop's time grows with n, that of the expression hardly at all until n is large: "
-    "the factor between them is as large as you make n. A loop over tensor elements is slower even "
+    "until then the factor between them grows with n. A loop over tensor elements is slower even "
     "than one over Python floats; on a GPU it is at its worst, a launch for each number.",
 )
 def python_loop(
@@ -147,10 +147,11 @@ def python_loop(
     title="tiny model",
     about=f"{LAYERS} linear layers with ReLU on a small batch, without gradients. Each operation "
     "costs its launch: Python, the dispatcher and on a GPU the driver, some microseconds whatever "
-    "its size. While the layers are narrow, that is all there is to see.",
-    look_for="The flat left end of the curve: there the width is free, and a GPU has nothing but "
-    "launches to do, so that the CPU is faster. The mark says where the GPU overtakes. On the CPU "
-    "alone: how the share of overhead falls as the layers widen.",
+    "its size. While the layers are narrow, nearly all of the time is launches.",
+    look_for="The flat left end of the curve: there a wider layer takes no more time. On a GPU all "
+    "of that time is launches, each of which takes longer than a call on the CPU, so that the CPU "
+    "is faster. The mark says where the GPU overtakes. On the CPU alone: how the share of overhead "
+    "falls as the layers widen.",
 )
 def tiny_model(
     on: Place,

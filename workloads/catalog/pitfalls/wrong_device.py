@@ -48,12 +48,13 @@ def outcome(call: Callable[[], torch.Tensor]) -> str:
 @workload(
     group="pitfalls",
     title="two devices in one operation",
-    about="All tensors of an operation must lie on one device; torch raises a RuntimeError and "
-    "never copies by itself. The fix is timed: move the input to the weights' device, then "
-    "compute. On a box without a GPU the meta device plays the other one.",
+    about="The tensors of an operation must lie on one device: else torch raises a RuntimeError "
+    "rather than copy one of them. The fix is timed: move the input to the weights' device, then "
+    "compute. On a box without a GPU the meta device takes the place of the other one.",
     look_for="The words of the error in the log, so that you know them again: they name both "
-    "devices. One mixture is allowed: a CPU tensor of no dimensions (a number) beside GPU tensors. "
-    "The fix costs a copy each time it is called: move the data once, not in every step.",
+    "devices. Two mixtures are allowed: a CPU tensor of no dimensions (a number) beside GPU "
+    "tensors, and CPU tensors as indices of a GPU tensor, which torch copies at each use. The fix "
+    "costs a copy each time it is called: move the data once, not in every step.",
 )
 def device_mismatch(
     on: Place,
@@ -86,6 +87,7 @@ def device_mismatch(
             "moved input, model left": lambda: lost(here),
             "mse_loss(here, there)": lambda: torch.nn.functional.mse_loss(here, there),
             "number on the CPU * here": lambda: torch.tensor(2.0, device=elsewhere) * here,
+            "here[indices on the CPU]": lambda: here[torch.tensor([0], device=elsewhere)],
             "here + input.to(here.device)": lambda: (
                 here + on.host_randn(batch, width).to(on.device)
             ),

@@ -26,8 +26,8 @@ LOOPED = (16, 256)
     look_for="In the table each parameter and buffer before and after model.to(device): a module "
     "moves in place, a tensor's .to returns a copy, or the same tensor where it is there already. "
     "A tensor that is needed on the device is best created there: device=device spares the copy; "
-    ".cuda() is .to() that knows CUDA alone. "
-    "On the CPU nothing has to move, and both ways are the same.",
+    ".cuda() is .to() that knows CUDA alone. On the CPU nothing has to move, and both ways to make "
+    "a tensor do the same.",
 )
 def placement(
     on: Place,
