@@ -186,7 +186,8 @@ def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
 
 def _settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
     """The parameters in short; changed ones come first, as the end may have no room."""
-    return parameters.short({**parameters.changed(info, present), **present})
+    settings = {**parameters.changed(info, present), **present}
+    return parameters.short(settings, parameters.autos(info))
 
 
 # ---- cells -------------------------------------------------------------------------------------

@@ -38,9 +38,9 @@ SMALLEST = 4
 )
 def conv_block(
     on: Place,
-    batch: Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")] = 0,
-    channels: Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")] = 0,
-    size: Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")] = 0,
+    batch: Annotated[int, whole(1, 4096, "images", auto=by_device(BATCH))] = 0,
+    channels: Annotated[int, whole(1, 4096, "in and out", auto=by_device(CHANNELS))] = 0,
+    size: Annotated[int, whole(1, 2048, "height and width, pixels", auto=by_device(SIZE))] = 0,
 ) -> Case:
     import torch
 

@@ -97,7 +97,7 @@ RESNET50 = _resnet50()
 )
 def resnet50_layers(
     on: Place,
-    batch: Annotated[int, whole(0, 1024, f"images; {by_device(BATCH)}")] = 0,
+    batch: Annotated[int, whole(1, 1024, "images", auto=by_device(BATCH))] = 0,
     layout: Annotated[str, one_of((NCHW, NHWC), "how images and weights lie in memory")] = NCHW,
 ) -> Case:
     import torch

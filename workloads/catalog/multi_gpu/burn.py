@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, one_of, whole, workload
+from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.protocol.inventory import Setting
 from workloads.protocol.results import Check, Column
 
@@ -122,7 +122,7 @@ def _settings(on: Place, n: int, dtype: str) -> tuple[int, str]:
 def burn(
     on: Place,
     seconds: Annotated[int, whole(1, 3600, f"of load; at most {QUICK_S} in a quick run")] = 5,
-    n: Annotated[int, whole(0, 65_536, f"rows; 0: {GPU_ROWS} on a GPU, {CPU_ROWS} on the CPU")] = 0,
+    n: Annotated[int, whole(1, 65_536, "rows", auto=by_device((CPU_ROWS, GPU_ROWS)))] = 0,
     dtype: Annotated[
         str,
         one_of(

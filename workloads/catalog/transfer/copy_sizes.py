@@ -164,7 +164,7 @@ def _ways(found: Study, on: Place, pageable: torch.Tensor) -> None:
 )
 def device_copy(
     on: Place,
-    mib: Annotated[int, whole(0, 65_536, f"size of one tensor, MiB; {by_device(COPIED)}")] = 0,
+    mib: Annotated[int, whole(1, 65_536, "size of one tensor, MiB", auto=by_device(COPIED))] = 0,
     dtype: Annotated[str, one_of(COPIED_DTYPES, "of its numbers")] = "float32",
 ) -> Case:
     import torch

@@ -133,7 +133,7 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
 )
 def copies_in_loop(
     on: Place,
-    mib: Annotated[int, whole(0, 16_384, f"size of the data, MiB; {by_device(LOOPED)}")] = 0,
+    mib: Annotated[int, whole(1, 16_384, "size of the data, MiB", auto=by_device(LOOPED))] = 0,
     steps: Annotated[int, whole(1, 1000, "steps in one call")] = 5,
 ) -> Case:
     import torch
