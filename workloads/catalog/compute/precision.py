@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -127,7 +128,9 @@ def _why_same(on: Place) -> str:
 
     if on.type == "cpu":
         kind = torch.backends.cpu.get_cpu_capability()
-        return f"both settings give the same bits: this CPU ({kind}) has no bfloat16 products"
+        return f"both settings give the same bits: torch rounds nothing on this CPU ({kind})"
+    if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0":
+        return "both settings give the same bits: NVIDIA_TF32_OVERRIDE=0 forbids TF32"
     major, minor = torch.cuda.get_device_capability(on.device)
     return f"both settings give the same bits: TF32 needs capability 8.0, this is {major}.{minor}"
 

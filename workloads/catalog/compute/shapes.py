@@ -266,7 +266,9 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
     found.figure("knee", float(place), "", "rows: from there on within 20 % of the best rate")
     _launch_bound(found, sizes, times[name], launch_s)
     if not beside:
-        found.absent("overtakes", "no GPU: only the CPU's own curve", "", "where a GPU gets ahead")
+        found.absent(
+            "overtakes", "this run is on the CPU: no GPU is timed", "", "where a GPU gets ahead"
+        )
         return
     if len(times["CPU"]) < len(sizes):
         ended = sizes[len(times["CPU"])]

@@ -115,7 +115,7 @@ def _fusion(
     }
     name, cudnn = "batch norm folded, ReLU in the kernel", torch.backends.cudnn
     if on.type != "cuda" or not cudnn.enabled:
-        found.say(f"{name}: n/a, it is cuDNN that fuses them")
+        found.say(f"{name}: n/a, it is tried with cuDNN alone")
     else:
 
         def in_one_kernel() -> torch.Tensor:

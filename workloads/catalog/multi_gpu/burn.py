@@ -114,7 +114,7 @@ def _settings(on: Place, n: int, dtype: str) -> tuple[int, str]:
     title="burn: a steady load on every device",
     about="The same large matrix product again and again, on all GPUs side by side (or on this "
     "device alone). The last product of every quarter of a second is compared with the first one: "
-    "the same numbers must come out each time.",
+    "the same numbers must come out each time, on a CPU but for rounding.",
     look_for="A rate that stays level. A fall from the first second to the last is mostly heat or "
     "a power limit; a GPU well below its neighbours is worth a look; a wrong result is a broken "
     "device or memory. The power and the clocks are in the devices pane meanwhile.",

@@ -206,7 +206,7 @@ def tiny_model(
         about = f"of the {operations} operations at width {WIDTHS[0]}: launch and Python"
         found.figure("overhead_per_operation", floor / operations, "s", about)
         if on_cpu:
-            found.absent("crossover", "there is no GPU here to overtake the CPU")
+            found.absent("crossover", "this run is on the CPU: no GPU is timed")
             found.mark("widths", f"at width {WIDTHS[0]} nearly all of the time is overhead")
             return
         ours, cpu = [pair[0] for pair in times], [pair[1] for pair in times]
