@@ -79,14 +79,14 @@ def headline_lines(store: Store, info: WorkloadInfo, cells: int, note: str = "")
 def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     """The workload with its parameters by name and value, and what of the user's is otherwise."""
     settings = parameters.defaults(info)
-    named: list[Line] = [line(_setting(name, value)) for name, value in settings.items()]
+    named: list[Line] = [line(_setting(info, *each)) for each in settings.items()]
     default = Span("(the defaults)" if named else "no parameters", TextStyle.QUIET)
     rows = flow(
         [line(Span(info.name, TextStyle.STRONG)), *named, line(default)], cells, indent="  "
     )
     edited = parameters.changed(info, present_settings(store, info))
     if edited:
-        words = ", ".join(_setting(name, value) for name, value in edited.items())
+        words = ", ".join(_setting(info, *each) for each in edited.items())
         rows += paragraph(
             f"your table has {words}: not used here", cells, TextStyle.NOTE, indent="  "
         )
@@ -104,8 +104,8 @@ def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     return rows
 
 
-def _setting(name: str, value: Setting) -> str:
-    return f"{name} = {parameters.text_of(value)}"
+def _setting(info: WorkloadInfo, name: str, value: Setting) -> str:
+    return f"{name} = {parameters.text_of(value, auto=name in parameters.autos(info))}"
 
 
 def _status(store: Store, info: WorkloadInfo, run: RunState | None) -> Line:

@@ -220,7 +220,7 @@ def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
 def sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:
     """The parameters in short, the swept ones as they were typed and first."""
     swept = " ".join(f"{name}={text}" for name, text in sweep.texts.items())
-    return f"{swept} {parameters.short(rest)}".strip()
+    return f"{swept} {parameters.short(rest, sweep.autos)}".strip()
 
 
 def latest_of(found: Swept, device: str) -> RunState | None:
