@@ -122,11 +122,14 @@ def open_workbench(options: WorkbenchOptions) -> int:
     from tui.cli.themes import with_theme
     from tui.session.preferences import Preferences
     from tui.session.session import Session
+    from tui.state.events import LogLine
     from tui.ui.app.workbench import WorkbenchApp
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     recorder = _recorder(options)
-    session = Session(python, preferences.refresh, options.files, recorder, monitor)
+    session = Session(python.path, preferences.refresh, options.files, recorder, monitor)
+    if python.found:
+        session.apply(LogLine("workbench", f"workloads run in {python.path}: {python.why}"))
     preferences.attach(session)
     app = WorkbenchApp(
         session, readonly=options.readonly, demo=options.demo, preferences=preferences
