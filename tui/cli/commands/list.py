@@ -38,7 +38,7 @@ class ListOptions:
 
 def list_catalogue(options: ListOptions) -> int:
     """Print the workloads by group; returns the exit code, 1 if a file could not be read."""
-    python = python_to_use(options.given)
+    python = python_to_use(options.given).path
 
     async def work() -> int:
         hello = await catalogue(python, options.files)

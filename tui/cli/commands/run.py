@@ -69,7 +69,7 @@ def run(options: RunOptions) -> int:
     Raises:
         UsageError: nothing is named, or what is named cannot be run.
     """
-    python = python_to_use(options.given)
+    python = python_to_use(options.given).path
     if options.everything and (options.names or options.groups):
         raise UsageError("run: --all runs everything; leave out the names and groups")
     if not (options.names or options.groups or options.everything):
