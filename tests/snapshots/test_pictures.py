@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, scene, segment
+from tui.snapshots.analysis.layers import MOST
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
 from tui.snapshots.analysis.pinning import cheapest_window, widest_window
+from tui.snapshots.analysis.sites import Query
+from tui.snapshots.model.results import REST, Stacking
 
 PIECES = st.lists(
     st.tuples(st.sampled_from(("allocated", "free")), st.integers(1, 9)), min_size=1, max_size=9
@@ -39,8 +42,50 @@ def test_buckets_tile_the_events(
             live = [device.replay.live_at(e) for e in range(bucket.first, bucket.last + 1)]
             assert (bucket.live_min, bucket.live_max) == (min(live), max(live))
             assert 0 <= bucket.live_max <= line.scale
+            assert bucket.moment == bucket.first + live.index(max(live))
             assert bucket.reserved_max <= line.scale
         assert sum(bucket.ooms for bucket in line.buckets) == len(line.ooms)
+
+
+@given(
+    SEEDS,
+    OPTIONS,
+    st.integers(1, 40),
+    st.integers(0, 60),
+    st.sampled_from(("site", "category", "annotation")),
+)
+@settings(max_examples=40, deadline=None)
+def test_layers_add_up_to_what_was_live(
+    seed: int, options: Options, width: int, first: int, stacking: Stacking
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        line = device.timeline(width, stacking=stacking, first=first)
+        assert len(line.layers) <= MOST + 1
+        for column, bucket in enumerate(line.buckets):
+            held = {layer.key: layer.bytes[column] for layer in line.layers}
+            assert sum(held.values()) == bucket.live_max
+            for layer in line.layers:
+                part = device.part(bucket.moment, stacking, layer.key)
+                assert (part.bytes, part.live) == (held[layer.key], bucket.live_max)
+                assert sum(size for _, _, size in part.categories) == part.bytes
+
+
+@given(SEEDS, OPTIONS)
+@settings(max_examples=20, deadline=None)
+def test_layers_by_site_hold_what_the_tree_of_sites_says(seed: int, options: Options) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        line = device.timeline(7)
+        for column, bucket in enumerate(line.buckets):
+            listing = device.sites(Query(event=bucket.moment)).listing()
+            held = {row.key: row.bytes for row in listing.rows}
+            for layer in line.layers:
+                if layer.key != REST:
+                    assert layer.bytes[column] == held.get(layer.key, 0)
+
+
+def test_a_layer_that_is_not_there_is_refused() -> None:
+    with pytest.raises(KeyError, match="no layer nowhere"):
+        analysed(1, Options())[2].devices[0].part(None, "site", "nowhere")
 
 
 def test_a_timeline_needs_columns() -> None:

@@ -76,6 +76,9 @@ class Timeline:
     """Bytes at the top: the most that was reserved or live in the whole trace, whatever the part
     shown."""
     buckets: tuple[Bucket, ...]
+    begin_us: int | None
+    """The time of the trace's first event, whatever the part shown; ``None`` where the file has no
+    times."""
     live_at_first: int
     """Before the first event shown."""
     peak_event: int | None

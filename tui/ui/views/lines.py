@@ -46,6 +46,20 @@ class TextStyle(enum.Enum):
     CONTEXT = "context"
     OTHERS = "others"
     REST = "rest"
+    LAYER_A = "layer a"
+    LAYER_B = "layer b"
+    LAYER_C = "layer c"
+    LAYER_D = "layer d"
+    LAYER_E = "layer e"
+    LAYER_F = "layer f"
+    LAYER_REST = "layer of the rest"
+    ON_LAYER_A = "on layer a"
+    ON_LAYER_B = "on layer b"
+    ON_LAYER_C = "on layer c"
+    ON_LAYER_D = "on layer d"
+    ON_LAYER_E = "on layer e"
+    ON_LAYER_F = "on layer f"
+    ON_LAYER_REST = "on the layer of the rest"
 
 
 @frozen
