@@ -106,6 +106,14 @@ def test_markdown_of_an_oom() -> None:
     assert "- a \\`b\\` \\| c" in text
 
 
+def test_what_would_help_is_said_only_where_something_ran_out() -> None:
+    idle = scene([segment(1 << 30, [("free", 900)])])
+    text = snapshot_markdown(idle, ())
+    assert "What would free cached memory:" in text
+    assert "empty_cache() would return memory" in text
+    assert "What would help" not in text
+
+
 @given(SEEDS, OPTIONS)
 @settings(max_examples=10, deadline=None)
 def test_markdown_of_any_file(seed: int, options: Options) -> None:
@@ -125,7 +133,13 @@ def test_two_files_compared() -> None:
 
 def test_facts_go_over_the_wire() -> None:
     device = failed().devices[0]
-    for made in (device.verdict(0), device.summary(), device.state(0), device.timeline(3)):
+    for made in (
+        device.verdict(0),
+        device.summary(),
+        device.state(0),
+        device.timeline(3),
+        device.part(0, "site", ""),
+    ):
         line = wire.encode(made)
         assert wire.decode(line, (type(made),)) == made
 

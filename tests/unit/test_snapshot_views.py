@@ -103,10 +103,10 @@ def test_round_sizes_and_times_stand_on_the_axes() -> None:
     rows = [plain(row) for row in chart_lines(shown, 20, 50)]
     sizes = [row[: GUTTER - 1].strip() for row in rows[1:18] if row[GUTTER - 1] == "┤"]
     assert sizes == ["1 GiB", "0.5 GiB", "0"]
-    assert rows[-1].split() == "time 0 ms 20 ms 40 ms 60 ms 80 ms".split()
+    assert rows[-1].split() == ["time", "0", "ms", "20", "ms", "40", "ms", "60", "ms", "80", "ms"]
     assert rows[-2][GUTTER + 50] == "^"
     untimed = replace(shown, begin_us=None)
-    assert plain(chart_lines(untimed, 20, 50)[-1]).split() == "event 0 20 40 60 80".split()
+    assert plain(chart_lines(untimed, 20, 50)[-1]).split() == ["event", "0", "20", "40", "60", "80"]
 
 
 def test_what_is_clicked_is_the_layer_that_is_drawn_there() -> None:

@@ -224,6 +224,12 @@ class OomText:
     """It failed for lack of virtual address space, not of memory."""
 
 
+AGAINST_OOM = "What would help"
+"""Over the advice of a verdict: something ran out."""
+OF_CACHED = "What would free cached memory"
+"""Over the advice of a summary: nothing ran out."""
+
+
 @frozen
 class Advice:
     """Something that would help, with the figure that says so."""

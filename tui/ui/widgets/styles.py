@@ -21,6 +21,14 @@ _LAYERS = (
     TextStyle.LAYER_E,
     TextStyle.LAYER_F,
 )
+_FULL_LAYERS = (
+    TextStyle.FULL_LAYER_A,
+    TextStyle.FULL_LAYER_B,
+    TextStyle.FULL_LAYER_C,
+    TextStyle.FULL_LAYER_D,
+    TextStyle.FULL_LAYER_E,
+    TextStyle.FULL_LAYER_F,
+)
 _ON_LAYERS = (
     TextStyle.ON_LAYER_A,
     TextStyle.ON_LAYER_B,
@@ -32,9 +40,16 @@ _ON_LAYERS = (
 
 
 def _layers(*colours: str) -> dict[TextStyle, Style]:
-    """Areas of colours, and letters on them in the background's colour: no cell has an edge."""
+    """Areas of colours, and letters on them in the background's colour.
+
+    A full cell has the colour behind its block too: fonts leave lines between blocks.
+    """
     return {
         **{style: Style(color=name) for style, name in zip(_LAYERS, colours, strict=True)},
+        **{
+            style: Style(color=name, bgcolor=name)
+            for style, name in zip(_FULL_LAYERS, colours, strict=True)
+        },
         **{
             style: Style(color=name, reverse=True)
             for style, name in zip(_ON_LAYERS, colours, strict=True)
@@ -49,6 +64,7 @@ SHARED = {
     # Decoration, not text: how faint this is differs from terminal to terminal.
     TextStyle.REST: Style(dim=True),
     TextStyle.LAYER_REST: Style(dim=True),
+    TextStyle.FULL_LAYER_REST: Style(dim=True, reverse=True),
     TextStyle.ON_LAYER_REST: Style(dim=True, reverse=True),
 }
 ON_DARK = {

@@ -40,6 +40,14 @@ _AREAS = (
     TextStyle.LAYER_E,
     TextStyle.LAYER_F,
 )
+_FULL_AREAS = (
+    TextStyle.FULL_LAYER_A,
+    TextStyle.FULL_LAYER_B,
+    TextStyle.FULL_LAYER_C,
+    TextStyle.FULL_LAYER_D,
+    TextStyle.FULL_LAYER_E,
+    TextStyle.FULL_LAYER_F,
+)
 _ON_AREAS = (
     TextStyle.ON_LAYER_A,
     TextStyle.ON_LAYER_B,
@@ -133,8 +141,11 @@ def _cell_drawn(timeline: Timeline, cell: _Filled, *, letters: bool) -> Cell:
         return glyph, _PLAIN[min(number, _NONE)]
     if glyph in glyphs.GLYPHS.vertical[:-1] and not glyphs.GLYPHS.ascii:
         return glyph, _area(timeline, number)
-    # A blank of the colour, not a full block: fonts leave lines between the blocks of two rows.
-    return " " if glyph == _FULL else glyph, _on_area(timeline, number)
+    if glyph != _FULL:
+        return glyph, _on_area(timeline, number)
+    if timeline.layers[number].key == REST:
+        return " ", TextStyle.FULL_LAYER_REST
+    return glyphs.GLYPHS.vertical[-1], _FULL_AREAS[number % len(_FULL_AREAS)]
 
 
 def _grid(timeline: Timeline, rows: int, *, letters: bool) -> list[list[_Filled]]:
@@ -169,7 +180,7 @@ def _column(
     empty = rows - len(filled)
     filled += [(_NONE, " ")] * empty
     reserved = min(rows - 1, round(bucket.reserved_max * rows / scale) - 1)
-    if 0 <= reserved and filled[reserved][0] == _NONE:
+    if reserved >= 0 and filled[reserved][0] == _NONE:
         filled[reserved] = (_RESERVED, glyphs.GLYPHS.rule)
     return filled
 
@@ -278,7 +289,7 @@ def _marks_line(timeline: Timeline) -> Line:
         for start in (place + 2, place - 1 - len(words)):
             end = start + len(words)
             around = [at for at in range(start - 1, end + 1) if 0 <= at < width and at != place]
-            if 0 <= start and end <= width and all(cells[at][0] == " " for at in around):
+            if start >= 0 and end <= width and all(cells[at][0] == " " for at in around):
                 cells[start:end] = [(letter, style) for letter in words]
                 break
     return (Span(" " * GUTTER), *_spans(cells))
@@ -361,7 +372,9 @@ def _annotation_lines(timeline: Timeline) -> list[Line]:
     return [line(" " * GUTTER, Span(words.rstrip(), TextStyle.QUIET))]
 
 
-def legend_lines(timeline: Timeline, cells: int, chosen: str | None, *, letters: bool) -> list[Line]:
+def legend_lines(
+    timeline: Timeline, cells: int, chosen: str | None, *, letters: bool
+) -> list[Line]:
     """Each layer from the bottom up with the most that it held here, and what it is for."""
     narrow = cells < _WIDE
     room = max(12, cells // 2 - 16 if narrow else _MOST_LABEL)

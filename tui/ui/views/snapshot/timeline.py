@@ -40,8 +40,8 @@ def state_lines(
         rows.append(line(Span(where, TextStyle.STRONG)))
     else:
         parts = [
-            line(Span(f"event {text.count(entry.event)}", TextStyle.STRONG)),
-            line(Span(f"of {text.count(events)}", TextStyle.QUIET)),
+            line(Span(f"event {entry.event}", TextStyle.STRONG)),
+            line(Span(f"of {events}", TextStyle.QUIET)),
             line(Span(f"{entry.action} {text.size(entry.size)}", TextStyle.STRONG)),
         ]
         if entry.name or entry.address is not None:

@@ -24,7 +24,8 @@ from tui.snapshots.reader.messages import (
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.ui.views.lines import Line, Span, line
-from tui.ui.views.snapshot import layers, timeline as view
+from tui.ui.views.snapshot import layers
+from tui.ui.views.snapshot import timeline as view
 from tui.ui.views.snapshot.words import refused_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.snapshot.pane import SnapshotPane
