@@ -14,6 +14,7 @@ from tests.snapshots.scenes import MIB, PIECE, scene, segment
 from tui.snapshots.analysis.layers import MOST
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
 from tui.snapshots.analysis.pinning import cheapest_window, widest_window
+from tui.snapshots.analysis.segment_map import begins_of
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.model.results import REST, Stacking
 
@@ -110,6 +111,8 @@ def test_cells_share_out_the_bytes(pieces: list[PIECE], width: int) -> None:
     for cell in drawn:
         assert cell.state in ("allocated", "inactive")
         assert cell.mixed == (0 < cell.used < 1)
+    begun = sum(held.address > part.range.address for held in part.held)
+    assert sum(cell.begins for cell in drawn) == begun
 
 
 def test_zoom_shows_what_is_outside_as_unmapped() -> None:
@@ -120,6 +123,19 @@ def test_zoom_shows_what_is_outside_as_unmapped() -> None:
     assert states == ["unmapped", *["allocated"] * 2, *["inactive"] * 2, "unmapped"]
     with pytest.raises(ValueError, match="nothing to draw"):
         device.cells(None, 0, 3, start=base, end=base)
+
+
+def test_a_block_begins_in_one_cell_whatever_the_zoom() -> None:
+    device = scene(
+        [segment(1 << 30, [("allocated", 2), ("allocated", 2), ("free", 2), ("allocated", 2)])]
+    ).devices[0]
+    base = 1 << 30
+    assert begins_of(device.cells(None, 0, 8)) == "00100010"
+    assert begins_of(device.cells(None, 0, 2)) == "11"
+    assert begins_of(device.cells(None, 0, 4, start=base + MIB, end=base + 5 * MIB)) == "0100"
+    # Closer than a byte a cell: the same byte is drawn again, and no border with it.
+    near = device.cells(None, 0, 8, start=base + 2 * MIB - 2, end=base + 2 * MIB + 2)
+    assert sum(cell.begins for cell in near) == 1
 
 
 def test_rows_and_pieces() -> None:

@@ -19,7 +19,7 @@ from tui.session.snapshot.process import death_in_words
 from tui.snapshots.model.results import REST, Bucket, Layer, SiteListing, SiteRow, Timeline
 from tui.snapshots.model.snapshot import Frame
 from tui.text import glyphs
-from tui.ui.views.lines import plain, width
+from tui.ui.views.lines import TextStyle, plain, width
 from tui.ui.views.snapshot.layers import (
     GUTTER,
     chart_lines,
@@ -156,7 +156,16 @@ def test_the_end_is_in_the_last_column() -> None:
 
 
 def test_states_of_the_map_differ_without_colour() -> None:
-    assert picture("aaaaaipu", "97510000") == "█▓▒░··p "
+    assert plain(picture("aaaaaipu", "97510000", "00000000")) == "█▊▌▏··p "
+
+
+def test_the_map_draws_the_borders_of_blocks() -> None:
+    cells = picture("aaaaaa", "999999", "010020")
+    assert plain(cells) == "█▏██┆█"
+    # What begins after a gap fills its cell from the right: the glyph is the gap, reversed.
+    assert plain(picture("iaai", "0390", "0100")) == "·▊█·"
+    styles = [span.style for span in picture("iaai", "0390", "0100")]
+    assert styles[1] == TextStyle.ON_LAYER_A
 
 
 def test_equal_frames_are_counted_and_the_user_s_are_marked() -> None:

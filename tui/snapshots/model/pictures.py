@@ -140,6 +140,8 @@ class Cell:
     """More than one state within it."""
     used: float
     """Share that is allocated or pending, 0 to 1."""
+    begins: int
+    """Blocks in use that begin within it; at the left edge of what is drawn none does."""
 
 
 @frozen

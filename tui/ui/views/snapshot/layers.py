@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 
 from tui.snapshots.analysis.categories import NOT_TOLD
@@ -324,7 +324,7 @@ def _timed(timeline: Timeline) -> bool:
         timeline.begin_us is not None
         and len(known) == len(times) > 1
         and known[0] < known[-1]
-        and all(one <= other for one, other in zip(known, known[1:], strict=False))
+        and all(one <= other for one, other in pairwise(known))
     )
 
 
