@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.categories import NOT_TOLD, phase_of
-from tui.snapshots.model.results import REST
+from tui.snapshots.analysis.categories import phase_of
+from tui.snapshots.model.results import NOT_TOLD, REST
 from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.read.normalise import normalise
 

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
 from tui.snapshots.analysis.timeline import Cover
-from tui.snapshots.model.results import BEFORE
+from tui.snapshots.model.results import BEFORE, NOT_TOLD
 from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Snapshot, Trace
 from workloads.protocol.frozen import frozen
 
-NOT_TOLD = "not told by the file"
 _UNKNOWN = ("", "unknown")
 _NAMES = {
     "parameter": "parameters",

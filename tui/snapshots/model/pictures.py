@@ -18,6 +18,10 @@ REST = ""
 """The key of the layer of all that has none of its own."""
 
 
+NOT_TOLD = "not told by the file"
+"""The category of an allocation of which nothing says what it is for."""
+
+
 @frozen
 class Bucket:
     """One column of a timeline: consecutive events."""

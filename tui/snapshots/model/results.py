@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from tui.snapshots.model.pictures import NOT_TOLD as NOT_TOLD
 from tui.snapshots.model.pictures import REST as REST
 from tui.snapshots.model.pictures import Band as Band
 from tui.snapshots.model.pictures import Bucket as Bucket

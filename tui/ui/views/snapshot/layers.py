@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 
-from tui.snapshots.analysis.categories import NOT_TOLD
-from tui.snapshots.model.results import REST, Bucket, Layer, Timeline
+from tui.snapshots.model.results import NOT_TOLD, REST, Bucket, Layer, Timeline
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, cell_len, fit, flow, line, right

@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from tui.snapshots.model.results import Part, State, Timeline
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, flow, line
-from tui.ui.views.snapshot.words import bulleted, clock_words, site_line, stack_lines
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line
+from tui.ui.views.snapshot.words import (
+    SITE_HEADING,
+    bulleted,
+    clock_words,
+    site_line,
+    stack_lines,
+)
 
 
 def column_of(timeline: Timeline, event: int | None) -> int | None:
@@ -79,11 +85,12 @@ def part_lines(part: Part, cells: int) -> list[Line]:
         amount = "" if len(part.categories) == 1 else f"{text.size(size)} "
         rows += bulleted(f"{amount}{name}: {told_by}", cells)
     if len(part.top) > 1:
+        rows.append(fit_line((Span(f"{SITE_HEADING}site", TextStyle.QUIET),), cells))
         rows += [
             site_line(top.bytes, top.share, top.count, top.label, TextStyle.PLAIN, cells)
             for top in part.top
         ]
-        rows.append(line(Span("the stack of most bytes of the first:", TextStyle.QUIET)))
+        rows.append(line(Span("the stack of most bytes:", TextStyle.QUIET)))
     return rows + (stack_lines(part.stack, cells) if part.count else [])
 
 

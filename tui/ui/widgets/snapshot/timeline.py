@@ -196,7 +196,7 @@ class TimelinePane(SnapshotPane):
 
     def _size_legend(self) -> None:
         """As many rows as the legend has; what has no room is scrolled."""
-        rows = len(self._legend_lines(max(1, self.size.width - 1)))
+        rows = len(self._legend_lines(max(1, self.drawn.size.width)))
         height = max(1, min(rows, self.size.height // LEGEND_SHARE))
         if self.legend.styles.height is None or self.legend.styles.height.value != height:
             self.legend.styles.height = height
