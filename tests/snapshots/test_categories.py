@@ -84,6 +84,23 @@ def test_what_the_backward_pass_frees_is_an_activation() -> None:
     assert told([CALL, USER], freed_by=[USER])[0] == "forward pass"
 
 
+def test_what_zero_grad_frees_is_a_gradient() -> None:
+    clear = {"filename": f"{TORCH}optim/optimizer.py", "line": 1050, "name": "zero_grad"}
+    assert told([ENGINE], freed_by=[clear, USER]) == ("gradients", "freed by zero_grad")
+    # A backward pass has no Python stack, but what frees its gradients has.
+    assert told([], freed_by=[clear, USER])[0] == "gradients"
+    assert told([CALL, USER], freed_by=[clear, USER])[0] == "forward pass"
+    assert told([INIT_GROUP, STEP], freed_by=[clear, USER])[0] == "optimizer state"
+
+
+def test_a_workspace_that_a_forward_pass_asks_for_first_is_none_of_its_activations() -> None:
+    handle = {"filename": "??", "line": 0, "name": "at::cuda::getCurrentCUDABlasHandle(bool)"}
+    assert told([handle, CALL, USER])[0] == "cuBLAS workspace"
+    assert told([handle, ENGINE])[0] == "cuBLAS workspace"
+    light = {"filename": "??", "line": 0, "name": "at::cuda::getCUDABlasLtWorkspace()"}
+    assert told([light, CALL, USER])[0] == "cuBLAS workspace"
+
+
 def test_the_profiler_s_category_goes_before_the_stack() -> None:
     assert told([CALL, USER], category="parameter") == ("parameters", "the file's category key")
     assert told([USER], category="autograd_detail")[0] == "autograd details"

@@ -111,8 +111,9 @@ class TimelinePane(SnapshotPane):
         "scroll it. The other views show the same moment. A category is told by the file (a "
         "snapshot of torch's profiler), by the stack (a module's .to, a forward or backward pass, "
         "an optimizer's step) or by an annotation; where none of them tells it, this is said. A "
-        "forward pass makes activations and temporaries: where the backward pass freed it, and "
-        "the file has the stack of that, it is called an activation."
+        "forward pass makes activations and temporaries, a backward pass gradients and "
+        "temporaries: where the file has the stack of the free, what the backward pass freed is "
+        "called activations, and what zero_grad freed gradients."
     )
 
     def __init__(self, store: Store, session: SnapshotSession) -> None:
