@@ -242,6 +242,7 @@ int scripted_target(char **argv) {
   char line[200];
   *(void **)allocator_object = &table[2];
   setvbuf(stdout, NULL, _IOLBF, 0);
+  setvbuf(stdin, NULL, _IONBF, 0); /* after exec, the next line is the new program's */
   while (fgets(line, sizeof line, stdin)) {
     int a = 0, b = 0;
     long c = 0;

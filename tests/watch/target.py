@@ -15,7 +15,10 @@ import pytest
 from tui.watch.layouts import Numbers
 
 SOURCE = Path(__file__).with_name("scripted_target.c")
-MAIN = "int scripted_target(char **); int main(int c, char **v) { (void)c; return scripted_target(v); }"
+MAIN = """int scripted_target(char **);
+int main(int count, char **words) { return count ? scripted_target(words) : 1; }
+"""
+TORCH = "2.13.0+scripted"
 LAYOUTS = {"1.13": 0, "2.0": 1, "2.13": 2}
 VECTOR_AT = 22_584
 
@@ -53,12 +56,18 @@ def build_target(folder: Path) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler: the scripted target cannot be built")
-    library, program, main = folder / "libc10_cuda.so", folder / "target", folder / "main.c"
+    library, program, main = (
+        folder / "torch/lib/libc10_cuda.so",
+        folder / "target",
+        folder / "main.c",
+    )
+    library.parent.mkdir(parents=True)
+    (folder / "torch" / "version.py").write_text(f"__version__ = {TORCH!r}\n", encoding="ascii")
     main.write_text(MAIN, encoding="ascii")
     flags = [compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread"]
     for command in (
         [*flags, "-shared", "-fPIC", "-Wl,--hash-style=gnu", "-o", library, SOURCE],
-        [*flags, "-o", program, main, library, f"-Wl,-rpath,{folder}"],
+        [*flags, "-o", program, main, library, f"-Wl,-rpath,{library.parent}"],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -78,14 +87,17 @@ def target_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def running(program: Path, **variables: str) -> Iterator[ScriptedTarget]:
-    """A target; ended with the block."""
+def running(
+    program: Path, variables: dict[str, str] | None = None, user: int | None = None
+) -> Iterator[ScriptedTarget]:
+    """A target, of another user where one is given; ended with the block."""
     process = subprocess.Popen(
         [program],
+        user=user,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **variables},
+        env={**os.environ, **(variables or {})},
     )
     try:
         yield ScriptedTarget(process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 
@@ -46,7 +47,10 @@ def test_a_name_is_found_in_the_maps_wherever_the_file_lies() -> None:
     assert gone == Mapping(0x7F2000000000, "/b/libc10_cuda-1f.so.2", deleted=True)
     assert library_in(maps, b"libc10_hip") is None
     # A library whose name only ends so, and a folder of that name, are none.
-    others = b"7f-8f r--p 00000000 fe:00 1 /libc10_cuda/my.so\n7f-8f r--p 00000000 fe:00 1 /xlibc10_cuda.so\n"
+    others = (
+        b"7f-8f r--p 00000000 fe:00 1 /libc10_cuda/my.so\n"
+        b"7f-8f r--p 00000000 fe:00 1 /xlibc10_cuda.so\n"
+    )
     assert library_in(others, b"libc10_cuda") is None
 
 
@@ -57,7 +61,5 @@ def test_memory_of_any_kind_gives_an_answer_or_an_error_of_ours(data: bytes, elf
     def read(address: int, size: int) -> bytes:
         return memory[address : address + size] if address >= 0 else b""
 
-    try:
+    with contextlib.suppress(ElfError):
         symbol_address(read, library_at(read, 0), b"malloc")
-    except ElfError as error:
-        assert str(error)

@@ -59,12 +59,27 @@ _ADDRESSES = range(4096, 1 << 57, 8)
 
 NOT_USED_YET = "CUDA is not used yet: torch has asked for no memory of a GPU"
 IN_CHANGE = "its figures changed during each reading: they are read again"
-ASYNC = "backend:cudaMallocAsync, for which torch itself counts nothing"
+ASYNC = "it uses backend:cudaMallocAsync, for which torch itself counts nothing"
 PLUGGABLE = "an allocator of the program's own is in place of torch's, which counts nothing"
+CPU_BUILD = "a CPU build of torch: it has no allocator of a GPU"
+NO_TORCH = "no torch is loaded in this process"
+_ADVICE = {
+    NOT_USED_YET: "its figures come with its first tensor on a GPU",
+    ASYNC: "start it without that setting in PYTORCH_CUDA_ALLOC_CONF; NVML's figure remains",
+    PLUGGABLE: "NVML's figure remains",
+    CPU_BUILD: "install a CUDA build of torch where it is to use a GPU",
+    UNKNOWN_LAYOUT: "torch.cuda.memory_summary() within the program remains, and NVML's figure",
+}
+"""What helps, by the reason."""
 
 
 class UnreadableError(Exception):
     """Why the figures cannot be had now, in words."""
+
+    @property
+    def advice(self) -> str:
+        """What would help; empty where nothing does."""
+        return _ADVICE.get(str(self), "")
 
 
 @frozen
@@ -211,8 +226,8 @@ def _library(maps: bytes) -> tuple[Platform, Mapping]:
         if found is not None:
             return platform, found
     if library_in(maps, b"libtorch_cpu") is not None:
-        raise UnreadableError("a CPU build of torch: it has no allocator of a GPU")
-    raise UnreadableError("no torch is loaded in this process")
+        raise UnreadableError(CPU_BUILD)
+    raise UnreadableError(NO_TORCH)
 
 
 def _find(memory: Memory, base: int, symbol: bytes) -> Place:
@@ -228,7 +243,7 @@ def _find(memory: Memory, base: int, symbol: bytes) -> Place:
     except elf.ElfError as error:
         raise UnreadableError(f"torch's library cannot be read: {error}") from error
     if address is None:
-        raise UnreadableError(f"{UNKNOWN_LAYOUT}: its library names no allocator")
+        raise UnreadableError(UNKNOWN_LAYOUT)
     allocator = _pointer(memory, address)
     if not allocator:
         raise UnreadableError("torch is still being loaded")

@@ -8,8 +8,10 @@ after ``exec`` there is nothing more to read.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 from pathlib import Path
 
 from workloads.protocol.frozen import frozen
@@ -95,9 +97,26 @@ class ProcessFiles:
         Raises:
             OSError: it may not be read, or the process has ended.
         """
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
+        return self._read(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder))
+
+    def read_in_root(self, path: str) -> bytes:
+        """A regular file by the path that the process itself would use.
+
+        Raises:
+            OSError: it is none, or may not be read.
+        """
+        # What is no file, such as a pipe, must keep nobody waiting.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(f"root/{path.lstrip('/')}", flags, dir_fd=self._folder)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "no regular file")
+        return self._read(descriptor)
+
+    @staticmethod
+    def _read(descriptor: int) -> bytes:
         try:
-            parts = []
+            parts: list[bytes] = []
             while sum(map(len, parts)) < _MOST_TEXT:
                 part = os.read(descriptor, _CHUNK)
                 if not part:
