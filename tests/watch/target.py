@@ -69,7 +69,7 @@ def build_target(folder: Path) -> Path:
         [*flags, "-shared", "-fPIC", "-Wl,--hash-style=gnu", "-o", library, SOURCE],
         [*flags, "-o", program, main, library, f"-Wl,-rpath,{library.parent}"],
     ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     return program
 

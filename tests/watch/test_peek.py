@@ -218,7 +218,8 @@ def _hammer(target: ScriptedTarget, version: str, readings: int, different: int,
         reader.locate()
         target.do("hammer")
         (device,) = reader.devices
-        shown, seen = 0, set()
+        shown = 0
+        seen: set[Numbers] = set()
         while shown < readings or len(seen) < different:
             numbers = device.read()
             if numbers is None:

@@ -50,10 +50,13 @@ def ranks_of(variables: Mapping[str, str]) -> Ranks:
     for launcher, mark, names in _LAUNCHERS:
         if mark in variables:
             # Scripts under srun and MPI set torch's own names by what they were given.
-            own = [_number(variables.get(name)) for name in _PLAIN]
-            told = [_number(variables.get(name)) for name in names]
-            return Ranks(*(t if o is None else o for o, t in zip(own, told, strict=True)), launcher)
-    return Ranks(*(_number(variables.get(name)) for name in _PLAIN))
+            own = (variables.get(name) for name in _PLAIN)
+            pairs = zip(own, names, strict=True)
+            texts = (variables.get(name) if plain is None else plain for plain, name in pairs)
+            rank, local_rank, world_size = map(_number, texts)
+            return Ranks(rank, local_rank, world_size, launcher)
+    rank, local_rank, world_size = (_number(variables.get(name)) for name in _PLAIN)
+    return Ranks(rank, local_rank, world_size)
 
 
 def _number(text: str | None) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
 from workloads.protocol.frozen import frozen
 
@@ -114,7 +115,7 @@ def _gnu_hash(name: bytes) -> int:
     return value
 
 
-def _take(read: Reader, address: int, form: struct.Struct) -> tuple[int, ...]:
+def _take(read: Reader, address: int, form: struct.Struct) -> tuple[Any, ...]:
     data = read(address, form.size)
     if len(data) != form.size:
         raise ElfError(f"{form.size} bytes at {address:#x} cannot be read")

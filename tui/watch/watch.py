@@ -23,6 +23,7 @@ from tui.watch.messages import (
 from tui.watch.peek import CPU_BUILD, NO_TORCH, Target, UnreadableError
 from tui.watch.permission import Refusal, access_to, no_process, refusal
 from tui.watch.process_files import GoneError, ProcessFiles
+from workloads.protocol.messages import TorchMemory
 
 LEAST_INTERVAL_S = 0.05
 LOOK_S = 2.0
@@ -111,7 +112,8 @@ class Watch:
         Args:
             now: Unix time.
         """
-        devices, unavailable = [], {}
+        devices: list[TorchMemory] = []
+        unavailable: dict[str, str] = {}
         for pid, watched in list(self._watched.items()):
             if not watched.is_read or watched.target is None:
                 continue
