@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tui.state.parameters import short
+from tui.state.parameters import autos, short
 from tui.state.runs import RunState
 from tui.state.store import Store
 from tui.state.sweep import Sweep
@@ -33,12 +33,14 @@ def as_text(store: Store, states: Sequence[RunState]) -> str:
     """A line for each result and below it what there is to say about it, then the sweeps."""
     cells = width() - len(INDENT)
     lines: list[str] = []
+    known = {info.name: autos(info) for info in store.catalogue}
     for state in states:
         result = state.result
         if result is None:
             lines.append(f"{state.request.workload} on {state.request.device}: not run")
             continue
-        name = f"{result.workload} {short({**result.parameters, **result.chosen})}"
+        used = {**result.parameters, **result.chosen}
+        name = f"{result.workload} {short(used, known.get(result.workload, ()))}"
         lines.append(f"{name:<40} {result.device:<8} {summary(result)}")
         if state.request.workload in store.sweeps:
             lines += [f"{INDENT}warning: {warning}" for warning in warnings_of(state)]

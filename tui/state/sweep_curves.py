@@ -138,7 +138,8 @@ def base_device(devices: Sequence[str]) -> str:
 
 def settings_text(sweep: Sweep, point: Mapping[str, Setting], without: str = "") -> str:
     """The swept settings of a point: ``n=256 float32``."""
-    return parameters.short({name: point[name] for name in sweep.texts if name != without})
+    settings = {name: point[name] for name in sweep.texts if name != without}
+    return parameters.short(settings, sweep.autos)
 
 
 def faster(ours: RunResult | None, theirs: RunResult | None) -> int | None:

@@ -124,7 +124,9 @@ def _table(
     columns.append(Column("state"))
     rows: list[tuple[Cell, ...]] = []
     for point, runs in points:
-        cells: list[Cell] = [parameters.text_of(point[name]) for name in sweep.texts]
+        cells: list[Cell] = [
+            parameters.text_of(point[name], auto=name in sweep.autos) for name in sweep.texts
+        ]
         for device in devices:
             run = runs.get(device)
             rate = rate_of(result_of(run))

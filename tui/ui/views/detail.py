@@ -119,11 +119,12 @@ def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     how = "  = edits, there F5 puts the defaults back" if changed else "  = edits"
     rows: list[Line] = [line(Span("Parameters", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
     for parameter in info.parameters:
-        value = parameters.text_of(present[parameter.name])
+        value = parameters.text_of(present[parameter.name], auto=parameter.auto)
         words = f"{parameter.name} = {value}"
         lead = Span("  ")
         if parameter.name in changed:
-            words += f" (default {parameters.text_of(parameter.default)})"
+            default = parameters.text_of(parameter.default, auto=parameter.auto)
+            words += f" (default {default})"
             lead = Span(f"{CHANGED} ", TextStyle.NOTE)
         words += f": {parameter.about} ({parameters.allowed(parameter)})"
         found = paragraph(words, cells - 2, indent="    ")

@@ -108,6 +108,8 @@ def _urgency(run: RunState | None) -> int:
 
 def _phrase(store: Store, run: RunState) -> tuple[Span, ...]:
     if run.result is None:
+        if run.progress and store.runner.silence:
+            return (Span(store.runner.silence, TextStyle.NOTE),)
         return (Span(progress_words(run.progress) if run.progress else "", TextStyle.KEY),)
     result = run.result
     if result.status == "ok":
@@ -203,7 +205,7 @@ def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
 def sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:
     """The parameters in short, the swept ones as they were typed and first."""
     swept = " ".join(f"{name}={text}" for name, text in sweep.texts.items())
-    return f"{swept} {parameters.short(rest)}".strip()
+    return f"{swept} {parameters.short(rest, sweep.autos)}".strip()
 
 
 def latest_of(found: Swept, device: str) -> RunState | None:
