@@ -34,11 +34,11 @@ def both() -> Store:
 
 def test_the_figures_of_the_devices_stand_below_each_other() -> None:
     assert shown(both(), 100) == [
-        "cpu        271 ms  ±0.4%     507 GFLOP/s  "
-        "█████████████████·················  50% of float32 ceiling",
+        "cpu        271 ms  ±0.4%      507 GFLOP/s  "
+        "████████████████▌················  50% of float32 ceiling",
         "         check passed",
-        "cuda:0    2.71 ms  ±0.4%    50.7 TFLOP/s  "
-        "█████████████████████████▊········  76% of float32 peak",
+        "cuda:0    2.71 ms  ±0.4%     50.7 TFLOP/s  "
+        "█████████████████████████········  76% of float32 peak",
         "         check passed",
         "cuda:0 is 100x as fast as cpu",
     ]
@@ -52,7 +52,16 @@ def test_nothing_is_lost_where_it_is_narrow(cells: int) -> None:
         assert said in words
     assert words.count("check passed") == 2
     assert all(len(row) <= cells for row in rows)
-    assert any("█" in row for row in rows) == (cells > 40)
+    assert any("█" in row for row in rows) == (cells >= 40)
+
+
+def test_in_ascii_no_figure_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = both()
+    monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
+    assert shown(store, 100)[0] == (
+        "cpu        271 ms  +/-0.4%      507 GFLOP/s  "
+        "###############-_______________  50% of float32 ceiling"
+    )
 
 
 def test_what_is_wrong_stands_out() -> None:

@@ -20,7 +20,9 @@ from tui.ui.views.workload_state import half_width, median, progress_words, warn
 from workloads.protocol.results import Check, Limit, RunResult, Timing
 
 DEVICE_CELLS = 8
-TIME_CELLS, SPREAD_CELLS, RATE_CELLS = 8, 6, 15
+TIME_CELLS, RATE_CELLS = 8, 16
+SPREAD = "<0.1%"
+"""The longest spread of a measurement to be kept, after its sign."""
 BAR_CELLS = (10, 40)
 """Least and most cells of the bar of a share."""
 BLOCKS_FROM = 3
@@ -85,9 +87,10 @@ def _figures(
 ) -> list[Line]:
     half = half_width(time)
     spread = text.spread(half) if half is not None else ""
+    spread_cells = cell_len(glyphs.GLYPHS.plus_minus + SPREAD)
     figures = [
         (median(time), TIME_CELLS, TextStyle.STRONG),
-        (spread, SPREAD_CELLS, TextStyle.QUIET),
+        (spread, spread_cells, TextStyle.QUIET),
     ]
     rate = rate_of(result)
     if rate is not None:
