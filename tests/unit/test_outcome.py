@@ -90,6 +90,13 @@ def test_devices_with_sizes_of_their_own_are_not_compared() -> None:
     assert "cuda:0 and cpu ran sizes of their own: their times do not compare" in shown(store, 90)
 
 
+def test_a_wrong_result_is_not_said_to_be_fast() -> None:
+    wrong = ran(status="failed", reason="wrong result", check=Check(False, 1.0, 1e-4, "float64"))
+    words = " ".join(shown(make_store("one gpu", *ran("matmul", "cpu", median=0.271), *wrong), 90))
+    assert "failed: wrong result" in words
+    assert "as fast as" not in words
+
+
 # ---- blocks ------------------------------------------------------------------------------------
 
 

@@ -62,13 +62,16 @@ def test_the_limits_of_a_gpu_are_its_published_ones_and_each_setting_is_a_point(
     assert found.roof(found.points[2]) == PEAK
 
 
-def test_a_run_that_tells_no_bytes_is_no_point() -> None:
+def test_a_run_that_tells_no_bytes_or_is_wrong_is_no_point() -> None:
     store = make_store("one gpu")
     queued, done = point(64, 1e-5)
     assert isinstance(done, messages.Finished)
     store.apply(queued)
     flop = done.result.rates.flop_per_s
     store.apply(messages.Finished(result(id=done.result.id, rates=Rates(flop, None, None))))
+    assert roofline(store, "cuda:0").points == ()
+    whole = result(id=done.result.id, status="failed", rates=done.result.rates)
+    store.apply(messages.Finished(whole))
     assert roofline(store, "cuda:0").points == ()
     assert "no run on cuda:0 has told both" in plain(roofline_lines(store, "cuda:0", None, 90)[1])
 

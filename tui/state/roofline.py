@@ -91,11 +91,13 @@ def roofline(store: Store, device: str) -> Roofline:
 
 
 def _results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
-    """The newest result of each workload with each setting."""
+    """The newest result of each workload with each setting; a wrong one has no rate to show."""
     found: dict[object, RunResult] = {}
     for run in runs:
         result = run.result
-        if result is not None and result.time is not None and result.device == device:
+        if result is None or result.time is None or result.device != device:
+            continue
+        if result.status == "ok":
             settings = {**result.parameters, **result.chosen}
             found[result.workload, tuple(sorted(settings.items()))] = result
     return found

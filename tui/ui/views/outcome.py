@@ -156,8 +156,9 @@ def check_mark(check: Check) -> list[Line]:
 
 
 def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
-    """How many times faster each device is than the first; ``n/a`` where that means nothing."""
-    timed = [device for device, run in runs.items() if result_of(run) is not None]
+    """How many times faster a device is, where each has a result and none of them is wrong."""
+    results = {device: result_of(run) for device, run in runs.items()}
+    timed = [device for device, one in results.items() if one and one.status == "ok"]
     if len(timed) < 2:
         return []
     rows: list[Line] = []
