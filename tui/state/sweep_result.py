@@ -12,8 +12,10 @@ from tui.state.sweep_curves import (
     Crossover,
     Curves,
     Runs,
+    SweptLimit,
     axis_of,
     base_device,
+    limits_of,
     median_of,
     rate_of,
     result_of,
@@ -38,6 +40,8 @@ class Swept:
     charts: tuple[Chart, ...]
     table: Table
     crossovers: tuple[Crossover, ...]
+    limits: tuple[SweptLimit, ...]
+    """What the rates are held against, in the unit of their chart."""
     unavailable: dict[str, str]
     done: int
     wanted: int
@@ -74,6 +78,7 @@ def swept(store: Store, workload: str, devices: Sequence[str]) -> Swept | None:
         charts=charts,
         table=_table(sweep, points, devices),
         crossovers=crossovers,
+        limits=limits_of(states, next((item.series[0].unit for item in charts[1:2]), "")),
         unavailable=_gaps(sweep, points),
         done=len(ended),
         wanted=len(points) * len(devices),
