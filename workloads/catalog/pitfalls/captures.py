@@ -199,9 +199,10 @@ def _received(
         patience -= LOOK_S
         for message in channel.receive(LOOK_S):
             assert isinstance(message, Outcome)
-            waiting.remove(message.name)
             patience = PATIENCE_S
-            yield message
+            if message.name in waiting:  # not one that was told, and whose process then crashed
+                waiting.remove(message.name)
+                yield message
         look()
     if not waiting:
         return

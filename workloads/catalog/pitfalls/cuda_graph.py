@@ -108,10 +108,10 @@ def capture_stream(device: torch.device) -> torch.cuda.Stream:
     "step (the capture); graph.replay() has the driver launch them all by one call. Timed is the "
     "replay.",
     look_for="The time per step of both, and the chart: the replay gains most where the layers are "
-    "narrow, and next to nothing once the kernels take longer than their launches. A replay "
-    "repeats the kernels, the addresses and the Python numbers of the capture: new data has to be "
-    "copied into the tensors that were captured, as the table of changes shows. The last table "
-    "says what a capture refuses, in torch's words, and what to write instead.",
+    "narrow, and little once the kernels take longer than their launches. A replay repeats the "
+    "kernels, the addresses and the Python numbers of the capture: new data has to be copied into "
+    "the tensors that were captured, as the table of changes shows. The last table says what a "
+    "capture refuses, in torch's words, and what to write instead.",
     devices=("cuda",),
 )
 def cuda_graphs(
@@ -119,8 +119,9 @@ def cuda_graphs(
     width: Annotated[int, whole(1, 16_384, "width of the layers")] = 64,
     batch: Annotated[int, whole(1, 65_536, "samples")] = 32,
 ) -> Case:
-    # The step that is timed, with two copies of its weights for the check; the widest of the study.
-    most = (_bytes(width, batch, copies=2), _bytes(max(WIDTHS), batch, copies=0))
+    # The step that is timed, with copies of its weights for the check, of the start and after
+    # either way; the widest of the study.
+    most = (_bytes(width, batch, copies=3), _bytes(max(WIDTHS), batch, copies=0))
     what = "the step that is timed and the widest of the others"
     on.require(sum(most) + WORKSPACES, what)
     step = Step(on, width, batch)
@@ -167,9 +168,12 @@ def cuda_graphs(
 
 
 def _bytes(width: int, batch: int, copies: int) -> int:
-    """Weights, gradients and copies; each layer's results, and two gradients that pass by."""
+    """Of the weights, their gradients launched and captured, and copies; and of activations.
+
+    These are each layer's results before and after ReLU, the data, and two gradients that pass by.
+    """
     weights = LAYERS * width * (width + 1)
-    return 4 * ((2 + copies) * weights + (2 * LAYERS + 4) * batch * width)
+    return 4 * ((3 + copies) * weights + (2 * LAYERS + 4) * batch * width)
 
 
 def same_update(
