@@ -29,6 +29,7 @@ from tests.children.sessions import (
     until,
 )
 from tui.session import ceilings as kept
+from tui.session import supervisors
 from tui.session.session import Session
 from workloads.protocol import messages
 from workloads.protocol.results import Ceiling
@@ -115,6 +116,31 @@ async def test_what_is_asked_for_before_torch_is_imported_is_done_once_it_is_or_
         cancelled = session.store.runs[second.request.id].result
         assert cancelled is not None
         assert cancelled.status == "cancelled"
+
+
+async def test_a_stopped_child_is_said_to_be_stopped_and_goes_on(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "SILENT_S", 2.0)
+    request = await start(session)
+    store = session.store
+    assert store.hello is not None
+    assert store.worker_pid is not None
+    for who, pid in (("worker", store.worker_pid), ("runner", store.hello.pid)):
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            await until(session, lambda: "stopped (state T)" in store.runner.reason)
+            assert store.runner.silence.startswith(f"no word from the {who} for ")
+            assert store.runner.advice.startswith(f"kill -CONT {pid} ")
+            assert store.runner.status == "ready"
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        # Its first call takes long: it is said to be at work, then.
+        await until(session, lambda: "stopped" not in store.runner.reason)
+        assert "dead" not in store.runner.reason
+    assert not store.runs[request.id].ended
+    session.cancel(request.id)
+    await until(session, lambda: store.runs[request.id].ended)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])

@@ -14,6 +14,7 @@ from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import ceilings
 from tui.session.conditions import SampledDevice, sampled
+from tui.session.silence import Seen, Silence, Who, look, silence
 from tui.state.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.state.store import Store
 from workloads import BOOTSTRAP
@@ -180,6 +181,9 @@ class RunnerSupervisor:
         self._sent = sent
         self._retry_asked = asyncio.Event()
         self._heard = 0.0
+        self._worker_heard = 0.0
+        self._looked: Seen | None = None
+        """The process that is silent, at the look before."""
         self._got_ready = False
 
     async def supervise(self) -> None:
@@ -218,6 +222,8 @@ class RunnerSupervisor:
             child.send(request)
         async for event in child.events():
             self._heard = time.monotonic()
+            if not self._is_idle_beat(event):
+                self._worker_heard = self._heard
             if self._store.runner.status == "unusable":
                 continue
             if isinstance(event, Garbage):
@@ -271,21 +277,42 @@ class RunnerSupervisor:
         if self.child is not None and self.child.running:
             self.child.kill()
 
-    async def watch_silence(self) -> None:
-        """Say so within a second when it has been silent for long; never returns.
+    def _is_idle_beat(self, event: Event | Garbage) -> bool:
+        """Whether the runner says no more than that it lives and its worker does what it did."""
+        beat = isinstance(event, messages.Heartbeat)
+        return beat and event.busy_with == self._store.busy_with
 
-        It beats every second.
+    async def watch_silence(self) -> None:
+        """Say within a second what is known of a child that has been silent; never returns.
+
+        The runner beats every second; its worker tells how a run goes.
         """
         silent = 0.0
         while True:
             # Not before it can have been silent for long enough.
             await asyncio.sleep(max(1.0, SILENT_S - silent))
-            silent = time.monotonic() - self._heard
-            runner = self._store.runner
-            if runner.status == "ready" and self._heard:
-                reason = f"no word for {silent:.0f} s" if silent > SILENT_S else ""
-                if reason != runner.reason:
-                    self._apply(RunnerStatus("ready", reason))
+            now, runner = time.monotonic(), self._store.runner
+            who, pid, silent = self._most_silent(now)
+            if runner.status != "ready" or not self._heard:
+                continue
+            found = Silence()
+            if silent > SILENT_S and pid is not None:
+                seen = look(pid, now)
+                found = silence(who, pid, silent, self._looked, seen)
+                self._looked = seen
+            else:
+                self._looked = None
+            if (found.reason, found.advice) != (runner.reason, runner.advice):
+                self._apply(RunnerStatus("ready", found.reason, found.advice))
+
+    def _most_silent(self, now: float) -> tuple[Who, int | None, float]:
+        """The runner where it is silent itself, else the worker while it has something to do."""
+        silent = now - self._heard
+        pid = self.child.pid if self.child is not None else None
+        worker = self._store.worker_pid
+        if silent > SILENT_S or self._store.busy_with is None or worker is None:
+            return "runner", pid, silent
+        return "worker", worker, now - self._worker_heard
 
     def _report_end(self, reason: str) -> None:
         text = f"the runner ended: {reason}"
