@@ -218,7 +218,7 @@ class _Watching:
             plain = {"schema": SCHEMA, "at": at, **as_plain(rows)}
             print_text(json.dumps(plain, allow_nan=False))
         else:
-            print_text(rows_of_text(_fitted(table(rows)) or [NOTHING]))
+            print_text(rows_of_text(_fitted(rows) or [NOTHING]))
             print_text(rows_of_text(reasons(rows)))
 
     def _end(self) -> int:
@@ -241,15 +241,15 @@ class _Watching:
         ]
 
 
-def _fitted(lines: list[str]) -> list[str]:
-    """The lines as wide as the terminal, whole where none shows them."""
+def _fitted(rows: Sequence[Row]) -> list[str]:
+    """The table as wide as the terminal; whole where it is not for one."""
     if not sys.stdout.isatty():
-        return lines
+        return table(rows)
     # Here, because it measures with rich, which a pipe has no use for.
     from tui.ui.views.lines import fit
 
     columns = shutil.get_terminal_size().columns
-    return [fit(line, columns) for line in lines]
+    return [fit(line, columns) for line in table(rows, columns)]
 
 
 def _positive(text: str) -> float:
