@@ -86,7 +86,7 @@ def compare(options: CompareOptions) -> int:
     """
     if options.pairs is not None and options.pairs < 1:
         raise UsageError(f"--pairs {options.pairs}: at least 1")
-    return run_to_exit(_compare(python_to_use(options.given), options))
+    return run_to_exit(_compare(python_to_use(options.given).path, options))
 
 
 async def _compare(python: str, options: CompareOptions) -> int:
@@ -116,7 +116,9 @@ async def _compare(python: str, options: CompareOptions) -> int:
             store = session.store
             done = await waiter.until(
                 lambda: not store.pending(),
-                lambda: progress.show(going_on(next(iter(store.comparisons.values())))),
+                lambda: progress.show_going_on(
+                    going_on(next(iter(store.comparisons.values()))), store.runner
+                ),
             )
             if not done:
                 await waiter.finish(progress)

@@ -69,7 +69,7 @@ def run(options: RunOptions) -> int:
     Raises:
         UsageError: nothing is named, or what is named cannot be run.
     """
-    python = python_to_use(options.given)
+    python = python_to_use(options.given).path
     if options.everything and (options.names or options.groups):
         raise UsageError("run: --all runs everything; leave out the names and groups")
     if not (options.names or options.groups or options.everything):
@@ -99,7 +99,7 @@ async def _run(python: str, options: RunOptions) -> int:
             session.run(names, devices, options.budget)
             done = await waiter.until(
                 lambda: not session.store.pending(),
-                lambda: progress.show(going_on(session.store)),
+                lambda: progress.show_going_on(going_on(session.store), session.store.runner),
             )
             if not done:
                 await waiter.finish(progress)
