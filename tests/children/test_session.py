@@ -182,11 +182,12 @@ async def test_a_python_without_torch_is_unusable_with_the_reason(tmp_path: Path
     async with session_with(str(folder / "bin" / "python")) as session:
         await until(session, lambda: session.store.runner.status == "unusable")
         runner = session.store.runner
-        assert "torch cannot be imported" in runner.reason
-        assert "No module named 'torch'" in runner.reason
-        assert "--python PATH" in runner.advice
+        assert runner.reason == f"there is no torch in {folder / 'bin' / 'python'}"
+        assert "gpu-workbench --python PATH" in runner.advice
+        # The environment has no pip.
+        assert f"uv pip install --python {folder / 'bin' / 'python'} torch" in runner.advice
         state = await run(session)
-        assert "torch cannot be imported" in reason_of(state)
+        assert "there is no torch" in reason_of(state)
 
 
 async def test_a_python_that_is_not_there_is_unusable_with_the_reason(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tui import reports
+from tui import monitor, reports
+from tui.child.launch import Launched
 from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import ceilings
@@ -62,15 +62,24 @@ class MonitorSupervisor:
         apply: takes each event.
         interval: seconds between two samples.
         sent: is called with each request that was sent.
+        launched: a monitor of that interval that has been started already.
     """
 
     def __init__(
-        self, store: Store, apply: Apply, interval: float, sent: Sent | None = None
+        self,
+        store: Store,
+        apply: Apply,
+        interval: float,
+        sent: Sent | None = None,
+        launched: Launched | None = None,
     ) -> None:
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
         """The devices of the newest samples, as far as conditions are made of them."""
+        self.looked = asyncio.Event()
+        """Set once there is a sample, or the first monitor has ended without one."""
         self._newest: Sample | None = None
         self.child: ChildProcess[MonitorEvent] | None = None
+        self._launched = launched
         self._store = store
         self._apply = apply
         self._interval = interval
@@ -84,16 +93,20 @@ class MonitorSupervisor:
             before = self._newest
             reason = await self._run_once()
             failures = 0 if self._newest is not before else failures + 1
+            self.looked.set()
             self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
             self._apply(LogLine("monitor", f"ended: {reason}", "error"))
             await asyncio.sleep(_back_off(failures))
 
     async def _run_once(self) -> str:
         """Start it and take what it says until it ends; returns how it ended."""
-        command = (sys.executable, "-m", "tui.monitor", "serve", "--interval", str(self._interval))
-        # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
+        launched, self._launched = self._launched, None
         child: ChildProcess[MonitorEvent] = ChildProcess(
-            command, MONITOR_EVENTS, folder="/", sent=self._sent
+            monitor.serving(self._interval),
+            MONITOR_EVENTS,
+            folder=monitor.FOLDER,
+            sent=self._sent,
+            launched=launched,
         )
         self.child = child
         try:
@@ -109,6 +122,8 @@ class MonitorSupervisor:
                 self._newest = event
                 self.sampled.append(sampled(event))
             self._apply(event)
+            if isinstance(event, Sample):
+                self.looked.set()
             self.watch_worker()
             self._ask_for_host()
         return await child.ended()

@@ -11,7 +11,7 @@ from tui.state.runs import RunState
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, right, width
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, paragraph, right, width
 from tui.ui.views.workload_state import half_width, median, state_of
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting, WorkloadInfo
@@ -96,6 +96,15 @@ def entries(store: Store, pattern: str = "", folded: frozenset[str] = frozenset(
     return found
 
 
+def no_match(pattern: str, cells: int) -> list[Line]:
+    """What stands in place of the table where a filter leaves nothing of it."""
+    words = (
+        f"No workload matches {pattern.strip()}: each word has to be in its name, group or title. "
+        "Escape drops the filter."
+    )
+    return paragraph(words, cells, TextStyle.NOTE)
+
+
 def row(store: Store, info: WorkloadInfo) -> Row:
     """One workload with its present parameters on the devices of the timing columns."""
     names = devices(store)
@@ -143,7 +152,7 @@ def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
         shown = ({}, dict.fromkeys(names))
     else:
         name = Span(f"{name.text} {settings_text(sweep, shown[0])}")
-        swept_words = f"of {swept_words}"
+        swept_words = f"of the sweep {swept_words}"
     whole = Span(f"{name.text} {swept_words}")
     return Row(info.name, whole, _cells(info, shown[1]), sweep_state(found, sweep), name.width)
 
@@ -177,7 +186,8 @@ def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
 
 def _settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
     """The parameters in short; changed ones come first, as the end may have no room."""
-    return parameters.short({**parameters.changed(info, present), **present})
+    settings = {**parameters.changed(info, present), **present}
+    return parameters.short(settings, parameters.autos(info))
 
 
 # ---- cells -------------------------------------------------------------------------------------
