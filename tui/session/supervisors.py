@@ -285,8 +285,9 @@ class RunnerSupervisor:
 
     def _is_idle_beat(self, event: Event | Garbage) -> bool:
         """Whether the runner says no more than that it lives and its worker does what it did."""
-        beat = isinstance(event, messages.Heartbeat)
-        return beat and event.busy_with == self._store.busy_with
+        if not isinstance(event, messages.Heartbeat):
+            return False
+        return event.busy_with == self._store.busy_with
 
     async def watch_silence(self) -> None:
         """Say within a second what is known of a child that has been silent; never returns.
