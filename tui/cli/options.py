@@ -54,9 +54,15 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_ascii(parser: argparse.ArgumentParser) -> None:
+    """``ascii``, which is a setting; what is printed goes by it where it is given."""
+    parser.add_argument("--ascii", action="store_true", help="use plain ASCII characters alone")
+
+
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """What every command takes that prints something: as above, and ``json``."""
+    """What every command takes that prints something: as above, ``ascii`` and ``json``."""
     add_python_and_files(parser)
+    add_ascii(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -13,6 +13,7 @@ from tui.cli.options import Parser, add_python_and_files
 from tui.cli.streams import print_line
 from tui.cli.subcommand import Subcommand
 from tui.settings import KNOWN
+from tui.text import glyphs
 from workloads.protocol.frozen import frozen
 
 COMMANDS = "tui.cli.commands"
@@ -36,6 +37,8 @@ class Asked:
         Raises:
             UsageError: the arguments cannot be carried out.
         """
+        if self.found.get("ascii"):
+            glyphs.use_ascii()
         usage = self.subcommand.usage_when_first
         if usage and REST not in self.found:
             raise UsageError(f"{self.name} comes first: gpu-workbench {self.name} {usage}")

@@ -92,6 +92,8 @@ class Store:
         """Where several settings of a workload are wanted instead of the present one."""
         self.flags: dict[str, bool] = {}
         self.runs = RunBook()
+        self.asked: list[str] = []
+        """The ids of the runs that were asked for since none waited last."""
         self.comparisons: dict[str, CompareState] = {}
         self.torch_memory: dict[str, messages.TorchMemory] = {}
         """By torch's device name; of the worker that lives now."""
@@ -285,6 +287,9 @@ class Store:
         return frozenset({Part.MEMORY})
 
     def _on_run_queued(self, event: RunQueued) -> Parts:
+        if all(run.ended for run in self.runs.values()):
+            self.asked.clear()
+        self.asked.append(event.request.id)
         self.runs.add(RunState(event.request, demo=event.demo))
         return frozenset({Part.WORKLOADS})
 

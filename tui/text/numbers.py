@@ -128,6 +128,16 @@ def duration(value: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
 
 
+def about(value: float) -> str:
+    """An estimate, no finer than it is: ``about 5 s``, ``about 40 s``, ``about 4 min``."""
+    if value < 57.5:
+        return f"about {max(5, 5 * round(value / 5))} s"
+    if value < 3570:
+        return f"about {max(1, round(value / 60))} min"
+    hours, minutes = divmod(round(value / 600) * 10, 60)
+    return f"about {hours} h" + (f" {minutes} min" if minutes else "")
+
+
 def age(value: float | None) -> str:
     """How long ago, in one unit: ``12 s ago``."""
     return NA if value is None else f"{old(value)} ago"

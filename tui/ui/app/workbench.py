@@ -341,6 +341,12 @@ class WorkbenchApp(textual_private.HookedApp):
     def action_command_palette(self) -> None:
         self.push_screen(CommandPalette(placeholder="words of a command", id="--command-palette"))
 
+    def search_themes(self) -> None:
+        """Choose a theme, as the framework does, in this program's words."""
+        from textual.theme import ThemeProvider
+
+        self.push_screen(CommandPalette([ThemeProvider], placeholder="words of a theme"))
+
     @on(CommandPalette.Opened)
     def _palette_opened(self) -> None:
         from textual.widgets import Input
@@ -353,6 +359,21 @@ class WorkbenchApp(textual_private.HookedApp):
 
         if self.front is not None:
             self.push_screen(HelpScreen(pane_of(self.front.focused), self.front.situation()))
+
+    async def action_quit(self) -> None:
+        """End; where something runs or waits, after asking."""
+        if self.readonly or not self.store.pending():
+            self.exit()
+            return
+        from tui.ui.screens.dialogs import ConfirmScreen
+        from tui.ui.views.queue import quit_words
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.exit()
+
+        title = "Quit while runs go on?"
+        self.push_screen(ConfirmScreen(title, quit_words(self.store)), answered)
 
     def action_refresh_faster(self) -> None:
         self._refresh(max((step for step in REFRESH_STEPS if step < self.refresh_s), default=0))

@@ -26,7 +26,7 @@ RUNS = (
         "run_all",
         ("R",),
         "all",
-        "Run every workload that the table lists.",
+        "Run every workload that the table lists, after asking and with an estimate of the time.",
         group="Runs",
         tabs=WORKBENCH,
         asks=True,

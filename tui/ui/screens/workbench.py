@@ -222,8 +222,20 @@ class WorkbenchScreen(CommandScreen):
         self._run(self.workloads.table.under_cursor())
 
     def action_run_all(self) -> None:
-        """Run what the table lists."""
-        self._run(self.workloads.table.listed())
+        """Run what the table lists; where that is more than one workload, after asking."""
+        from tui.ui.screens.dialogs import ConfirmScreen
+        from tui.ui.views.queue import run_all_words
+
+        names = self.workloads.table.listed()
+        if len(names) < 2:
+            self._run(names)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._run(names)
+
+        self.app.push_screen(ConfirmScreen(*run_all_words(self.store, names)), answered)
 
     def _run(self, names: list[str]) -> None:
         if names:
