@@ -98,7 +98,7 @@ async def test_capital_r_runs_what_the_filter_leaves() -> None:
         assert on.asked == []
         await on.press("R")
         assert "3 runs on cpu and cuda:0" not in on.text
-        assert "6 runs on cpu and cuda:0, about 35 s." in on.text
+        assert "6 runs on cpu and cuda:0, about 50 s." in on.text
         assert "Run 3 workloads?" in on.text
         # One alone is not asked about.
         await on.press("y", "slash", *"conv", "enter", "R")
@@ -108,9 +108,9 @@ async def test_capital_r_runs_what_the_filter_leaves() -> None:
 async def test_how_far_many_runs_are_stands_below_the_table() -> None:
     waiting = [queued(name, device) for name in ("matmul", "mlp") for device in ("cpu", "cuda:0")]
     async with running((80, 24), "one gpu", *waiting) as on:
-        assert "about 25 s left" in on.row("0 of 4 runs")
+        assert "about 30 s left" in on.row("0 of 4 runs")
         await on.tell(*ran("matmul", "cpu", started_at=0.0, ended_at=2.0)[1:])
-        assert "about 15 s left" in on.row("1 of 4 runs")
+        assert "about 20 s left" in on.row("1 of 4 runs")
         await on.tell(*(messages.Rejected(i, "stopped", "cancelled") for i in on.app.store.asked))
         assert not on.row("runs")
 

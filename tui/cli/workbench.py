@@ -60,7 +60,9 @@ def add_screen(parser: Parser) -> None:
     # Brings argparse, which a plain start does without.
     from tui.cli.options import add_ascii
 
-    parser.add_argument("--theme", type=setting_named("theme"), metavar="NAME", help="how it looks")
+    parser.add_argument(
+        "--theme", type=setting_named("theme"), metavar="THEME", help="how it looks"
+    )
     add_ascii(parser)
     parser.add_argument(
         "--no-mouse", dest="mouse", action="store_false", help="leave the mouse to the terminal"

@@ -10,9 +10,10 @@ from tui.state.store import Store
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Budget, Run
 
-USUAL_S: dict[Budget, float] = {"quick": 4.0, "normal": 6.0, "careful": 60.0}
+USUAL_S: dict[Budget, float] = {"quick": 4.0, "normal": 8.0, "careful": 60.0}
 """Seconds that a run takes on average, as long as nothing here tells better: of the whole catalogue
-on the CPU (docs/measurements.md); of careful runs, what they may take at most."""
+on the CPU (docs/measurements.md), of which a normal run takes twice the time of a quick one; of
+careful runs, what they may be timed at most."""
 
 
 @frozen
