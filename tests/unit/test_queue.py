@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, progress, queued, ran
+from tui.cli.commands.run import Told, how_far
+from tui.cli.output import ProgressLine
 from tui.state.events import SweepSet
 from tui.state.queue import USUAL_S, Queue, expected, queue
 from tui.state.store import Store
@@ -95,6 +97,35 @@ def test_before_everything_is_run_it_is_said_how_long_that_may_take_and_by_what(
     assert words[1].startswith("The estimate: 1 of them as long as they took before, the others ")
     store.apply(queued("conv2d"))
     assert "They come after the 1 run that waits." in run_all_words(store, ["mlp"])[1]
+
+
+def test_without_a_screen_each_result_is_printed_when_its_run_has_ended(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    store = make_store("one gpu", queued("matmul", "cpu"), queued("mlp", "cpu"))
+    told = Told(store, ProgressLine(), rows=True)
+    told.tell()
+    assert capsys.readouterr().out == ""
+    for event in ran("matmul", "cpu")[1:]:
+        store.apply(event)
+    told.tell()
+    told.tell()
+    first = capsys.readouterr()
+    assert first.out.startswith("matmul size=4096 float32")
+    assert first.out.count("matmul") == 1
+    assert first.err == ""  # no terminal, no bar
+    store.apply(progress("mlp", "cpu"))
+    words = how_far(store, 100)
+    assert words.startswith("1 of 2 runs ")
+    assert " left  mlp on cpu  measuring" in words
+    told.end(list(store.runs.values()))
+    assert capsys.readouterr().out == "mlp on cpu: not run\n"
+
+
+def test_results_that_follow_as_one_object_are_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    store = make_store("one gpu", *ran("matmul", "cpu"))
+    Told(store, ProgressLine(), rows=False).tell()
+    assert capsys.readouterr().out == ""
 
 
 def test_before_the_end_it_is_said_what_is_lost() -> None:

@@ -36,14 +36,18 @@ class ProgressLine:
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
 
+    @property
+    def cells(self) -> int:
+        """Of a line."""
+        return shutil.get_terminal_size().columns - 1
+
     def show(self, text: str) -> None:
         """Put a text in the place of the one before."""
         if self._shown:
             # Here, because it measures with rich, which --help has no use for.
             from tui.ui.views.lines import fit
 
-            width = shutil.get_terminal_size().columns - 1
-            put_on_stderr(f"\r\x1b[K{fit(text, width)}")
+            put_on_stderr(f"\r\x1b[K{fit(text, self.cells)}")
 
     def clear(self) -> None:
         """Leave nothing behind."""

@@ -147,7 +147,7 @@ def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
     environment = session.store.environment
     flags = {known.name: known for known in environment.flags} if environment else {}
     if flag not in flags:
-        raise UsageError(not_known("flag", flag, flags))
+        raise UsageError(not_known("flag", flag, list(flags)))
     if len(wanted) > 1:
         raise UsageError("compare takes one --device")
     if wanted:

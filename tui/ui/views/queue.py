@@ -10,7 +10,7 @@ from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.header import going_on
-from tui.ui.views.lines import Line, Span, TextStyle, width
+from tui.ui.views.lines import Line, Span, TextStyle, fit, width
 from tui.ui.views.workload_table import devices
 from workloads.protocol.messages import Run
 
@@ -30,9 +30,7 @@ def queue_line(found: Queue, cells: int, now: str = "") -> Line:
     failed = Span(f", {found.failed} failed", TextStyle.BAD) if found.failed else Span("")
     tail = f" {text.about(found.left_s)} left"
     room = cells - len(head) - failed.width - len(tail) - 2
-    more = Span(f"  {now}", TextStyle.QUIET) if now else Span("")
-    if room - more.width < LEAST_BAR:
-        more = Span("")
+    more = Span(fit(f"  {now}", max(0, room - LEAST_BAR)) if now else "", TextStyle.QUIET)
     bar = min(MOST_BAR, room - more.width)
     drawn: Line = ()
     if bar >= LEAST_BAR:
