@@ -450,6 +450,15 @@ async def test_the_palette_lists_what_is_valid_and_runs_it() -> None:
         assert on.asked == [("run", ("matmul", "mlp", "conv2d"), None, "normal")]
 
 
+async def test_the_palette_finds_how_to_open_a_snapshot() -> None:
+    async with running((100, 30)) as on:
+        await on.press("colon", *"snapshot")
+        await on.until(lambda: "tab snapshot (3)" in on.text and "run selected" not in on.text)
+        assert on.row("snapshot open (o)")
+        await on.press(*" open", "enter")
+        await on.until(lambda: "Open a snapshot" in on.text)
+
+
 # ---- readonly ----------------------------------------------------------------------------------
 
 

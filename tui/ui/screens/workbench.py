@@ -26,6 +26,9 @@ from tui.ui.widgets.pane import Pane, pane_of
 from tui.ui.widgets.text_panes import DetailPane, LogPane
 from tui.ui.widgets.workloads_pane import WorkloadList, WorkloadsPane
 
+NOTICE_ROWS = 3
+"""That a reason why no GPU can be looked at may take from the table, in a stack of panes."""
+
 
 class WorkbenchScreen(CommandScreen):
     """Lays the panes out for its size and for the pane that has the focus, and does what keys ask.
@@ -156,7 +159,7 @@ class WorkbenchScreen(CommandScreen):
 
     def fit_devices(self) -> None:
         """In a stack the devices get the rows that they need, as far as there are any."""
-        needed = 1 + len(self.store.devices) + self.devices.notice.display
+        needed = 1 + len(self.store.devices) + self.devices.notice_rows(NOTICE_ROWS)
         fits = needed if self.has_class("-stack") else None
         if fits is not None:
             self.devices.styles.height = max(2, min(fits, self.app.size.height // 4))
