@@ -230,8 +230,17 @@ class WorkbenchApp(textual_private.HookedApp):
             self.stylesheet.set_variables(self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """As the framework has them, but without colours there are none, not greys."""
+        """As the framework has them, but without colours there are none, not greys.
+
+        A terminal with fewer colours than a theme asks for gets those that it has.
+        """
         filters = super().get_line_filters()
+        system = self.console.color_system
+        if system in ("256", "standard") and not (self.native_ansi_color or self.no_color):
+            # Imported where it is needed: the usual themes take the terminal's own colours.
+            from tui.ui.terminal import colours
+
+            return colours.filters(system, filters, dark=self.current_theme.dark)
         if not self.no_color:
             return filters
         return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
