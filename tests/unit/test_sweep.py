@@ -208,7 +208,7 @@ def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:
     store = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5})
     info = next(item for item in store.catalogue if item.name == "matmul")
     shown = row(store, info)
-    assert shown.name.text == "matmul size=64 of size=… float32"
+    assert shown.name.text == "matmul size=64, sweep size=… float32"
     assert shown.cells["cuda:0"].text == "20.0 µs"
     assert shown.cells["cpu"].text == "1.00 µs"
     assert plain(shown.state).startswith("sweep 4/6")
@@ -226,7 +226,7 @@ def the_row(store: Store) -> Row:
 def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:
     store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 4e-5})
     shown = the_row(store)
-    assert shown.name.text == "matmul size=128 of size=… float32"
+    assert shown.name.text == "matmul size=128, sweep size=… float32"
     assert [shown.cells[name].text for name in ("cpu", "cuda:0", "speed-up")] == [
         "200 µs", "40.0 µs", "5.00x",
     ]  # fmt: skip
@@ -234,7 +234,7 @@ def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:
 
 def test_a_size_without_a_time_does_not_hide_the_others() -> None:
     store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}, dropped=128)
-    assert the_row(store).name.text == "matmul size=64 of size=… float32"
+    assert the_row(store).name.text == "matmul size=64, sweep size=… float32"
     assert plain(the_row(store).state) == "sweep 4/4  2 skipped"
 
 

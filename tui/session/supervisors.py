@@ -83,7 +83,9 @@ class MonitorSupervisor:
             before = self._newest
             reason = await self._run_once()
             failures = 0 if self._newest is not before else failures + 1
-            self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
+            self._apply(
+                MonitorStatus("restarting", f"the monitor ended: {reason}; it is restarted")
+            )
             self._apply(LogLine("monitor", f"ended: {reason}", "error"))
             await asyncio.sleep(_back_off(failures))
 
@@ -268,7 +270,9 @@ class RunnerSupervisor:
             silent = time.monotonic() - self._heard
             runner = self._store.runner
             if runner.status == "ready" and self._heard:
-                reason = f"no word for {silent:.0f} s" if silent > SILENT_S else ""
+                reason = (
+                    f"the runner has not answered for {silent:.0f} s" if silent > SILENT_S else ""
+                )
                 if reason != runner.reason:
                     self._apply(RunnerStatus("ready", reason))
 
@@ -276,7 +280,7 @@ class RunnerSupervisor:
         text = f"the runner ended: {reason}"
         path = self._save_report(text)
         self._fail_pending(f"{text}; the next run gets a new one")
-        self._apply(RunnerStatus("restarting", text, "it starts anew by itself", path))
+        self._apply(RunnerStatus("restarting", text, "it is being restarted", path))
 
     def _save_report(self, reason: str) -> str | None:
         """Save what the runner wrote to stderr; the path, or ``None`` with a line in the log."""

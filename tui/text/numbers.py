@@ -1,7 +1,8 @@
 """The one place where numbers become text.
 
 ``None`` becomes "n/a" everywhere. A number that is not zero is never printed as zero, a sign is
-never lost, and where a confidence interval is known no digit is printed that it does not support.
+never lost, and where a confidence interval is known no digit is printed that it does not support
+but zeros that fill a whole number.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def seconds(value: float | None, half_width: float | None = None) -> str:
     Args:
         value: seconds.
         half_width: half of the 95 % interval over the value; digits that it does not support are
-            not printed, so 0.2134 ms with 8 % reads ``0.21 ms``.
+            not printed, so 0.2134 ms with 8 % reads ``210 µs``.
     """
     if value is None:
         return NA
@@ -172,7 +173,7 @@ def rate(value: float | None, unit: str, half_width: float | None = None) -> str
         (3 * power, f"{prefix}{gap if prefix else ''}{unit}")
         for power, prefix in reversed(tuple(enumerate(_DECIMAL)))
     )
-    return scaled(value, half_width, units, at_least_one=True)
+    return scaled(value, half_width, units)
 
 
 def ratio(value: float | None, half_width: float | None = None) -> str:

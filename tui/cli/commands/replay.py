@@ -58,7 +58,7 @@ def add_options(parser: Parser) -> None:
         metavar="X",
         help="times the speed of life, or max: wait for nothing",
     )
-    parser.add_argument("--loop", action="store_true", help="begin anew at the end")
+    parser.add_argument("--loop", action="store_true", help="start again at the end")
 
 
 def speed(text: str) -> float:

@@ -152,8 +152,8 @@ def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
         shown = ({}, dict.fromkeys(names))
     else:
         name = Span(f"{name.text} {settings_text(sweep, shown[0])}")
-        swept_words = f"of {swept_words}"
-    whole = Span(f"{name.text} {swept_words}")
+        swept_words = f"sweep {swept_words}"
+    whole = Span(f"{name.text}{', ' if shown[0] else ' '}{swept_words}")
     return Row(info.name, whole, _cells(info, shown[1]), sweep_state(found, sweep), name.width)
 
 
