@@ -25,6 +25,7 @@ FIGURES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("nvmlDeviceGetUtilizationRates",), ("utilization.gpu", "utilization.memory")),
     (("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature"), ("temperature_c",)),
     (("nvmlDeviceGetPowerUsage",), ("power_w",)),
+    (("nvmlDeviceGetTemperatureThreshold", "nvmlDeviceGetMarginTemperature"), ("slowdown_c",)),
     (
         ("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit"),
         ("power_limit_w",),
@@ -190,6 +191,19 @@ def test_t17_garbage_is_no_value(
     (device,) = monitor(scenario).until(lambda s: s.devices).devices
 
     assert word in device.unavailable[path]
+
+
+def test_the_slowdown_threshold_is_told_as_such_or_by_how_far_it_is(monitor: Start) -> None:
+    gpus = (
+        Gpu(uuid=uuid(0), slowdown=92, temperature=60),
+        Gpu(uuid=uuid(1), slowdown=None, margin=27, temperature=60),
+        Gpu(uuid=uuid(2), slowdown=0, margin=27, temperature=60),
+        Gpu(uuid=uuid(3), slowdown=None, margin=None, temperature=60),
+    )
+    devices = monitor(Scenario(devices=gpus)).until(lambda s: len(s.devices) == 4).devices
+
+    assert [device.slowdown_c for device in devices] == [92, 87, 87, None]
+    assert devices[3].unavailable["slowdown_c"] == "not supported by this device"
 
 
 def test_older_names_answer_where_newer_ones_are_missing(monitor: Start) -> None:

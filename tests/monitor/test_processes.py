@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario, uuid
 from tui.monitor import process_owners, processes
 from tui.monitor.messages import Device, GpuProcess, Sample
+from tui.monitor.nvml_call import Code
 from tui.monitor.process_owners import ProcessOwners, has_own_pids
 from tui.monitor.processes import ListedProcess
 
@@ -58,7 +60,9 @@ def test_a_process_has_its_user_its_command_and_its_start(
     assert row.command is not None
     assert row.command.endswith("--secret two words")
     assert row.started_at == psutil.Process(worker.pid).create_time()
-    assert row.unavailable == {}
+    assert row.parent is not None
+    assert row.parent.pid == os.getpid()
+    assert row.unavailable.keys() <= {"sm_percent", "cpu_percent"}
 
 
 def test_t16_memory_that_cannot_be_is_absent_and_the_row_stays(monitor: Start) -> None:
@@ -194,6 +198,98 @@ def test_t21_a_pid_on_two_devices_has_a_row_on_each(monitor: Start) -> None:
 
 def shows(count: int) -> Callable[[Sample], bool]:
     return lambda sample: len(sample.devices[0].processes or ()) == count
+
+
+def test_t17_the_newest_sample_says_how_busy_a_process_keeps_the_device(monitor: Start) -> None:
+    gpu = Gpu(processes=(Proc(pid=NOBODY, sm=87), Proc(pid=NOBODY + 1), Proc(NOBODY + 2, sm=0)))
+    rows = rows_of(monitor, gpu)
+
+    assert [row.sm_percent for row in rows] == [87, None, 0]
+    assert rows[1].unavailable["sm_percent"] == processes.NO_SAMPLE
+    assert "sm_percent" not in rows[2].unavailable
+
+
+@pytest.mark.parametrize(
+    ("scenario", "reason"),
+    [
+        (Scenario((Gpu(processes=(Proc(pid=NOBODY),)),)), processes.NO_SAMPLE),
+        (
+            Scenario((Gpu(processes=(Proc(pid=NOBODY, sm=40),), sample_age_ms=60_000),)),
+            processes.NO_SAMPLE,
+        ),
+        (
+            Scenario((Gpu(processes=(Proc(pid=NOBODY, sm=40),)),)).returns(
+                "nvmlDeviceGetProcessUtilization", value=37_100
+            ),
+            processes.NO_SAMPLE,
+        ),
+        (
+            Scenario((Gpu(mig=True, processes=(Proc(pid=NOBODY, sm=40),)),)),
+            "not offered under MIG",
+        ),
+        (
+            Scenario((Gpu(processes=(Proc(pid=NOBODY, sm=40),)),)).returns(
+                "nvmlDeviceGetProcessUtilization", code=Code.NO_PERMISSION
+            ),
+            "needs root: the driver refuses it to this user",
+        ),
+    ],
+    ids=["idle", "outdated", "above 100", "MIG", "refused"],
+)
+def test_t17_what_is_no_sample_of_now_is_unknown_with_its_reason(
+    monitor: Start, scenario: Scenario, reason: str
+) -> None:
+    (row, *_) = monitor(scenario).until(lambda s: s.devices).devices[0].processes or ()
+
+    assert (row.pid, row.sm_percent) == (NOBODY, None)
+    assert row.unavailable["sm_percent"] == reason
+
+
+def test_a_process_has_its_processor_time_and_its_host_memory(
+    monitor: Start, scripted_library: Path
+) -> None:
+    code = (
+        f"import ctypes; ctypes.CDLL({str(scripted_library)!r}); print('', flush=True)\n"
+        "while True: pass"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        gpus = [Gpu(uuid=uuid(at), processes=(Proc(pid=child.pid),)) for at in range(2)]
+        process = monitor(Scenario(devices=tuple(gpus)))
+
+        def known(sample: Sample) -> bool:
+            rows = [row for device in sample.devices for row in device.processes or ()]
+            return len(rows) == 2 and all(row.cpu_percent for row in rows)
+
+        one, other = process.until(known).devices
+        child.kill()
+    (row,), (again,) = one.processes or (), other.processes or ()
+    assert row.host_memory is not None
+    assert row.host_memory > MIB
+    # Looked at once for both devices: the second look would have no time between.
+    assert (row.cpu_percent, row.host_memory) == (again.cpu_percent, again.host_memory)
+
+
+def test_the_load_of_a_pid_that_is_reused_needs_two_looks_again() -> None:
+    owners = ProcessOwners(own_pids=False)
+    pid, owner = os.getpid(), owners.look_up(os.getpid(), listed_at=2**40)
+    assert owner.started_at is not None
+    assert owners.load(pid, owner).cpu_percent is None
+    while (load := owners.load(pid, owner)).cpu_percent is None:
+        time.sleep(0.01)
+    assert load.unavailable == {}
+
+    reused = owners.load(pid, replace(owner, started_at=owner.started_at + 5))
+    assert reused.cpu_percent is None
+    assert "two looks" in reused.unavailable["cpu_percent"]
+
+
+def test_an_unseen_process_has_no_load_and_says_why() -> None:
+    owners = ProcessOwners(own_pids=True)
+    load = owners.load(os.getpid(), owners.look_up(os.getpid(), listed_at=2**40))
+    assert (load.cpu_percent, load.resident) == (None, None)
+    assert "the PID is the host's" in load.unavailable["host_memory"]
 
 
 def test_the_list_follows_the_processes(monitor: Start, scripted_nvml: ScriptedNvml) -> None:

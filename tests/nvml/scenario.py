@@ -28,12 +28,16 @@ class Proc:
     kind: Kind = "compute"
     gpu_instance: int = 0xFFFFFFFF
     compute_instance: int = 0xFFFFFFFF
+    sm: int | None = None
+    """Percent in the driver's newest sample of it; ``None``: there is no sample."""
 
     def lines(self) -> list[str]:
         memory = "-" if self.memory is None else str(self.memory)
         # Read with %d: NVML's "none" is written as -1.
         instances = [_signed(self.gpu_instance), _signed(self.compute_instance)]
-        return [f"process {_KINDS[self.kind]} {self.pid} {memory} {instances[0]} {instances[1]}"]
+        sm = -1 if self.sm is None else self.sm
+        figures = f"{memory} {instances[0]} {instances[1]} {sm}"
+        return [f"process {_KINDS[self.kind]} {self.pid} {figures}"]
 
 
 def _signed(value: int) -> int:
@@ -88,6 +92,12 @@ class Gpu:
     """``None``: not supported."""
     mig: bool = False
     bus: int = 0x18
+    slowdown: int | None = 92
+    """Degrees Celsius at which the clocks are lowered; ``None``: not supported."""
+    margin: int | None = None
+    """Degrees below that; ``None``: not supported."""
+    sample_age_ms: int = 0
+    """The samples of processes are outdated by so much, whatever they are asked for."""
     processes: tuple[Proc, ...] = ()
     instances: tuple[Instance, ...] = ()
     wobble: dict[str, int] = field(default_factory=dict)
@@ -114,6 +124,9 @@ class Gpu:
             "ecc": -1 if self.ecc is None else self.ecc,
             "mig": int(self.mig),
             "bus": self.bus,
+            "slowdown": -1 if self.slowdown is None else self.slowdown,
+            "margin": -1 if self.margin is None else self.margin,
+            "sample_age": self.sample_age_ms,
         }
         return [
             f"gpu {_hex(self.uuid)} {_hex(self.name)}",

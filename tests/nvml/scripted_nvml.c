@@ -13,7 +13,8 @@
  *   gpu UUID NAME                     the next device; what follows is about it
  *   instance SLOT UUID NAME           a MIG instance of that device; what follows is about it
  *   set KEY VALUE | wobble KEY AMOUNT a figure, and how far it swings to either side over time
- *   process KIND PID MEMORY GI CI     KIND 0 compute, 1 graphics, 2 MPS; MEMORY - for "not available"
+ *   process KIND PID MEMORY GI CI SM  KIND 0 compute, 1 graphics, 2 MPS; MEMORY - for "not available";
+ *                                     SM percent, -1 for no sample of it
  *   rule FUNCTION|* KEY=VALUE...      see struct rule; the first that applies decides
  *
  * Where NVML would read through a null or an outdated handle, this aborts or says so in the log.
@@ -37,7 +38,7 @@
 #define INSUFFICIENT_SIZE 7
 #define ARGUMENT_VERSION_MISMATCH 25
 
-#define MOST_GPUS 16
+#define MOST_GPUS 24
 #define MOST_SLOTS 8
 #define MOST_PROCESSES 32
 #define MOST_RULES 128
@@ -45,12 +46,13 @@
 #define NO_VALUE INT64_MIN
 
 enum key { TOTAL, USED, FREE, RESERVED, UTIL, MEMUTIL, TEMP, POWER, LIMIT, SM, MEM, PSTATE,
-           THROTTLE, FAN, GENERATION, WIDTH, ECC, MIG, BUS, KEYS };
+           THROTTLE, FAN, GENERATION, WIDTH, ECC, MIG, BUS, SLOWDOWN, MARGIN, SAMPLE_AGE, KEYS };
 static const char *const KEY_NAMES[KEYS] = {
     "total", "used", "free", "reserved", "util", "memutil", "temp", "power", "limit", "sm", "mem",
-    "pstate", "throttle", "fan", "generation", "width", "ecc", "mig", "bus" };
+    "pstate", "throttle", "fan", "generation", "width", "ecc", "mig", "bus", "slowdown", "margin",
+    "sample_age" };
 
-struct process { int kind; unsigned pid; uint64_t memory; unsigned gi, ci; };
+struct process { int kind; unsigned pid; uint64_t memory; unsigned gi, ci; int sm; };
 
 struct unit { /* a GPU or a MIG instance */
     int present;
@@ -157,7 +159,7 @@ static void read_rule(char *words) {
 
 static void read_line(char *line, struct unit **about) {
     char first[32] = "", a[256] = "", b[256] = "", c[256] = "";
-    int kind, pid, gi, ci;
+    int kind, pid, gi, ci, sm;
     sscanf(line, "%31s %255s %255s %255s", first, a, b, c);
     if (!*first || *first == '#') return;
     if (!strcmp(first, "driver")) unhex(driver, sizeof driver, a);
@@ -178,7 +180,7 @@ static void read_line(char *line, struct unit **about) {
     else if (!strcmp(first, "set")) (*about)->value[key_of(a)] = strtoll(b, NULL, 0);
     else if (!strcmp(first, "wobble")) (*about)->swing[key_of(a)] = strtoll(b, NULL, 0);
     else if (!strcmp(first, "process")
-             && sscanf(line, "process %d %d %255s %d %d", &kind, &pid, a, &gi, &ci) == 5) {
+             && sscanf(line, "process %d %d %255s %d %d %d", &kind, &pid, a, &gi, &ci, &sm) == 6) {
         struct process *entry = &(*about)->processes[(*about)->process_count++];
         if ((*about)->process_count > MOST_PROCESSES) bad("too many processes", line);
         entry->kind = kind;
@@ -186,6 +188,7 @@ static void read_line(char *line, struct unit **about) {
         entry->memory = *a == '-' ? UINT64_MAX : strtoull(a, NULL, 0);
         entry->gi = (unsigned)gi;
         entry->ci = (unsigned)ci;
+        entry->sm = sm;
     } else bad("unknown statement", line);
 }
 
@@ -480,6 +483,26 @@ int nvmlDeviceGetTemperature(struct handle *device, unsigned sensor, unsigned *i
     return SUCCESS;
 }
 
+int nvmlDeviceGetTemperatureThreshold(struct handle *device, unsigned type, unsigned *into) {
+    DEVICE("nvmlDeviceGetTemperatureThreshold");
+    GPU_ONLY;
+    if (type != 1) return INVALID_ARGUMENT; /* slowdown */
+    if (value == NO_VALUE && unit->value[SLOWDOWN] < 0) return NOT_SUPPORTED;
+    *into = (unsigned)(value == NO_VALUE ? unit->value[SLOWDOWN] : value);
+    return SUCCESS;
+}
+
+struct margin { unsigned version; int celsius; };
+
+int nvmlDeviceGetMarginTemperature(struct handle *device, struct margin *into) {
+    DEVICE("nvmlDeviceGetMarginTemperature");
+    GPU_ONLY;
+    if (into->version != (sizeof *into | 1u << 24)) return ARGUMENT_VERSION_MISMATCH;
+    if (value == NO_VALUE && unit->value[MARGIN] < 0) return NOT_SUPPORTED;
+    into->celsius = (int)(value == NO_VALUE ? unit->value[MARGIN] : value);
+    return SUCCESS;
+}
+
 int nvmlDeviceGetFanSpeed(struct handle *device, unsigned *into) {
     DEVICE("nvmlDeviceGetFanSpeed");
     GPU_ONLY;
@@ -535,6 +558,38 @@ PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, 1)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, 2)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, 2)
 
+struct process_sample {
+    unsigned pid;
+    unsigned long long time_us; /* Unix time */
+    unsigned sm, memory, encoder, decoder;
+};
+
+/* The samples since a time. SAMPLE_AGE, in ms, makes a driver that gives outdated ones whatever it
+ * is asked for, as was seen (Syllo/nvtop#110); a rule's value takes the place of the percentage. */
+int nvmlDeviceGetProcessUtilization(struct handle *device, struct process_sample *into,
+                                    unsigned *count, unsigned long long last_seen_us) {
+    DEVICE("nvmlDeviceGetProcessUtilization");
+    struct timespec now;
+    unsigned found = 0, room = into ? *count : 0;
+    unsigned long long taken_us;
+    GPU_ONLY;
+    if (unit->value[MIG]) return NOT_SUPPORTED;
+    clock_gettime(CLOCK_REALTIME, &now);
+    taken_us = (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000
+               - (unsigned long long)unit->value[SAMPLE_AGE] * 1000;
+    for (int i = 0; i < unit->process_count; i++) {
+        const struct process *entry = &unit->processes[i];
+        if (entry->sm < 0) continue;
+        if (taken_us <= last_seen_us && !unit->value[SAMPLE_AGE]) continue;
+        if (found < room)
+            into[found] = (struct process_sample){
+                entry->pid, taken_us, (unsigned)(value == NO_VALUE ? entry->sm : value), 0, 0, 0 };
+        found++;
+    }
+    *count = found;
+    return !found ? NOT_FOUND : found > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
 /* What the monitor does not ask and other readers of NVML do; the benchmark runs one of them. */
 #define ABSENT(name, code) \
     int name(void) { return code; }
@@ -547,4 +602,3 @@ ABSENT(nvmlDeviceGetDisplayActive, NOT_SUPPORTED)
 ABSENT(nvmlDeviceGetDisplayMode, NOT_SUPPORTED)
 ABSENT(nvmlDeviceGetDriverModel, NOT_SUPPORTED)
 ABSENT(nvmlDeviceGetPersistenceMode, NOT_SUPPORTED)
-ABSENT(nvmlDeviceGetProcessUtilization, NOT_FOUND) /* no samples */

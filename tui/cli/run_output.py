@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tui.state.parameters import short
+from tui.state.parameters import autos, short
 from tui.state.runs import RunState
 from tui.state.store import Store
 from tui.state.sweep import Sweep
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.text import numbers as fmt
 from tui.text.clean import rows_of_text
-from tui.ui.views.chart import mark_lines
-from tui.ui.views.detail import check_lines
 from tui.ui.views.findings import finding_lines
 from tui.ui.views.lines import Line, plain
-from tui.ui.views.tables import reason_lines, table_lines
+from tui.ui.views.result import check_lines
+from tui.ui.views.sweep import crossing_lines, gap_lines, plot_rows
+from tui.ui.views.tables import table_lines
 from tui.ui.views.workload_state import half_width, warnings_of
 from workloads.protocol import wire
 from workloads.protocol.results import Limit, RunResult
@@ -39,7 +39,8 @@ def state_text(store: Store, state: RunState) -> str:
     result = state.result
     if result is None:
         return rows_of_text([f"{state.request.workload} on {state.request.device}: not run"])
-    name = f"{result.workload} {short({**result.parameters, **result.chosen})}"
+    known = next((autos(i) for i in store.catalogue if i.name == result.workload), ())
+    name = f"{result.workload} {short({**result.parameters, **result.chosen}, known)}"
     lines = [f"{name:<40} {result.device:<8} {summary(result)}"]
     if state.request.workload in store.sweeps:
         lines += [f"{INDENT}warning: {warning}" for warning in warnings_of(state)]
@@ -171,10 +172,10 @@ def sweeps_of(store: Store, states: Sequence[RunState]) -> list[Swept]:
 
 def _sweep(found: Swept, cells: int) -> list[str]:
     rows = [f"sweep of {found.workload}: {progress_text(found)}"]
-    rows += _plain(table_lines(found.table, {}, cells)[1:])
-    for chart in found.charts:
-        rows += _plain(mark_lines(chart, cells))
-    return rows + _plain(reason_lines("charts.time", found.unavailable, cells))
+    rows += _plain(crossing_lines(found, cells))
+    rows += _plain(plot_rows(found, min(cells, WIDTH)))
+    rows += ["", *_plain(table_lines(found.table, {}, cells)[1:])]
+    return rows + _plain(gap_lines(found, cells))
 
 
 def sweep_plain(sweep: Sweep, found: Swept) -> dict[str, Any]:
@@ -190,6 +191,7 @@ def sweep_plain(sweep: Sweep, found: Swept) -> dict[str, Any]:
         "median_s": charts.get("time"),
         "rate": charts.get("rate"),
         "speed_up": charts.get("speed_up"),
+        "limits": [wire.to_plain(item) for item in found.limits],
         "crossovers": [wire.to_plain(item) for item in found.crossovers],
         "unavailable": found.unavailable
         | ({} if "rate" in charts else {"rate": "this workload has no rate, or nothing was timed"})

@@ -67,6 +67,7 @@ def _nothing(reason: str, unified: bool = False) -> tuple[DeviceMemory, dict[str
 # nvml.h; an ABI, so no pynvml is needed to know them.
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2
 _SENSOR_GPU = 0
+_SLOWDOWN = 1
 _UNCORRECTED, _VOLATILE = 1, 0
 _MEMORY_V2 = 0x02000028
 _PSTATE_UNKNOWN = 32
@@ -126,6 +127,7 @@ class DeviceReader:
         identity = self.identify()
         mig = self._read_mig()
         figures, listed, memory_read, moved = self._read_holders(identity.name)
+        celsius = self._read_temperature()
         return Device(
             id=identity.id,
             nvml_index=identity.index,
@@ -134,7 +136,8 @@ class DeviceReader:
             pci_bus_id=identity.pci_bus_id,
             memory=figures,
             utilization=self._read_utilization(),
-            temperature_c=self._read_temperature(),
+            temperature_c=celsius,
+            slowdown_c=self._read_slowdown(celsius),
             power_w=fields.watts("power_w", fields.ask("power", ("nvmlDeviceGetPowerUsage",))),
             power_limit_w=self._read_power_limit(),
             fan_percent=fields.number(
@@ -226,8 +229,11 @@ class DeviceReader:
     ) -> tuple[GpuProcess, ...] | None:
         if listed is None:
             return None
+        busy = processes.ask_busy(self._fields, listed_at) if listed else {}
         mig = bool(self._fields.mig)
-        return processes.rows(listed, self._owners, listed_at=listed_at, total=total, mig=mig)
+        return processes.rows(
+            listed, self._owners, listed_at=listed_at, total=total, mig=mig, busy=busy
+        )
 
     def _read_utilization(self) -> Utilization:
         fields = self._fields
@@ -248,6 +254,25 @@ class DeviceReader:
             ("nvmlDeviceGetTemperature", _SENSOR_GPU),
         )
         return self._fields.number("temperature_c", answer)
+
+    def _read_slowdown(self, celsius: float | None) -> float | None:
+        """The threshold itself where the driver tells it, else by how far the device is below it.
+
+        For Ada and later NVML's manual announces the end of the first in favour of the second.
+        """
+        fields = self._fields
+        threshold = fields.ask_if_due("slowdown", ("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN))
+        if not isinstance(threshold, NoAnswer) and int(threshold) > 0:
+            return float(threshold)
+        margin = fields.ask("margin", ("nvmlDeviceGetMarginTemperature",))
+        if isinstance(margin, NoAnswer):
+            both = isinstance(threshold, NoAnswer) and margin.permanent
+            fields.missing("slowdown_c", threshold if both else margin)
+            return None
+        if celsius is None:
+            fields.unavailable["slowdown_c"] = "told relative to the temperature, which is n/a"
+            return None
+        return celsius + int(margin)
 
     def _read_power_limit(self) -> float | None:
         answer = self._fields.ask_if_due(

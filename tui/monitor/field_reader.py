@@ -14,7 +14,7 @@ Way = tuple[Any, ...]
 _NOT_AVAILABLE = 2**32 - 1
 """NVML_VALUE_NOT_AVAILABLE for figures of 32 bits."""
 
-_NOT_UNDER_MIG = frozenset({"utilization"})
+_NOT_UNDER_MIG = frozenset({"utilization", "process utilization"})
 """What NVML's manual says is not to be had of a GPU in MIG mode."""
 
 _ALSO_OF_INSTANCES = frozenset({"processes.compute", "processes.graphics", "processes.mps"})

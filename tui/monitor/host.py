@@ -211,6 +211,7 @@ class HostProcessReader:
 
     def _row(self, pid: int, resident: int, now: float) -> GpuProcess:
         owner = self._owners.look_up(pid, now)
+        load = self._owners.load(pid, owner)
         return GpuProcess(
             pid=pid,
             user=owner.user,
@@ -219,5 +220,8 @@ class HostProcessReader:
             kind="resident",
             started_at=owner.started_at,
             ours=owner.ours,
-            unavailable=dict(owner.unavailable),
+            cpu_percent=load.cpu_percent,
+            host_memory=resident,
+            parent=owner.parent,
+            unavailable={**owner.unavailable, **load.unavailable},
         )

@@ -46,6 +46,17 @@ class Pcie:
 
 
 @frozen
+class ParentProcess:
+    """The process that started another one, as torchrun its ranks."""
+
+    pid: int
+    user: str | None
+    command: str | None
+    started_at: float
+    """Unix time."""
+
+
+@frozen
 class GpuProcess:
     """A process that NVML says uses the device; the pid is the host's."""
 
@@ -60,6 +71,14 @@ class GpuProcess:
     cannot be tied to a process here; such a row must not be sent a signal."""
     ours: bool = False
     """The program that asks started it: a worker, a rank, or what those started."""
+    sm_percent: float | None = None
+    """Share of time in which it kept multiprocessors busy, by NVML's newest sample."""
+    cpu_percent: float | None = None
+    """Processor time since the sample before; 100 is one core."""
+    host_memory: int | None = None
+    """Resident memory of the host in bytes."""
+    parent: ParentProcess | None = None
+    """``None`` where it is not known, or is the system's first process."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
@@ -97,6 +116,8 @@ class Device:
     memory_read: tuple[float, float] | None = None
     """Unix times before and after ``memory`` and ``processes`` were asked for, one right after the
     other; ``None`` where they were not, as of a lost device."""
+    slowdown_c: float | None = None
+    """Temperature at which the device lowers its clocks, degrees Celsius."""
     memory_moved: bool = False
     """``used`` changed while the processes were asked for: they are not of one moment."""
     parent: str | None = None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import time
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
 import psutil
 
+from tui.monitor.messages import ParentProcess
 from workloads.protocol.frozen import frozen
 
 LONGEST_COMMAND = 2000
@@ -35,7 +37,38 @@ class ProcessOwner:
     """Unix time."""
     ours: bool = False
     """The program started it, itself or through a process that it started."""
+    parent: ParentProcess | None = None
+    """Who started it; ``None`` where that is not known, or is the system's first process."""
+    parent_pid: int | None = None
+    """The parent's PID, known or not: it changes where the parent ends."""
     unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class ProcessLoad:
+    """What a process takes of the host; ``unavailable`` says why something is not known."""
+
+    cpu_percent: float | None = None
+    """Processor time since it was last looked at; 100 is one core."""
+    resident: int | None = None
+    """Bytes."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class _Look:
+    """One look at a process's times."""
+
+    started_at: float
+    at: float
+    """Seconds on a clock that never goes back."""
+    cpu_s: float
+    load: ProcessLoad
+
+
+SHORTEST_LOAD_S = 0.05
+"""Seconds between two looks under which a load is noise: the kernel counts in ticks of 10 ms."""
+_TWO_LOOKS = "needs two looks: known with the next sample"
 
 
 def unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
@@ -72,11 +105,13 @@ class ProcessOwners:
         self.own_pids = has_own_pids() if own_pids is None else own_pids
         self._program = os.getppid() if program is None else program
         self._known: dict[int, ProcessOwner] = {}
+        self._looks: dict[int, _Look] = {}
 
     def keep_only(self, pids: Iterable[int]) -> None:
         """Forget every process that is not among ``pids``."""
         wanted = set(pids)
         self._known = {pid: owner for pid, owner in self._known.items() if pid in wanted}
+        self._looks = {pid: look for pid, look in self._looks.items() if pid in wanted}
 
     def look_up(self, pid: int, listed_at: float) -> ProcessOwner:
         """The owner of a process.
@@ -96,6 +131,11 @@ class ProcessOwners:
             return unknown_owner(f"cannot be looked up: {error}")
         known = self._known.get(pid)
         if known is not None and known.started_at == started_at:
+            parent_pid = _parent_pid(process)
+            if known.parent_pid != parent_pid:
+                # It is an orphan; whose it is stays as it was.
+                known = replace(known, parent=_parent(parent_pid), parent_pid=parent_pid)
+                self._known[pid] = known
             return known
         if started_at > listed_at + _CLOCK_SLACK:
             return unknown_owner("the PID has been reused since NVML named it")
@@ -127,7 +167,39 @@ class ProcessOwners:
             if doubt:
                 return unknown_owner(doubt)
         ours = self._is_ours(process)
-        return ProcessOwner(user, command, started_at, ours, unavailable)
+        parent_pid = _parent_pid(process)
+        parent = _parent(parent_pid)
+        return ProcessOwner(user, command, started_at, ours, parent, parent_pid, unavailable)
+
+    def load(self, pid: int, owner: ProcessOwner) -> ProcessLoad:
+        """What the process takes of the host.
+
+        Args:
+            pid: Of this machine.
+            owner: What :meth:`look_up` has just said of it: where the PID is not tied to a process
+                here, its figures would be somebody else's.
+        """
+        if owner.started_at is None:
+            why = owner.unavailable.get("user", "not known")
+            return ProcessLoad(unavailable={"cpu_percent": why, "host_memory": why})
+        now, last = time.monotonic(), self._looks.get(pid)
+        if last is not None and last.started_at != owner.started_at:
+            last = None
+        if last is not None and now - last.at < SHORTEST_LOAD_S:
+            return last.load  # it is on several devices, and was looked at for the one before
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                times, resident = process.cpu_times(), int(process.memory_info().rss)
+        except psutil.Error as error:
+            why = self._reason(error)
+            return ProcessLoad(unavailable={"cpu_percent": why, "host_memory": why})
+        cpu_s = times.user + times.system
+        load = ProcessLoad(None, resident, {"cpu_percent": _TWO_LOOKS})
+        if last is not None:
+            load = ProcessLoad(100 * max(0.0, cpu_s - last.cpu_s) / (now - last.at), resident)
+        self._looks[pid] = _Look(owner.started_at, now, cpu_s, load)
+        return load
 
     def _is_ours(self, process: psutil.Process) -> bool:
         """Whether the program started it.
@@ -155,6 +227,24 @@ class ProcessOwners:
         if isinstance(error, psutil.AccessDenied):
             return "needs root: not allowed to look at this process"
         return str(error)
+
+
+def _parent_pid(process: psutil.Process) -> int | None:
+    try:
+        return int(process.ppid())
+    except psutil.Error:
+        return None
+
+
+def _parent(pid: int | None) -> ParentProcess | None:
+    """A parent by its PID; the system's first process adopts the orphans and started none."""
+    if pid is None or pid <= 1:
+        return None
+    try:
+        process = psutil.Process(pid)
+        return ParentProcess(pid, process.username(), _command(process), process.create_time())
+    except psutil.Error:
+        return None
 
 
 def _command(process: psutil.Process) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tui.monitor.field_reader import FieldReader
 from tui.monitor.messages import GpuProcess
-from tui.monitor.nvml_call import NoAnswer
+from tui.monitor.nvml_call import Code, NoAnswer
 from tui.monitor.process_owners import ProcessOwners, on_windows_driver
 from workloads.protocol.frozen import frozen
 
@@ -15,6 +15,7 @@ _LISTS = {
     "graphics": "nvmlDeviceGetGraphicsRunningProcesses",
     "mps": "nvmlDeviceGetMPSComputeRunningProcesses",
 }
+NO_SAMPLE = "the driver has no new sample of it: it has not used the multiprocessors of late"
 _NOT_AVAILABLE = 2**64 - 1
 """NVML_VALUE_NOT_AVAILABLE where a binding passes it on as it is."""
 
@@ -52,6 +53,39 @@ def ask_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[str
     return found, missing
 
 
+SAMPLED_S = 2.0
+"""How old a sample of a process's utilisation may be. The driver takes them at its own pace, of a
+second at most: with less, some processes would be missing at times (XuehaiPan/nvitop#91)."""
+
+
+def ask_busy(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
+    """How busy each process keeps the device: percent by PID, of each its newest sample.
+
+    Samples that are older than was asked for or above 100 % are the driver's garbage
+    (Syllo/nvtop#110) and left out. That there is no sample at all is an answer.
+
+    Args:
+        fields: Asks the device.
+        at: Unix time of the reading.
+
+    Raises:
+        DeviceGoneError: the whole device is lost.
+    """
+    since_us = int((at - SAMPLED_S) * 1e6)
+    answer = fields.ask("process utilization", ("nvmlDeviceGetProcessUtilization", since_us))
+    if isinstance(answer, NoAnswer):
+        return {} if answer.code == Code.NOT_FOUND else answer
+    newest: dict[int, tuple[int, float]] = {}
+    for sample in answer:
+        taken_us, percent = int(sample.timeStamp), float(sample.smUtil)
+        if taken_us < since_us or percent > 100:
+            continue
+        newest[int(sample.pid)] = max(
+            newest.get(int(sample.pid), (0, 0.0)), (taken_us, percent), key=lambda pair: pair[0]
+        )
+    return {pid: percent for pid, (_, percent) in newest.items()}
+
+
 def _listed(entry: Any, kind: str) -> ListedProcess:
     memory = entry.usedGpuMemory
     return ListedProcess(int(entry.pid), kind, None if memory is None else int(memory))
@@ -64,6 +98,7 @@ def rows(
     listed_at: float,
     total: int | None,
     mig: bool,
+    busy: dict[int, float] | NoAnswer | None = None,
 ) -> tuple[GpuProcess, ...]:
     """One row for each PID, in NVML's order; none is left out for what is not known of it.
 
@@ -73,6 +108,7 @@ def rows(
         listed_at: Unix time before NVML was asked.
         total: The device's memory in bytes: a process cannot have more.
         mig: MIG mode is on, which explains a missing figure.
+        busy: What :func:`ask_busy` gives.
     """
     by_pid: dict[int, list[ListedProcess]] = {}
     for entry in listed:
@@ -81,7 +117,11 @@ def rows(
     for pid, entries in by_pid.items():
         memory, why_not = _memory(entries, total, mig, owners.own_pids)
         owner = owners.look_up(pid, listed_at)
-        unavailable = dict(owner.unavailable)
+        load = owners.load(pid, owner)
+        unavailable = {**owner.unavailable, **load.unavailable}
+        sm = None if busy is None or isinstance(busy, NoAnswer) else busy.get(pid)
+        if sm is None:
+            unavailable["sm_percent"] = busy.reason if isinstance(busy, NoAnswer) else NO_SAMPLE
         if why_not:
             unavailable["memory"] = why_not
         result.append(
@@ -93,6 +133,10 @@ def rows(
                 kind="+".join(dict.fromkeys(entry.kind for entry in entries)),
                 started_at=owner.started_at,
                 ours=owner.ours,
+                sm_percent=sm,
+                cpu_percent=load.cpu_percent,
+                host_memory=load.resident,
+                parent=owner.parent,
                 unavailable=unavailable,
             )
         )

@@ -48,7 +48,9 @@ class Redaction:
     def _sample(self, sample: Sample) -> Sample:
         rows = [row for device in sample.devices for row in device.processes or ()]
         hosts = sample.host_processes
-        users = {row.user for row in (*rows, *(hosts.rows if hosts else ())) if row.user}
+        rows += hosts.rows if hosts else ()
+        users = {row.user for row in rows if row.user}
+        users |= {row.parent.user for row in rows if row.parent and row.parent.user}
         if not users <= self._names:
             self._names |= users
             self._redact = self._redactor()
@@ -70,7 +72,17 @@ class Redaction:
 
     def _rows(self, rows: tuple[GpuProcess, ...]) -> tuple[GpuProcess, ...]:
         return tuple(
-            replace(row, user=row.user and NAME, command=row.command and program(row.command))
+            replace(
+                row,
+                user=row.user and NAME,
+                command=row.command and program(row.command),
+                parent=row.parent
+                and replace(
+                    row.parent,
+                    user=row.parent.user and NAME,
+                    command=row.parent.command and program(row.parent.command),
+                ),
+            )
             for row in rows
         )
 

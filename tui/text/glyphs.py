@@ -45,10 +45,10 @@ class Glyphs:
     """Of the curves of a chart, one each, told apart without colour."""
     shared: str
     """Where two curves stand in the same cell."""
-    trail: str
-    """Between two points of a curve."""
     wall: str
     """The left edge of a chart."""
+    wall_tick: str
+    """A value on a chart's left edge."""
     corner: str
     tick: str
     """A place on a chart's lower edge."""
@@ -90,8 +90,8 @@ UNICODE = Glyphs(
     warning="!",
     marks="●○×+◆◇▲△",
     shared="&",
-    trail="·",
     wall="│",
+    wall_tick="┤",
     corner="└",
     tick="┬",
 )
@@ -132,8 +132,8 @@ ASCII = Glyphs(
     warning="!",
     marks="*ox+#@%$",
     shared="&",
-    trail=".",
     wall="|",
+    wall_tick="+",
     corner="+",
     tick="+",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import torch
 
@@ -11,6 +12,7 @@ from workloads.declare.study import Call, ClockName, HeldMemory, entered
 from workloads.limits import ceiling_bench, limit_lookup
 from workloads.limits.ceilings import Ceilings
 from workloads.measure import (
+    cpu_peak,
     cpu_share,
     environment,
     intervals,
@@ -60,6 +62,10 @@ class Bench:
         others, self._others = self._others, Others()
         return others
 
+    def watched(self) -> AbstractContextManager[None]:
+        """Watch other processes while a study times something itself."""
+        return cpu_share.watched(self._saw)
+
     def _saw(self, others: Others) -> None:
         self._others += others
 
@@ -73,7 +79,7 @@ class Bench:
 
     def time(self, call: Call, clock: ClockName) -> float:
         """The median of a short measurement, seconds."""
-        with entered(call) as inner, cpu_share.watched(self._saw):
+        with entered(call) as inner, self.watched():
             measured, _ = timing.measure(inner, self._clock, clock, timing.SHORT, Control())
         return measured.median_s
 
@@ -90,7 +96,7 @@ class Bench:
             places = list(range(len(calls)))
             for index in places if len(rounds) % 2 == 0 else reversed(places):
                 self.look()
-                with entered(calls[index]) as inner, cpu_share.watched(self._saw):
+                with entered(calls[index]) as inner, self.watched():
                     block = self._clock.block(inner, counts[index])
                 spent += block.wall_s
                 times[index] = _seconds(block, clock) / counts[index]
@@ -106,28 +112,23 @@ class Bench:
     def peak(self, call: Call) -> int | None:
         """Bytes that one call needs on top of what is held before it, at its highest.
 
-        By the allocator's own counter on CUDA. On the CPU by the kernel's highest resident
-        memory, after the heap was trimmed, so that every page the call touches counts; pages of
-        libraries touched for the first time count too, so a call before it should be done.
+        By the allocator's own counter on CUDA, by the kernel's highest resident memory on the CPU.
         """
+        if self._device.type == "cpu":
+            with malloc.each_mapped():
+                call()
+                gc.collect()
+                return cpu_peak.peak_of_call(call)
+        if self._device.type != "cuda":
+            return None
         call()
         self._clock.synchronize()
         gc.collect()
-        if self._device.type == "cuda":
-            before = torch.cuda.memory_allocated(self._device)
-            torch.cuda.reset_peak_memory_stats(self._device)
-            call()
-            self._clock.synchronize()
-            return max(0, int(torch.cuda.max_memory_allocated(self._device) - before))
-        if self._device.type != "cpu" or not malloc.trim():
-            return None
-        resident = memory.resident()
-        memory.reset_peaks(self._device)
+        before = torch.cuda.memory_allocated(self._device)
+        torch.cuda.reset_peak_memory_stats(self._device)
         call()
-        highest, _ = memory.peaks(self._device)
-        if resident is None or highest.process_peak is None:
-            return None
-        return max(0, highest.process_peak - resident)
+        self._clock.synchronize()
+        return max(0, int(torch.cuda.max_memory_allocated(self._device) - before))
 
     def ceiling(self, kind: str) -> Ceiling:
         """Measure a ceiling of this device, known or not."""

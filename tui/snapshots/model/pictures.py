@@ -12,6 +12,14 @@ from workloads.protocol.frozen import frozen
 
 CellState = Literal["allocated", "pending", "inactive", "unmapped"]
 """What a stretch of a segment is; ``unmapped`` is outside of what is reserved."""
+Stacking = Literal["site", "category", "annotation"]
+"""What the layers of a timeline are."""
+REST = ""
+"""The key of the layer of all that has none of its own."""
+
+
+NOT_TOLD = "not told by the file"
+"""The category of an allocation of which nothing says what it is for."""
 
 
 @frozen
@@ -26,6 +34,8 @@ class Bucket:
     live_min: int
     live_max: int
     """The most that was live after any event of the bucket."""
+    moment: int
+    """The event after which that was first live; the layers are of this moment."""
     reserved_max: int
     ooms: int
     segment_events: int
@@ -45,6 +55,20 @@ class Band:
 
 
 @frozen
+class Layer:
+    """What one site, category or annotation held of the live bytes, for each bucket."""
+
+    key: str
+    """Of a site as :attr:`SiteRow.key`, else the name; :data:`REST` for all the others."""
+    label: str
+    bytes: tuple[int, ...]
+    """At the buckets' moments; all layers of a bucket add up to its ``live_max``."""
+    categories: tuple[str, ...]
+    """Of the allocations in :attr:`bytes`, most bytes first; empty where there are none, and for
+    the rest."""
+
+
+@frozen
 class Timeline:
     """The memory of one device over its events, cut into buckets of nearly equal length."""
 
@@ -56,6 +80,9 @@ class Timeline:
     """Bytes at the top: the most that was reserved or live in the whole trace, whatever the part
     shown."""
     buckets: tuple[Bucket, ...]
+    begin_us: int | None
+    """The time of the trace's first event, whatever the part shown; ``None`` where the file has no
+    times."""
     live_at_first: int
     """Before the first event shown."""
     peak_event: int | None
@@ -64,6 +91,10 @@ class Timeline:
     ooms: tuple[int, ...]
     """The OOM events of the part shown."""
     bands: tuple[Band, ...]
+    stacking: Stacking
+    layers: tuple[Layer, ...]
+    """From the bottom up: those that held the most at some moment of the whole trace, whatever the
+    part shown, the steadiest lowest; then the rest, where there is any."""
 
 
 @frozen
@@ -113,6 +144,8 @@ class Cell:
     """More than one state within it."""
     used: float
     """Share that is allocated or pending, 0 to 1."""
+    begins: int
+    """Blocks in use that begin within it; at the left edge of what is drawn none does."""
 
 
 @frozen

@@ -15,9 +15,11 @@ from tui.snapshots.model.results import (
     Grouping,
     MapRow,
     Order,
+    Part,
     Piece,
     Pinning,
     SiteListing,
+    Stacking,
     State,
     Summary,
     Timeline,
@@ -84,6 +86,19 @@ class AskTimeline:
     width: int
     first: int = 0
     last: int | None = None
+    stacking: Stacking = "site"
+
+
+@frozen
+class AskPart:
+    """What one layer of the timeline held at an event."""
+
+    id: int
+    device: int
+    event: int | None
+    stacking: Stacking
+    layer: str
+    """Its key; empty for the rest."""
 
 
 @frozen
@@ -175,6 +190,7 @@ Request = Union[
     AskVerdict,
     AskState,
     AskTimeline,
+    AskPart,
     AskSites,
     AskStack,
     AskMap,
@@ -293,6 +309,12 @@ class TimelineIs:
 
 
 @frozen
+class PartIs:
+    id: int
+    part: Part
+
+
+@frozen
 class SitesAre:
     id: int
     listing: SiteListing
@@ -314,6 +336,8 @@ class RowPicture:
     """A letter a cell: ``a`` allocated, ``p`` pending, ``i`` inactive, ``u`` unmapped."""
     used: str
     """A digit a cell: tenths of it that are in use, rounded; ``9`` is all or nearly all."""
+    begins: str
+    """A digit a cell: how many blocks in use begin in it; ``9`` is nine and more."""
 
 
 @frozen
@@ -329,6 +353,7 @@ class StretchIs:
     id: int
     states: str
     used: str
+    begins: str
     """The stretch drawn as cells, in the letters and digits of :class:`RowPicture`."""
     piece: Piece | None
     """What lies at the address asked for; ``None`` where nothing is mapped."""
@@ -379,6 +404,7 @@ Answer = Union[
     VerdictIs,
     StateIs,
     TimelineIs,
+    PartIs,
     SitesAre,
     StackIs,
     MapIs,

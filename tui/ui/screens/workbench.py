@@ -28,6 +28,8 @@ from tui.ui.widgets.workloads_pane import WorkloadList, WorkloadsPane
 
 NOTICE_ROWS = 3
 """That a reason why no GPU can be looked at may take from the table, in a stack of panes."""
+ROOMY = 30
+"""Rows of the screen from which on the table can spare some."""
 
 
 class WorkbenchScreen(CommandScreen):
@@ -159,7 +161,8 @@ class WorkbenchScreen(CommandScreen):
 
     def fit_devices(self) -> None:
         """In a stack the devices get the rows that they need, as far as there are any."""
-        needed = 1 + len(self.store.devices) + self.devices.notice_rows(NOTICE_ROWS)
+        most = NOTICE_ROWS if self.app.size.height >= ROOMY else 1
+        needed = 1 + len(self.store.devices) + self.devices.notice_rows(most)
         fits = needed if self.has_class("-stack") else None
         if fits is not None:
             self.devices.styles.height = max(2, min(fits, self.app.size.height // 4))

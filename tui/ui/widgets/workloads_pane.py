@@ -154,7 +154,7 @@ class WorkloadsPane(Pane):
     HELP = (
         "One line per workload, with the newest run of its present parameters. '*' after a name: "
         "they are not the defaults; the detail has both. Of a sweep: the figures of the value "
-        "before 'sweep'. cpu and the GPU's name: median time of a call, with the digits that "
+        "before 'of the'. cpu and the GPU's name: median time of a call, with the digits that "
         "its 95 % interval supports. speed-up: CPU time over GPU time. rate, of limit, peak "
         "memory: of the GPU where there is one; the limit is named, where it comes from stands in "
         "the detail. state: ok with half of the interval, or how far a run is, or why there is no "

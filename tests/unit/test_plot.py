@@ -1,0 +1,289 @@
+"""Plots as lines of text: the dots, the axes with round values, curves, limits and events."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.text import glyphs
+from tui.ui.views import braille
+from tui.ui.views.lines import plain, width
+from tui.ui.views.plot import Axis, Curve, Event, Level, Plot, mark_of, plot_lines, style_of
+from tui.ui.views.scale import Scale, labels, places_scale, scale_for
+
+SIZES = tuple(2.0**power for power in range(8, 14))
+
+
+def curve(number: int, values: tuple[float | None, ...], name: str = "") -> Curve:
+    points = tuple(zip(SIZES, values, strict=True))
+    return Curve(name or f"curve {number}", points, mark_of(number), style_of(number))
+
+
+def rates() -> Plot:
+    cpu = curve(0, (2e9, 2e10, 1e11, 3e11, 4e11, 4e11), "cpu")
+    gpu = curve(1, (1e9, 1e10, 2e11, 2e12, 2e13, 6e13), "cuda:0")
+    scale = scale_for([1e9, 6.7e13])
+    level = Level("float32 peak", 6.7e13)
+    return Plot(Axis("n", "", places_scale(SIZES)), Axis("", "FLOP/s", scale), (cpu, gpu), (level,))
+
+
+def memory() -> Plot:
+    points = tuple((float(s), 2.0**30 * s if s < 40 or s > 60 else None) for s in range(101))
+    return Plot(
+        Axis("time", "s", Scale(0, 100)),
+        Axis("memory", "byte", scale_for([100 * 2.0**30], "byte")),
+        (Curve("allocated", points),),
+        (Level("limit", 80 * 2.0**30),),
+        (Event("peak", 70.0), Event("OOM", 90.0)),
+    )
+
+
+def texts(plot: Plot, cells: int, height: int = 9) -> list[str]:
+    return [plain(row).rstrip() for row in plot_lines(plot, cells, height)]
+
+
+RATES_40 = [
+    "  GFLOP/s over n (log scales)   ● cpu",
+    "    ○ cuda:0",
+    "     │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒⢀○⣒⠤⠶⠶⠒○",
+    "10000┤ float32 peak        ⣀⡠⠤⠒⠉⠁",
+    "     │              ⢀⣀⠤⠤⠒⠊○   ⣀⣀⣀●⣀⣀⣀⣀⣀●",
+    "  100┤         ⢀⣀⣤⡲&⠥⠔⠒⠒⠊⠉●⠉⠉⠉",
+    "     │   ⢀⣀⣤&⠖⠋⠉",
+    "    1┤&⠶⠛⠋⠉",
+    "     └┬────────────┬─────────────┬──────",
+    "      256        1024          4096",
+]
+MEMORY_60 = [
+    "  memory in GiB over time in s   allocated",
+    "                                           ▾ peak     ▾ OOM",
+    "100┤ limit                                 ⠅       ⣀⣀⣀⠥⠤⠒⠒⠊⠉",
+    "   │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⢒⣀⣗⠶⠤⠖⠒⠒⠛⠛ ⠒⠒⠅⠒⠒ ⠒⠒",
+    "   │                                  ⠒⠊⠉⠁ ⠅          ⠅",
+    " 50┤                  ⢀⣀⡠⠤                 ⠅          ⠅",
+    "   │         ⣀⣀⠤⠤⠔⠒⠒⠉⠉⠁                    ⠅          ⠅",
+    "  0┤⣀⡠⠤⠤⠒⠒⠉⠉⠉                              ⠅          ⠅",
+    "   └┬──────────┬──────────┬──────────┬──────────┬──────────┬",
+    "    0         20         40         60         80        100",
+]
+MEMORY_60_ASCII = [
+    "  memory in GiB over time in s   allocated",
+    "                                           v peak     v OOM",
+    "100+ limit                                 |       ...\\.''''",
+    "   |'' '' '' '' '' '' '' '' '' '' '' '' '|.#-.-'''' ''|'' ''",
+    "   |                                  '''' |          |",
+    " 50+                  ....                 |          |",
+    "   |         ....-'''''                    |          |",
+    "  0+....'''''                              |          |",
+    "   ++----------+----------+----------+----------+----------+",
+    "    0         20         40         60         80        100",
+]
+
+
+@pytest.fixture
+def ascii_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
+
+
+def test_curves_over_sizes_at_forty_cells() -> None:
+    assert texts(rates(), 40, 6) == RATES_40
+
+
+def test_a_history_with_a_gap_a_limit_and_events_at_sixty_cells() -> None:
+    assert texts(memory(), 60, 6) == MEMORY_60
+
+
+@pytest.mark.usefixtures("ascii_only")
+def test_the_same_in_ascii() -> None:
+    assert texts(memory(), 60, 6) == MEMORY_60_ASCII
+    assert all(row.isascii() for row in texts(rates(), 80))
+
+
+@pytest.mark.parametrize("cells", [24, 40, 80, 160])
+def test_each_width_has_the_unit_once_and_round_numbers_on_both_axes(cells: int) -> None:
+    rows = texts(rates(), cells)
+    told = " ".join(rows)
+    assert told.count("GFLOP/s") == 1
+    assert " ".join(told.split()).count("(log scales)") == 1
+    wall = [row.partition("┤")[0].strip() for row in rows if "┤" in row]
+    assert 2 <= len(wall) <= 5
+    assert all(math.log10(float(number)).is_integer() for number in wall)
+    floor = [float(number) for number in rows[-1].split()]
+    assert len(floor) >= 2
+    assert set(floor) <= set(SIZES)
+    assert sum(row.count("●") + row.count("&") for row in rows[:-1]) >= len(SIZES)
+    assert "float32 peak" in told
+
+
+def test_a_gap_is_not_drawn_over() -> None:
+    plot = replace(memory(), levels=(), events=())
+    rows = texts(plot, 105, 6)
+    lead = rows[-2].index("└") + 1
+    drawn = {at for row in rows[1:-2] for at, one in enumerate(row[lead:]) if one != " "}
+    # A hundred seconds on a hundred columns, without a value from the 40th to the 60th.
+    assert not drawn & set(range(42, 59))
+    assert {20, 39, 62, 80} <= drawn
+
+
+def test_a_limit_stands_at_its_value_and_its_name_hides_no_curve() -> None:
+    flat = curve(0, (5e9,) * 6)
+    plot = Plot(
+        Axis("n", "", places_scale(SIZES)),
+        Axis("", "FLOP/s", Scale(0.0, 1e10)),
+        (flat,),
+        (Level("peak", 1e10), Level("half", 5e9)),
+    )
+    rows = texts(plot, 60)
+    assert "⠉" in next(row for row in rows if row.startswith("10┤"))
+    middle = next(row for row in rows if "●" in row and row.strip()[0] != "G")
+    assert middle.count("●") == 6
+    assert any("peak" in row for row in rows[2:4])
+    assert "half" in " ".join(rows)
+
+
+def test_a_name_that_has_no_room_in_the_frame_is_told_in_the_legend() -> None:
+    full = curve(0, (1.0, 0.9, 1.0, 0.9, 1.0, 0.9))
+    name = "a name that is as long as the frame is wide, and then some"
+    plot = Plot(
+        Axis("n", "", places_scale(SIZES)), Axis("", "x", Scale(0, 1)), (full,), (Level(name, 0.5),)
+    )
+    assert f"-- {name}" in " ".join(" ".join(texts(plot, 50)).split())
+
+
+def test_events_that_stand_too_close_are_told_with_their_time() -> None:
+    crowd = tuple(Event(f"event {number}", 50.0 + number) for number in range(4))
+    plot = replace(memory(), levels=(), events=crowd)
+    told = " ".join(" ".join(texts(plot, 40)).split())
+    assert all(f"event {number}" in told for number in range(4))
+    assert "▾ 52.0 s event 2" in told
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "most", "expected"),
+    [
+        ((1e-6, 0.4), "s", 5, ("µs", "1", "100", "10000")),
+        ((2e-4, 9e-4), "s", 5, ("ms", "0", "0.5", "1")),
+        ((0.0, 70 * 2.0**30), "byte", 5, ("GiB", "0", "20", "40", "60", "80")),
+        ((1e11, 6e11), "FLOP/s", 4, ("GFLOP/s", "0", "200", "400", "600")),
+        ((3e3, 9e4), "samples/s", 4, ("k samples/s", "3", "10", "30", "100")),
+        ((0.0, 0.0), "%", 3, ("%", "0", "0.5", "1")),
+        ((-3.0, 4.0), "", 5, ("", "-2", "0", "2", "4")),
+    ],
+)
+def test_the_numbers_of_an_axis_share_one_unit(
+    values: tuple[float, ...], unit: str, most: int, expected: tuple[str, ...]
+) -> None:
+    found = labels(scale_for(values, unit), unit, most)
+    assert (found.unit, *(text for _, text in found.ticks)) == expected
+
+
+def test_sizes_that_double_are_labelled_by_powers_of_two() -> None:
+    assert labels(places_scale(SIZES), "", 6).ticks[1] == (512.0, "512")
+    assert [text for _, text in labels(places_scale((100.0, 300.0, 1000.0)), "", 6).ticks] == [
+        "100",
+        "200",
+        "500",
+        "1000",
+    ]
+
+
+FINITE = st.floats(1e-9, 1e15)
+
+
+@given(st.lists(FINITE, min_size=1, max_size=9), st.integers(2, 12), st.booleans())
+def test_ticks_are_in_the_range_rising_and_not_too_many(
+    values: list[float], most: int, chosen: bool
+) -> None:
+    scale = places_scale(values) if chosen else scale_for(values)
+    ticks = scale.ticks(most)
+    assert 1 <= len(ticks) <= most
+    assert all(map(scale.holds, ticks))
+    assert all(before < after for before, after in itertools.pairwise(ticks))
+
+
+@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=9))
+def test_a_scale_from_zero_holds_its_values_between_round_ends(values: list[float]) -> None:
+    scale = scale_for(values)
+    room = 1e-6 * max(map(abs, (scale.low, scale.high)))
+    assert all(scale.low - room <= value <= scale.high + room for value in values)
+    if not scale.logarithmic:
+        assert scale.low <= 0 <= scale.high
+
+
+# ---- dots --------------------------------------------------------------------------------------
+
+DOTS = st.tuples(st.integers(0, 39), st.integers(0, 39))
+
+
+def test_dots_become_characters() -> None:
+    assert braille.braille([(0, 0)], 2, 1) == ["⠁ "]
+    assert braille.braille([(3, 7)], 2, 2) == ["  ", " ⢀"]
+    assert braille.braille([(x, y) for x in range(2) for y in range(4)], 1, 1) == ["⣿"]
+    assert braille.braille([(-1, 0), (0, 99)], 1, 1) == [" "]
+
+
+@pytest.mark.usefixtures("ascii_only")
+def test_dots_in_ascii_keep_their_height() -> None:
+    levels = [braille.braille([(0, y), (1, y)], 1, 1)[0] for y in range(4)]
+    assert levels == ["'", "'", ".", "."]
+    assert braille.braille(braille.segment((0, 3), (1, 0)), 1, 1) == ["/"]
+    assert braille.braille(braille.segment((0, 0), (0, 3)), 1, 1) == ["|"]
+    assert braille.braille([(x, y) for x in range(2) for y in range(4)], 1, 1) == ["#"]
+
+
+@given(st.sets(DOTS, max_size=60))
+def test_every_dot_is_drawn_once_and_nothing_else(dots: set[tuple[int, int]]) -> None:
+    rows = braille.braille(dots, 20, 10)
+    lit = sum((ord(one) - 0x2800).bit_count() for row in rows for one in row if one != " ")
+    assert lit == len(dots)
+
+
+@given(DOTS, DOTS)
+def test_a_segment_has_no_gap(start: tuple[int, int], end: tuple[int, int]) -> None:
+    dots = list(braille.segment(start, end))
+    assert (dots[0], dots[-1]) == (start, end)
+    assert all(
+        max(abs(x1 - x0), abs(y1 - y0)) == 1 for (x0, y0), (x1, y1) in itertools.pairwise(dots)
+    )
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=20))
+def test_layers_of_a_stack_share_no_dot_and_leave_none_out(
+    pairs: list[tuple[float, float]],
+) -> None:
+    first = [min(pair) for pair in pairs]
+    second = [max(pair) for pair in pairs]
+    zero = [0.0] * len(pairs)
+    low, high = set(braille.between(zero, first, 3)), set(braille.between(first, second, 3))
+    assert not low & high
+    assert low | high == set(braille.between(zero, second, 3))
+
+
+def test_a_history_shows_little_and_tells_nothing_from_unknown() -> None:
+    assert braille.braille(braille.filled([0.001, 1.0, 0.0, None], 1), 2, 1) == ["⣸ "]
+
+
+@given(st.data(), st.integers(24, 160), st.integers(2, 20))
+def test_no_row_is_wider_than_the_pane_and_the_frame_is_whole(
+    data: st.DataObject, cells: int, height: int
+) -> None:
+    value = st.one_of(st.none(), st.just(math.nan), st.floats(1e-9, 1e12))
+    values = data.draw(st.lists(value, min_size=6, max_size=6).map(tuple))
+    name = data.draw(st.text(max_size=40))
+    real = [one for one in values if one is not None and math.isfinite(one)] or [1.0]
+    plot = Plot(
+        Axis(name, "", places_scale(SIZES)),
+        Axis("", data.draw(st.sampled_from(["s", "byte", "FLOP/s", ""])), scale_for(real)),
+        (curve(0, values, name), curve(1, values[::-1])),
+        (Level(name, data.draw(FINITE)),),
+        (Event(name, 300.0), Event("b", 5000.0)),
+    )
+    rows = plot_lines(plot, cells, height)
+    assert all(width(row) <= cells for row in rows)
+    frame = [row for row in map(plain, rows) if "│" in row[:20] or "┤" in row[:20]]
+    assert len(frame) >= height
