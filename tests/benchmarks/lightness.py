@@ -153,6 +153,8 @@ def running(variables: Mapping[str, str], seconds: float, size: tuple[int, int])
         terminal.until_shows(*OURS.usable)
         terminal.until_shows("ready")
         terminal.keys("R")
+        terminal.until_shows("y yes")
+        terminal.keys("y")
         terminal.until_shows("running")
         answers = []
         for number in range(KEYS):
@@ -169,6 +171,8 @@ def running(variables: Mapping[str, str], seconds: float, size: tuple[int, int])
         arrived = terminal.count(seconds)
         took = time.monotonic() - began
         terminal.keys("q")
+        terminal.until_shows("y yes")
+        terminal.keys("y")
         terminal.exit_code(30)
     answers.sort()
     return Running(

@@ -95,7 +95,8 @@ class MonitorSupervisor:
             reason = await self._run_once()
             failures = 0 if self._newest is not before else failures + 1
             self.looked.set()
-            self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
+            words = f"the monitor ended: {reason}; it is restarted"
+            self._apply(MonitorStatus("restarting", words))
             self._apply(LogLine("monitor", f"ended: {reason}", "error"))
             await asyncio.sleep(_back_off(failures))
 
@@ -325,7 +326,7 @@ class RunnerSupervisor:
         text = f"the runner ended: {reason}"
         path = self._save_report(text)
         self._fail_pending(f"{text}; the next run gets a new one")
-        self._apply(RunnerStatus("restarting", text, "it starts anew by itself", path))
+        self._apply(RunnerStatus("restarting", text, "it is being restarted", path))
 
     def _save_report(self, reason: str) -> str | None:
         """Save what the runner wrote to stderr; the path, or ``None`` with a line in the log."""

@@ -93,6 +93,8 @@ class Store:
         """Where several settings of a workload are wanted instead of the present one."""
         self.flags: dict[str, bool] = {}
         self.runs = RunBook()
+        self.asked: list[str] = []
+        """The ids of the runs that were asked for since none waited last."""
         self.comparisons: dict[str, CompareState] = {}
         self.ceilings: tuple[Ceiling, ...] = ()
         """Those of this host, under whichever conditions, in the order they came."""
@@ -293,6 +295,9 @@ class Store:
         return frozenset({Part.MEMORY})
 
     def _on_run_queued(self, event: RunQueued) -> Parts:
+        if all(run.ended for run in self.runs.values()):
+            self.asked.clear()
+        self.asked.append(event.request.id)
         self.runs.add(RunState(event.request, demo=event.demo))
         return frozenset({Part.WORKLOADS})
 

@@ -187,5 +187,12 @@ def _is_utf8(encoding: str | None) -> bool:
         return False
 
 
+def use_ascii() -> None:
+    """Draw with ASCII from now on, here and in the children."""
+    global GLYPHS
+    os.environ[VARIABLE] = "1"
+    GLYPHS = ASCII
+
+
 GLYPHS = choose(os.environ, getattr(sys.__stderr__, "encoding", None))
 """What this process draws with. Read it as ``glyphs.GLYPHS``, at the time of drawing."""

@@ -38,7 +38,7 @@ class MemoryView(AccountPane):
         "is this process by NVML less reserved. pinned host memory is not the device's. "
         "Each figure must not be larger than the next of requested, allocated, active, reserved, "
         "this process, device used, total; where one is, a warning says what may be the cause. d "
-        "selects the next device, e empties the cache, p starts the peaks anew."
+        "selects the next device, e empties the cache, p resets the peaks."
     )
 
     def __init__(

@@ -26,6 +26,11 @@ from tui.ui.widgets.pane import Pane, pane_of
 from tui.ui.widgets.text_panes import DetailPane, LogPane
 from tui.ui.widgets.workloads_pane import WorkloadList, WorkloadsPane
 
+NOTICE_ROWS = 3
+"""That a reason why no GPU can be looked at may take from the table, in a stack of panes."""
+ROOMY = 30
+"""Rows of the screen from which on the table can spare some."""
+
 
 class WorkbenchScreen(CommandScreen):
     """Lays the panes out for its size and for the pane that has the focus, and does what keys ask.
@@ -156,7 +161,8 @@ class WorkbenchScreen(CommandScreen):
 
     def fit_devices(self) -> None:
         """In a stack the devices get the rows that they need, as far as there are any."""
-        needed = 1 + len(self.store.devices) + self.devices.notice.display
+        most = NOTICE_ROWS if self.app.size.height >= ROOMY else 1
+        needed = 1 + len(self.store.devices) + self.devices.notice_rows(most)
         fits = needed if self.has_class("-stack") else None
         if fits is not None:
             self.devices.styles.height = max(2, min(fits, self.app.size.height // 4))
@@ -222,8 +228,20 @@ class WorkbenchScreen(CommandScreen):
         self._run(self.workloads.table.under_cursor())
 
     def action_run_all(self) -> None:
-        """Run what the table lists."""
-        self._run(self.workloads.table.listed())
+        """Run what the table lists; where that is more than one workload, after asking."""
+        from tui.ui.screens.dialogs import ConfirmScreen
+        from tui.ui.views.queue import run_all_words
+
+        names = self.workloads.table.listed()
+        if len(names) < 2:
+            self._run(names)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._run(names)
+
+        self.app.push_screen(ConfirmScreen(*run_all_words(self.store, names)), answered)
 
     def _run(self, names: list[str]) -> None:
         if names:

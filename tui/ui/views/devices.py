@@ -13,7 +13,7 @@ from tui.state.pairing import CPU, DeviceView
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, fit, left, plain, right
+from tui.ui.views.lines import Line, Span, TextStyle, fit, left, plain, right, wrap
 from workloads.protocol.frozen import frozen
 
 MARK = 2
@@ -136,14 +136,30 @@ def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
     return ""
 
 
-def notice_line(sample: Sample | None, monitor: MonitorStatus, now: float, width: int) -> Line:
-    """The notice in one row; empty where there is none."""
+def notice_lines(
+    sample: Sample | None, monitor: MonitorStatus, now: float, width: int, rows: int = 1
+) -> list[Line]:
+    """The notice, cut at the end of the last row; empty where there is none.
+
+    Args:
+        sample: the newest.
+        monitor: how it is.
+        now: Unix time.
+        width: cells of a row.
+        rows: that it may take, at least one.
+    """
     message = notice(sample, monitor, now)
     if not message:
-        return ()
+        return []
     if message == WAITING:
-        return (Span(fit(message, width), TextStyle.QUIET),)
-    return (Span(fit(f"{glyphs.GLYPHS.warning} {message}", width), TextStyle.BAD),)
+        return [(Span(fit(message, width), TextStyle.QUIET),)]
+    words = f"{glyphs.GLYPHS.warning} {message}"
+    found = wrap(words, width, indent="  ")
+    if len(found) > rows:
+        start = "  " if rows > 1 else ""
+        rest = start + " ".join(row.strip() for row in found[rows - 1 :])
+        found = [*found[: rows - 1], fit(rest, width)]
+    return [(Span(row, TextStyle.BAD),) for row in found]
 
 
 def devices_title(store: Store, now: float, width: int, *, folded: bool) -> str:

@@ -11,9 +11,9 @@ from textual.app import ComposeResult
 
 from tui.session.actions import Actions
 from tui.state.store import Part, Store
-from tui.ui.views.devices import columns, devices_title, notice_line, row
+from tui.ui.views.devices import columns, devices_title, notice_lines, row
 from tui.ui.views.lines import Line
-from tui.ui.widgets.line_bar import LineBar
+from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import KeyedList
 from tui.ui.widgets.pane import ROOM, AgingPane
 
@@ -101,7 +101,8 @@ class DevicesPane(AgingPane):
         """
         super().__init__(store, clock, id=id)
         self.list = DeviceList(store, actions, clock)
-        self.notice = LineBar(self._notice)
+        self.notice = LinesView(self._notice)
+        self.notice.can_focus = False
 
     def compose(self) -> ComposeResult:
         """What is wrong with looking itself, then the devices."""
@@ -109,7 +110,9 @@ class DevicesPane(AgingPane):
         yield self.list
 
     def store_changed(self) -> None:
-        self.notice.display = bool(self._notice(self.size.width or 1))
+        rows = len(self._notice(max(1, self.size.width - 1)))
+        self.notice.display = rows > 0
+        self.notice.styles.height = max(1, rows)
         self.notice.rebuild()
         self.list.rebuild()
         self._retitle()
@@ -118,8 +121,20 @@ class DevicesPane(AgingPane):
         """Another width has room for other columns."""
         self.call_after_refresh(self.store_changed)
 
-    def _notice(self, cells: int) -> Line:
-        return notice_line(self.store.sample, self.store.monitor, self.clock(), cells)
+    def notice_rows(self, most: int) -> int:
+        """Rows that what is wrong with looking takes.
+
+        Args:
+            most: that there are for it.
+        """
+        return len(self._notice_in(max(1, self.size.width - 1), most))
+
+    def _notice(self, cells: int) -> list[Line]:
+        # Devices come first: without a GPU there are empty rows below them.
+        return self._notice_in(cells, max(1, self.size.height - len(self.store.devices)))
+
+    def _notice_in(self, cells: int, rows: int) -> list[Line]:
+        return notice_lines(self.store.sample, self.store.monitor, self.clock(), cells, rows)
 
     def _retitle(self) -> None:
         folded = self.has_class("-folded")
