@@ -62,7 +62,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("replay", "RECORDING"),
     ("replay", f"no{TYPED}"),
     ("watch", "--pid", NOBODY_S),
-    ("watch", "--pid", NOBODY_S, "--json"),
     ("watch", "--pid", TYPED),
     ("serve", f"--record={TYPED}"),
     ("serve", "--port", TYPED),

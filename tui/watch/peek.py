@@ -117,7 +117,7 @@ class Target:
             UnreadableError: torch's CUDA half is not in the process.
         """
         self.files = files
-        self.platform, self.library = _library(files.read("maps"))
+        self.platform, self.library = library_of_torch(files.read("maps"))
         self.memory = files.open_memory()
         self.place: Place | None = None
         self.devices: tuple[DeviceReader, ...] = ()
@@ -231,8 +231,8 @@ class DeviceReader:
                 self._before = before
 
 
-def _library(maps: bytes) -> tuple[Platform, Mapping]:
-    """The library of torch's that belongs to a platform.
+def library_of_torch(maps: bytes) -> tuple[Platform, Mapping]:
+    """Which library of torch's has the allocator, by the text of ``/proc/PID/maps``.
 
     Raises:
         UnreadableError: the process has none.
