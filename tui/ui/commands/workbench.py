@@ -78,14 +78,15 @@ RUNS = (
         footer=7,
     ),
     Command(
-        "sort_workloads",
+        "sort_rows",
         ("s",),
         "sort",
         "Sort the table by the next of time, speed-up, share of the limit, peak memory, name and "
-        "the catalogue's own order.",
+        "the catalogue's own order, or the devices, while keys go to them, by the next of index, "
+        "load, memory and heat.",
         group="Runs",
         tabs=WORKBENCH,
-        now=lambda now: now.has_workloads,
+        now=lambda now: now.has_workloads or now.pane == "devices",
         footer=17,
     ),
     Command(
