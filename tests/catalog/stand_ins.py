@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from workloads.declare.place import Place
 from workloads.declare.study import Call, ClockName, HeldMemory, Study
@@ -49,6 +50,9 @@ class Told:
 
     def rounds(self, calls: Sequence[Call], _clock: ClockName) -> list[list[float]]:
         return [[1.0 for _ in calls]] * 12
+
+    def watched(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def others(self) -> Others:
         return Others()

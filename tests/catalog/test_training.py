@@ -17,7 +17,9 @@ from workloads.catalog.training import shared_models as models
 from workloads.catalog.training.batch_scaling import bend
 from workloads.catalog.training.mixed_precision import tf32_set, ways
 from workloads.catalog.training.shared_tensors import tensor_bytes
+from workloads.declare import flop
 from workloads.declare.place import Place
+from workloads.declare.workload import registered
 from workloads.measure import malloc
 from workloads.protocol.inventory import Setting
 
@@ -186,6 +188,18 @@ def test_checkpoints_save_memory_and_change_no_gradient() -> None:
     saved = numbers(result, "segments", "less memory")
     assert saved[0] == 0
     assert min(saved[1:]) > 20
+
+
+@pytest.mark.parametrize(("layers", "width", "batch"), [(4, 16, 32), (5, 8, 3)])
+def test_the_flop_of_a_checkpointed_step_are_those_of_a_plain_one(
+    layers: int, width: int, batch: int
+) -> None:
+    parameters: dict[str, Setting] = {"layers": layers, "width": width, "batch": batch}
+    case = registered()["checkpointing"].prepare(CPU, segments=2, **parameters)
+    model, samples = models.deep_mlp(CPU, layers, width), CPU.randn(batch, width)
+    plain = flop.count(lambda: model(samples).square().mean().backward())
+    # Forward, and backward to the input and to the weight, are a product each.
+    assert case.flop == plain == layers * 3 * 2 * batch * width**2
 
 
 def test_more_segments_than_layers_are_refused_in_one_line() -> None:

@@ -69,11 +69,6 @@ def test_a_file_is_read_with_its_neighbours_and_its_code_is_shown(tmp_path: Path
         ("\nimport nonesuch_at_all\n", 2, "ModuleNotFoundError: No module named"),
         ("x = 1\n\nraise SystemExit(3)\n", 3, "SystemExit: 3"),
         (
-            HEAD + "@workload(**about)\ndef w(on):\n    return Case(print)\n",
-            3,
-            "function named timed",
-        ),
-        (
             HEAD + "@workload(**about)\ndef matmul(on):\n" + BODY,
             3,
             "the name is taken",
@@ -129,3 +124,43 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     assert sweep["parameters"] == {"n": [64, 128]}
     assert sweep["median_s"]["places"] == [64.0, 128.0]
     assert sweep["unavailable"]["speed_up"]
+
+
+LAMBDAS = """
+from workloads.workload import Case, workload
+import torch
+
+about = dict(group="mine", title="t", about="a.", look_for="l.", devices=("cpu",))
+
+@workload(**about)
+def product(on):
+    x = on.randn(64, 64)
+    return Case(lambda: x @ x, flop=2 * 64**3)
+
+@workload(**about)
+def built_in(on):
+    return Case(torch.get_num_threads)
+
+@workload(**about)
+def not_called(on):
+    return Case(on.randn(4))
+
+@workload(**about)
+def no_case(on):
+    return lambda: None
+"""
+
+
+def test_a_lambda_is_run_and_what_cannot_be_timed_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path, "mine.py", LAMBDAS)
+    arguments = ["run", "--group", "mine", "--workloads", str(path), "--device", "cpu", "--quick"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tui", *arguments, "--json"],
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    results = {result["workload"]: result for result in json.loads(done.stdout)["results"]}
+    assert results["product"]["status"] == results["built_in"]["status"] == "ok"
+    assert results["product"]["rates"]["flop_per_s"] > 0
+    assert "not a Tensor: Case(lambda: ...)" in results["not_called"]["reason"]
+    assert "no_case gave back a function, not a Case" in results["no_case"]["reason"]

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from tests.screens.app_helpers import running
-from tests.screens.helpers import NOW
+from tests.screens.helpers import NOW, hello, workload
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
 from tui.state.events import RunnerStatus
 from workloads.protocol import messages
@@ -293,6 +293,51 @@ async def test_the_filter_narrows_while_typing_and_escape_drops_it() -> None:
         await on.press("escape")
         assert on.row("matmul")
         assert not on.row("filter:")
+
+
+async def test_the_detail_follows_the_cursor_while_a_filter_is_typed() -> None:
+    async with running((120, 40)) as on:
+        await on.press("slash", *"conv")
+        assert on.workbench.workload == "conv2d"
+        assert "Detail   conv2d" in on.row("Detail")
+        await on.press("x")
+        assert on.workbench.workload is None
+        assert "No workload matches convx" in on.row("Escape drops the filter.")
+        assert "Detail   conv2d" not in on.text
+        await on.press("escape")
+        assert on.workbench.workload == "matmul"
+        assert "Detail   matmul" in on.row("Detail")
+
+
+@pytest.mark.parametrize("leave", ["i", "b", "m"])
+async def test_who_comes_back_to_a_kept_filter_comes_to_the_table(leave: str) -> None:
+    async with running((120, 40)) as on:
+        await on.press("slash", *"conv", "enter", leave, "escape", "r")
+        assert [asked[1] for asked in on.asked] == [("conv2d",)]
+        assert "filter: conv" in on.row("Workloads")
+
+
+FORTY = [workload(f"many_{number}", title="one of many") for number in range(40)]
+
+
+async def test_the_cursor_s_row_stays_on_the_screen() -> None:
+    async with running((120, 40), "one gpu", hello(*FORTY)) as on:
+        await on.press(*["j"] * 12)
+        assert on.row("many_12")
+        for size in ((80, 24), (120, 40), (60, 18), (200, 55), (80, 24)):
+            await on.resize(*size)
+            assert on.workbench.workload == "many_12"
+            assert on.row("many_12"), f"away at {size}"
+        # Dropping a filter brings rows back above it.
+        await on.press("slash", *"many_3", "enter", "G", "escape")
+        assert on.workbench.workload == "many_39"
+        assert on.row("many_39")
+        # Who scrolls away from it is left there.
+        table = on.workbench.workloads.table
+        table.scroll_to(y=0, animate=False)
+        await on.settle()
+        await on.tell(*ran("many_39"))
+        assert table.scroll_offset.y == 0
 
 
 async def test_letters_that_are_typed_are_no_commands() -> None:

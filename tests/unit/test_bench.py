@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from tests.hog import busy
 from workloads.declare.study import Within
 from workloads.measure import cpu_share, malloc
 from workloads.measure.clocks import HostClock
@@ -106,18 +106,11 @@ def test_a_cancel_is_heard_within_the_rounds() -> None:
 @pytest.mark.parametrize("how", ["time", "rounds"])
 def test_a_process_beside_a_study_is_seen_and_told_once(bench: Bench, how: str) -> None:
     data = torch.ones(200_000)
-    with subprocess.Popen(
-        [sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE
-    ) as busy:
-        assert busy.stdout is not None
-        busy.stdout.readline()
-        try:
-            if how == "time":
-                bench.time(lambda: data + 1, "wall")
-            else:
-                bench.rounds([lambda: data + 1, lambda: data + 2], "wall")
-        finally:
-            busy.kill()
+    with busy(ours=False):
+        if how == "time":
+            bench.time(lambda: data + 1, "wall")
+        else:
+            bench.rounds([lambda: data + 1, lambda: data + 2], "wall")
     others = bench.others()
     assert others.seconds > 0
     assert others.cpu_s > 0

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
+from unittest.mock import patch
 
 import pytest
 
+from tests.catalog.runs import ok
+from tests.hog import busy
+from workloads.measure import cpu_share, timing
 from workloads.measure.cpu_share import CpuTime, now, other_cores
+from workloads.measure.timing import Control
+from workloads.protocol.inventory import Setting
+from workloads.protocol.messages import Compare
+from workloads.runner import interleave
 
 
 def test_what_is_not_ours_is_theirs() -> None:
@@ -24,15 +33,88 @@ def test_unknown_stays_unknown(pair: tuple[CpuTime | None, CpuTime | None]) -> N
     assert other_cores(*pair, 1.0) is None
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/stat")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@LINUX
 def test_a_process_that_keeps_a_core_busy_is_seen() -> None:
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
-        try:
-            before, began = now(), time.monotonic()
-            seen = 0.0
-            while seen < 0.3 and time.monotonic() - began < 20:
-                time.sleep(0.1)
-                seen = other_cores(before, now(), time.monotonic() - began) or 0.0
-        finally:
-            other.kill()
+    with busy(ours=False):
+        before, began = now(), time.monotonic()
+        seen = 0.0
+        while seen < 0.3 and time.monotonic() - began < 20:
+            time.sleep(0.1)
+            seen = other_cores(before, now(), time.monotonic() - began) or 0.0
     assert seen >= 0.3
+
+
+@LINUX
+def test_what_a_child_takes_is_ours_while_it_lives_and_once_it_has_ended() -> None:
+    def ours() -> float:
+        found = now()
+        assert found is not None
+        return found.ours
+
+    first, own = ours(), time.process_time()
+    with busy(ours=True):
+        deadline = time.monotonic() + 20
+        while ours() - first - (time.process_time() - own) < 0.3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        looked, living = time.monotonic(), ours()
+    assert living - first - (time.process_time() - own) >= 0.2
+    # It has been waited for: counted once still, and not lost.
+    assert -0.05 < ours() - living < 2 * (time.monotonic() - looked) + 0.1
+
+
+@LINUX
+def test_in_a_rank_what_its_siblings_take_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_share, "_root", None)
+    with busy(ours=True) as sibling:
+        # A child that asks for the tree of its parent, this process, of which the sibling is one.
+        code = (
+            "import os, time\n"
+            "from workloads.measure import cpu_share\n"
+            "cpu_share.count_tree_of(os.getppid())\n"
+            "first = cpu_share.now().ours\n"
+            "until = time.monotonic() + 20\n"
+            "while cpu_share.now().ours - first < 0.3 and time.monotonic() < until:\n"
+            "    time.sleep(0.05)\n"
+            "print(cpu_share.now().ours - first - time.process_time())\n"
+        )
+        told = subprocess.run(
+            [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True
+        )
+        assert sibling
+    assert float(told.stdout) > 0.0
+
+
+def test_a_comparison_beside_another_process_says_so() -> None:
+    request = Compare("c", "matmul", "cpu", {"n": 32}, "mkldnn.enabled", (False, True), {}, 3)
+    cpu_s = itertools.count(0.0, 1000.0)
+    with (
+        patch.object(cpu_share, "now", lambda: CpuTime(next(cpu_s), 0.0)),
+        patch.object(timing, "BLOCK_S", 1e-4),
+    ):
+        found = interleave.compare(request, Control(), lambda _: None)
+    assert found.status == "ok"
+    (warning,) = found.warnings
+    assert warning.startswith("other processes kept ")
+    assert warning.endswith("cores busy: not a verdict to keep")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "finding"),
+    [
+        ("cnn_training", {"width": 4, "batch": 8, "size": 16}, "table split"),
+        ("varying_shapes", {"size": 8, "count": 2, "batch": 1, "channels": 2}, "table sizes"),
+        ("naive_timing", {"n": 64}, "figure naive_s"),
+        ("data_loading", {"samples": 64, "batch": 32}, "table workers"),
+    ],
+)
+def test_what_a_study_times_itself_is_watched_too(
+    name: str, parameters: dict[str, Setting], finding: str
+) -> None:
+    cpu_s = itertools.count(0.0, 1e6)
+    with patch.object(cpu_share, "now", lambda: CpuTime(next(cpu_s), 0.0)):
+        found = ok(name, **parameters)
+    (warning,) = (line for line in found.warnings if "not to keep" in line)
+    assert finding in warning.partition("not to keep: ")[2].split(", ")

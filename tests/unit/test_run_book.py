@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 
 from tui.state.runs import KEPT, RunBook, RunState
 from workloads.protocol.messages import Run
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import RunResult, Status
 
 
 def _run(number: int, n: int = 1, device: str = "cpu", *, demo: bool = False) -> RunState:
     return RunState(Run(f"run-{number}", "matmul", device, {"n": n}, {}, "quick"), demo=demo)
 
 
-def _end(book: RunBook, run_id: str) -> None:
+def _end(book: RunBook, run_id: str, status: Status = "failed") -> None:
     request = book[run_id].request
     book.change(
         run_id,
         result=RunResult(
-            run_id, request.workload, request.device, request.parameters, {}, "failed", "told"
+            run_id, request.workload, request.device, request.parameters, {}, status, "told"
         ),
     )
 
@@ -43,16 +43,19 @@ def test_a_run_that_is_not_known_is_not_changed() -> None:
 
 
 @given(st.binary(min_size=KEPT, max_size=4 * KEPT))
-def test_the_newest_ended_and_all_that_wait_are_kept(asked: bytes) -> None:
+def test_what_stands_and_all_that_wait_are_kept(asked: bytes) -> None:
     book = RunBook()
-    waiting, newest = set(), {}
+    waiting, newest, measured = set(), {}, set()
     # A byte for each run: hypothesis draws hundreds of bytes at once, but tuples one by one.
     for number, byte in enumerate(asked):
-        n, demo, ends = byte % 3, bool(byte & 64), bool(byte & 128)
+        n, demo, ends, cancelled = byte % 3, bool(byte & 64), bool(byte & 128), bool(byte & 32)
         book.add(_run(number, n, demo=demo))
         if ends:
-            _end(book, f"run-{number}")
-            newest[n, demo] = f"run-{number}"
+            _end(book, f"run-{number}", "cancelled" if cancelled else "failed")
+            if not cancelled:
+                measured.add((n, demo))
+            if not cancelled or (n, demo) not in measured:
+                newest[n, demo] = f"run-{number}"
         else:
             waiting.add(f"run-{number}")
     assert waiting <= book.keys()

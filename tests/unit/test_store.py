@@ -64,6 +64,29 @@ def test_the_latest_run_is_that_of_the_present_parameters() -> None:
     assert found.request.id == "run-2"
 
 
+@pytest.mark.parametrize("demo", [True, False])
+def test_a_cancelled_run_leaves_the_result_that_was_there(demo: bool) -> None:
+    store = Store()
+    store.apply(HELLO)
+    store.apply(RunQueued(_run("run-1"), demo=demo))
+    store.apply(_result(_run("run-1")))
+    store.apply(RunQueued(_run("run-2")))
+    store.apply(messages.Rejected("run-2", "before it began", "cancelled"))
+    found = store.latest_run("matmul", "cpu")
+    assert found is not None
+    assert found.request.id == "run-1"
+
+
+def test_where_nothing_was_measured_a_cancelled_run_says_so() -> None:
+    store = Store()
+    store.apply(HELLO)
+    store.apply(RunQueued(_run("run-1")))
+    store.apply(messages.Rejected("run-1", "before it began", "cancelled"))
+    found = store.latest_run("matmul", "cpu")
+    assert found is not None
+    assert found.cancelled
+
+
 def test_a_run_is_pending_until_its_result() -> None:
     store = Store()
     run = _run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 from hypothesis import given
@@ -31,6 +32,9 @@ class Scripted:
 
     def rounds(self, _calls: Sequence[Call], _clock: ClockName) -> list[list[float]]:
         return self._rounds
+
+    def watched(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def others(self) -> Others:
         others, self.beside = self.beside, Others()

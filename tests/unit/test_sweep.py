@@ -257,6 +257,18 @@ def test_a_run_of_the_demo_is_no_point_of_a_sweep() -> None:
     assert found(store).done == 0
 
 
+def test_a_finished_sweep_that_is_asked_for_again_and_cancelled_is_as_it_was() -> None:
+    store = swept_store({64: 1e-6, 128: 2e-5}, {64: 1e-5, 128: 1e-5})
+    before = found(store)
+    for place, (point, runs) in enumerate(before.points):
+        for device in runs:
+            store.apply(RunQueued(messages.Run(f"{device} {place}", "matmul", device, point, {})))
+    assert found(store).done == 0
+    for run_id in store.pending():
+        store.apply(messages.Rejected(run_id, "before it began", "cancelled"))
+    assert found(store) == before
+
+
 def sweep_of(*sizes: int) -> Sweep:
     return Sweep({"size": "…"}, tuple({**DEFAULTS, "size": size} for size in sizes))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -47,6 +48,11 @@ CHANGES: dict[str, Callable[[], object]] = {
     "products": lambda: torch.set_float32_matmul_precision("medium"),
     "cudnn": _tf32_of_cudnn,
     "attention": lambda: torch.backends.cuda.enable_math_sdp(False),
+    "autocast": lambda: torch.set_autocast_enabled("cpu", True),
+    "autocast of a GPU": lambda: torch.set_autocast_enabled("cuda", True),
+    "autocast dtype": lambda: torch.set_autocast_dtype("cpu", torch.float16),
+    "autocast dtype of a GPU": lambda: torch.set_autocast_dtype("cuda", torch.bfloat16),
+    "autocast cache": lambda: torch.set_autocast_cache_enabled(False),
     "fp32": lambda: _fp32("tf32"),
     "all fp32": lambda: _all_fp32("tf32"),
     "both names": _both_names,
@@ -69,6 +75,33 @@ def test_what_a_block_sets_is_set_again_as_it_was(change: str) -> None:
     # As the catalogue reads them.
     assert torch.backends.cuda.matmul.allow_tf32 is False
     assert isinstance(torch.backends.cudnn.allow_tf32, bool)
+    assert not any(torch.is_autocast_enabled(kind) for kind in torch_state.AUTOCAST_ON)
+    assert torch.get_autocast_dtype("cpu") == torch.bfloat16
+    assert torch.get_autocast_dtype("cuda") == torch.float16
+    assert torch.is_autocast_cache_enabled()
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [lambda: random.random(), lambda: torch.rand(1).item()],
+    ids=["python", "torch"],
+)
+def test_random_generators_go_on_from_where_they_were(draw: Callable[[], float]) -> None:
+    with torch_state.kept():
+        expected = draw()
+    with torch_state.kept():
+        random.seed(3)
+        torch.manual_seed(3)
+        draw()
+    assert draw() == expected
+    assert not torch.cuda.is_initialized()
+
+
+def test_the_seed_is_again_what_it_was() -> None:
+    before = torch.initial_seed()
+    with torch_state.kept():
+        torch.manual_seed(before + 1)
+    assert torch.initial_seed() == before
 
 
 def test_a_block_that_fails_leaves_nothing_either() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Annotated
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -16,10 +16,10 @@ from workloads.declare.workload import (
     Case,
     ParameterError,
     complete,
+    forget,
     infos_with_code,
-    one_of,
     registered,
-    whole,
+    with_code,
     workload,
 )
 from workloads.protocol.inventory import ParameterInfo, WorkloadInfo
@@ -138,13 +138,64 @@ def test_a_parameter_without_a_rule_is_refused() -> None:
             return Case(timed)
 
 
-def test_a_workload_without_a_function_named_timed_is_refused() -> None:
-    with pytest.raises(ValueError, match="no nested function named timed"):
+def _forms() -> dict[str, Callable[..., Case]]:
+    """Ways to say what is timed, by the code that is to be shown of each."""
 
-        @workload(group="g", title="t", about="a.", look_for="l.")
-        def lacks_timed(
-            _on: object,
-            n: Annotated[int, whole(1, 2, "n")] = 1,
-            k: Annotated[str, one_of(("a",), "k")] = "a",
-        ) -> Case:
-            return Case(lambda: (n, k))
+    def shown_lambda(on: Place) -> Case:
+        x = on.randn(4, 4)
+        return Case(lambda: x @ x, flop=128)
+
+    def in_lines(on: Place) -> Case:
+        x = on.randn(4, 4)
+        return Case(
+            functools.partial(
+                x.add,
+                1,
+            )
+        )
+
+    def by_name(on: Place) -> Case:
+        x = on.randn(4, 4)
+
+        def step() -> object:
+            y = x + 1
+            return y.sum()
+
+        return Case(timed=step)
+
+    def assigned(on: Place) -> Case:
+        x = on.randn(4, 4)
+        call = lambda: x.exp()  # noqa: E731
+        return Case(call)
+
+    def from_elsewhere(_on: Place) -> Case:
+        return _made()
+
+    return {
+        "x @ x": shown_lambda,
+        "functools.partial(\n    x.add,\n    1,\n)": in_lines,
+        "y = x + 1\nreturn y.sum()": by_name,
+        "x.exp()": assigned,
+        "return _made()": from_elsewhere,
+    }
+
+
+def _made() -> Case:
+    return Case(dict)
+
+
+@pytest.mark.parametrize("shown", _forms())
+def test_any_callable_is_timed_and_its_code_is_shown(shown: str) -> None:
+    prepare = _forms()[shown]
+    try:
+        workload(group="g", title="t", about="a.", look_for="l.")(prepare)
+        info = with_code(registered()[prepare.__name__])
+    finally:
+        forget(prepare.__name__)
+    assert info.code == shown
+    prepare(Place("cpu")).timed()
+
+
+def test_what_cannot_be_called_is_refused_with_what_to_write() -> None:
+    with pytest.raises(TypeError, match=r"not a Tensor: Case\(lambda: \.\.\.\)"):
+        Case(Place("cpu").randn(2))  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,10 @@ class RunState:
     @property
     def ended(self) -> bool:
         return self.result is not None
+
+    @property
+    def cancelled(self) -> bool:
+        return self.result is not None and self.result.status == "cancelled"
 
 
 @frozen
@@ -75,9 +79,19 @@ def same_parameters(
     return tuple(sorted(parameters.items()))
 
 
+def standing(runs: Iterable[RunState]) -> RunState | None:
+    """Of runs of the same, the newest first, the one whose figures stand.
+
+    A run that was cancelled takes the place of no other: what was measured before is not lost by
+    asking for it again.
+    """
+    known = list(runs)
+    return next((run for run in known if not run.cancelled), known[0] if known else None)
+
+
 KEPT = 100
-"""Ended runs that a newer one has superseded, before the oldest of them is forgotten: who leaves
-the workbench running a demo for days keeps its memory."""
+"""Ended runs that stand no more, before the oldest of them is forgotten: who leaves the workbench
+running a demo for days keeps its memory."""
 
 _Key = tuple[str, str, tuple[tuple[str, Setting], ...]]
 """Workload, torch's name of the device, parameters."""
@@ -125,12 +139,13 @@ class RunBook(Mapping[str, RunState]):
         return (self._runs[run_id] for run_id in reversed(ids))
 
     def _supersede(self, newer: RunState) -> None:
-        for run_id in self._alike[_key(newer)]:
-            if run_id == newer.request.id:
-                break
-            run = self._runs[run_id]
-            if run.ended and run.demo == newer.demo and run_id not in self._superseded:
-                self._superseded.append(run_id)
+        """Note which runs do not stand, after one more has ended."""
+        alike = [self._runs[run_id] for run_id in self._alike[_key(newer)]]
+        ended = [run for run in alike if run.ended and run.demo == newer.demo]
+        stands = standing(reversed(ended))
+        for run in ended:
+            if run is not stands and run.request.id not in self._superseded:
+                self._superseded.append(run.request.id)
         while len(self._superseded) > KEPT:
             gone = self._runs.pop(self._superseded.popleft())
             self._alike[_key(gone)].remove(gone.request.id)

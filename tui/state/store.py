@@ -33,7 +33,7 @@ from tui.state.history import History
 from tui.state.moments import MemoryMoments
 from tui.state.pairing import CPU, DeviceView, pair
 from tui.state.parameters import defaults
-from tui.state.runs import CompareState, RunBook, RunState, ended_comparison
+from tui.state.runs import CompareState, RunBook, RunState, ended_comparison, standing
 from tui.state.sweep import Sweep
 from tui.text.numbers import rate, size
 from workloads.protocol import messages
@@ -393,16 +393,14 @@ class Store:
     def latest_run(self, workload: str, device: str) -> RunState | None:
         """The user's newest run of a workload with its present parameters on a torch device.
 
-        Where there is none, one of the demo's that came to its end stands in for it.
+        Where there is none, or none but cancelled ones, one of the demo's that came to its end
+        stands in for it.
         """
-        stands_in: RunState | None = None
-        parameters = self.parameters.get(workload, {})
-        for run in self.runs.newest_first(workload, device, parameters):
-            if not run.demo:
-                return run
-            whole = run.result is not None and run.result.status != "cancelled"
-            stands_in = stands_in or (run if whole else None)
-        return stands_in
+        runs = list(self.runs.newest_first(workload, device, self.parameters.get(workload, {})))
+        own = standing(run for run in runs if not run.demo)
+        if own is not None and not own.cancelled:
+            return own
+        return next((run for run in runs if run.demo and run.ended and not run.cancelled), own)
 
     def demo_run(self, info: WorkloadInfo, device: str) -> RunState | None:
         """The demo's newest run of a workload on a torch device, with the defaults.
@@ -410,7 +408,7 @@ class Store:
         Where there is none, the user's stands in for it: a demo that may not run shows those.
         """
         runs = list(self.runs.newest_first(info.name, device, defaults(info)))
-        return next((run for run in runs if run.demo), runs[0] if runs else None)
+        return standing(run for run in runs if run.demo) or standing(runs)
 
     def pending_requests(self) -> tuple[messages.Run | messages.Compare, ...]:
         """The runs, then the comparisons, that have not ended; oldest first."""

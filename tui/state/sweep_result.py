@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.state import parameters
-from tui.state.runs import RunState
+from tui.state.runs import RunState, standing
 from tui.state.store import Store
 from tui.state.sweep import Sweep
 from tui.state.sweep_curves import (
@@ -53,7 +53,7 @@ def swept(store: Store, workload: str, devices: Sequence[str]) -> Swept | None:
 
     def newest(device: str, point: dict[str, Setting]) -> RunState | None:
         runs = store.runs.newest_first(workload, device, point)
-        return next((run for run in runs if not run.demo), None)
+        return standing(run for run in runs if not run.demo)
 
     points = [
         (point, {device: newest(device, point) for device in devices}) for point in sweep.points

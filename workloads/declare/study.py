@@ -125,6 +125,9 @@ class Tools(Protocol):
     def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
         """Seconds per call, for each round a value for each callable; rounds alternate order."""
 
+    def watched(self) -> AbstractContextManager[None]:
+        """Watch other processes while a study times something itself."""
+
     def others(self) -> Others:
         """What other processes took of the CPU in the timings since this was asked last."""
 
@@ -213,6 +216,13 @@ class Study:
         """The median of a short measurement, seconds per call; by the main clock if not told."""
         self._tools.look()
         return self._tools.time(call, clock or self._clock)
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Watch other processes while something is timed by other means than :meth:`time`.
+
+        What is found next is held to have been timed under it.
+        """
+        return self._tools.watched()
 
     def peak(self, call: Call) -> int | None:
         """Bytes that one call needs on top of what is held before; ``None`` if not known."""

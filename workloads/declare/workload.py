@@ -12,7 +12,8 @@ A workload is a function that prepares its data on a device and returns a :class
         return Case(timed, flop=2 * n**3)
 
 Its parameters are its arguments: the default is the argument's, what is allowed stands in the
-annotation. The nested function ``timed`` is what is timed, and its source is what is shown.
+annotation. What the case is given is what is timed, and its source is what is shown; any callable
+does, such as ``Case(lambda: a @ b)``.
 """
 
 from __future__ import annotations
@@ -103,6 +104,17 @@ class Case:
     cleanup: Callable[[], None] | None = None
     """Called at the end, however it came: to end helpers and groups of processes."""
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be timed.
+
+        Raises:
+            TypeError: the first argument cannot be called.
+        """
+        if not callable(self.timed):
+            raise TypeError(
+                f"Case times what it can call, not a {type(self.timed).__name__}: Case(lambda: ...)"
+            )
+
 
 @frozen
 class Workload:
@@ -158,8 +170,8 @@ def workload(
     process does once and keeps, like the choice of an algorithm for a shape.
 
     Raises:
-        ValueError: the name is taken, a parameter has no default or is not annotated with what it
-            may be set to, or there is no nested function ``timed``.
+        ValueError: the name is taken, or a parameter has no default or is not annotated with what
+            it may be set to.
     """
 
     def register(prepare: Prepare) -> Prepare:
@@ -179,9 +191,6 @@ def workload(
             compared=compared,
             fresh_process=fresh_process,
         )
-        constants = prepare.__code__.co_consts
-        if not any(getattr(item, "co_name", None) == "timed" for item in constants):
-            raise ValueError(f"workload {name}: no nested function named timed")
         _registry[name] = Workload(info, prepare)
         return prepare
 
@@ -203,12 +212,52 @@ def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo,
 
 
 def _timed_source(prepare: Callable[..., Case]) -> str:
+    """The lines that are timed: of a nested function ``timed``, else of what the case is given.
+
+    Where neither is found, as with a case that another function makes, all lines are shown.
+    """
     source = textwrap.dedent(inspect.getsource(prepare))
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef) and node.name == "timed":
-            first, last = node.body[0].lineno, node.end_lineno
-            return textwrap.dedent("\n".join(source.splitlines()[first - 1 : last]))
-    raise ValueError(f"workload {prepare.__name__}: its source cannot be read")
+    function = next(
+        (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)), None
+    )
+    if function is None:
+        raise ValueError("its source cannot be read: declare it with def")
+    nested = {
+        node.name: node
+        for node in ast.walk(function)
+        if isinstance(node, ast.FunctionDef) and node is not function
+    }
+    shown: ast.AST | None = nested.get("timed") or _given_to_case(function)
+    if isinstance(shown, ast.Name):
+        shown = nested.get(shown.id) or _assigned(function, shown.id) or shown
+    if isinstance(shown, ast.Lambda):
+        shown = shown.body
+    if isinstance(shown, ast.expr):
+        segment = ast.get_source_segment(source, shown) or ""
+        return textwrap.dedent(" " * shown.col_offset + segment)
+    body = (shown if isinstance(shown, ast.FunctionDef) else function).body
+    first, last = body[0].lineno, body[-1].end_lineno
+    return textwrap.dedent("\n".join(source.splitlines()[first - 1 : last]))
+
+
+def _given_to_case(function: ast.FunctionDef) -> ast.expr | None:
+    """What the first ``Case`` that the function makes is given to time."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Case":
+            named = [item.value for item in node.keywords if item.arg == "timed"]
+            return next(iter([*node.args, *named]), None)
+    return None
+
+
+def _assigned(function: ast.FunctionDef, name: str) -> ast.expr | None:
+    """The last value that the function gives a name."""
+    values = [
+        node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+    ]
+    return values[-1] if values else None
 
 
 def registered() -> dict[str, Workload]:

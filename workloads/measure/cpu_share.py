@@ -2,10 +2,14 @@
 
 OpenMP's threads wait for each other at the end of each parallel loop, so one core that is taken
 away for a while makes every call late, by much more than its share.
+
+Ours are this process and all that it has started, such as the workers of a DataLoader, whether they
+have ended or not; in a rank the other ranks of this host too.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import time
@@ -22,6 +26,10 @@ _IDLE = (3, 4)
 """Columns of idle and iowait in a cpu line of /proc/stat (proc(5))."""
 _GUEST_FROM = 8
 """guest and guest_nice are counted in user and nice already."""
+_CHILDREN_TIME = slice(13, 15)
+"""cutime and cstime of /proc/PID/stat (proc(5)), counted from what follows the name."""
+_root: int | None = None
+"""The process whose tree is ours; ``None``: this one."""
 
 
 @frozen
@@ -47,12 +55,52 @@ def now() -> CpuTime | None:
         if name in wanted:
             columns = [int(number) for number in numbers[:_GUEST_FROM]]
             ticks += sum(columns) - sum(columns[index] for index in _IDLE)
+    return CpuTime(ticks / os.sysconf("SC_CLK_TCK"), _ours())
+
+
+def count_tree_of(pid: int) -> None:
+    """Count as ours what that process has started, which this one is among."""
+    global _root
+    _root = pid
+
+
+def _ours() -> float:
+    """CPU seconds of this process and of all that it has started, or of the tree that is ours."""
+    if _root is not None:
+        return sum(_process_s(pid) for pid in _with_descendants(_root))
     usages = (
         resource.getrusage(resource.RUSAGE_SELF),
         resource.getrusage(resource.RUSAGE_CHILDREN),
     )
-    ours = sum(usage.ru_utime + usage.ru_stime for usage in usages)
-    return CpuTime(ticks / os.sysconf("SC_CLK_TCK"), ours)
+    own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return own + sum(_process_s(pid) for pid in _with_descendants(os.getpid())[1:])
+
+
+def _with_descendants(root: int) -> list[int]:
+    """A process, and those that it and they have started and not waited for yet."""
+    found = [root]
+    for pid in found:
+        try:
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+        except OSError:
+            # It has ended meanwhile, or the kernel does not tell of children.
+            continue
+    return found
+
+
+def _process_s(pid: int) -> float:
+    """CPU seconds of a process, to the nanosecond, and of the children that it has waited for."""
+    clock = ctypes.c_int()
+    if ctypes.CDLL(None).clock_getcpuclockid(pid, ctypes.byref(clock)) != 0:
+        return 0.0
+    try:
+        own = time.clock_gettime(clock.value)
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        # It was waited for meanwhile: what it took is in its parent's figure.
+        return 0.0
+    return own + sum(map(int, fields[_CHILDREN_TIME])) / os.sysconf("SC_CLK_TCK")
 
 
 def disturbed(others: float | None, threads: int) -> bool:

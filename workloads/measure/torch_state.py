@@ -1,13 +1,17 @@
 """Torch's settings of a process: as one run leaves them, the next would find them.
 
 All that torch lets be both read and set is noted before a run and set again afterwards, by torch's
-public names. The number of inter-operator threads can be set once only.
+public names; the states of the random generators too, torch's and Python's own. The number of
+inter-operator threads can be set once only.
 """
 
 from __future__ import annotations
 
+import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -70,6 +74,32 @@ def _attention_kernels() -> list[Setting]:
     ]
 
 
+AUTOCAST_ON = ("cpu", "cuda", "mps")
+"""Types of devices that workloads run on; torch keeps autocast's settings for each by itself."""
+
+
+def _autocast() -> list[Setting]:
+    found = [
+        Setting(
+            "autocast, cache", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled
+        )
+    ]
+    for kind in AUTOCAST_ON:
+        found += [
+            Setting(
+                f"autocast on {kind}",
+                partial(torch.is_autocast_enabled, kind),
+                partial(torch.set_autocast_enabled, kind),
+            ),
+            Setting(
+                f"autocast on {kind}, dtype",
+                partial(torch.get_autocast_dtype, kind),
+                partial(torch.set_autocast_dtype, kind),
+            ),
+        ]
+    return found
+
+
 def _legacy_precision() -> list[Setting]:
     """The precision by torch's older names; their setters write the newer ones as well."""
     products = Setting(
@@ -122,6 +152,7 @@ def settings() -> tuple[Setting, ...]:
         *reduced,
         *switches,
         *_attention_kernels(),
+        *_autocast(),
         *_legacy_precision(),
         *_precision(),
     )
@@ -131,6 +162,7 @@ def settings() -> tuple[Setting, ...]:
 def kept() -> Iterator[None]:
     """Set all again as it was found, however the block ends."""
     found = [(setting, _read(setting)) for setting in settings()]
+    generators = _Generators()
     try:
         yield
     finally:
@@ -140,6 +172,7 @@ def kept() -> Iterator[None]:
             for setting, value in found:
                 if value is not _UNREADABLE:
                     setting.set(value)
+        generators.set_again()
 
 
 _UNREADABLE = object()
@@ -151,3 +184,35 @@ def _read(setting: Setting) -> object:
         return setting.get()
     except RuntimeError:
         return _UNREADABLE
+
+
+class _Generators:
+    """The states of the random generators, as they are when this is made.
+
+    CUDA is not initialized for it: its generators are there once something else has done that.
+    """
+
+    def __init__(self) -> None:
+        self._python = random.getstate()
+        self._seed = torch.initial_seed()
+        self._cpu = torch.get_rng_state()
+        self._cuda: list[torch.Tensor] | None = None
+        if torch.cuda.is_initialized():
+            self._cuda = torch.cuda.get_rng_state_all()
+
+    def set_again(self) -> None:
+        """Have the generators go on from there.
+
+        Those of a CUDA that was not initialized then are given the CPU's seed, as
+        ``torch.manual_seed`` gives it to both; torch keeps it until CUDA is initialized.
+        """
+        random.setstate(self._python)
+        torch.set_rng_state(self._cpu)
+        try:
+            if self._cuda is not None:
+                torch.cuda.set_rng_state_all(self._cuda)
+            else:
+                torch.cuda.manual_seed_all(self._seed)
+        except RuntimeError as error:
+            # A device error stays until the process ends; the run's result has told of it.
+            sys.stderr.write(f"CUDA's random generators are not set again: {error}\n")

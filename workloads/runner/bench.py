@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import torch
 
@@ -60,6 +61,10 @@ class Bench:
         others, self._others = self._others, Others()
         return others
 
+    def watched(self) -> AbstractContextManager[None]:
+        """Watch other processes while a study times something itself."""
+        return cpu_share.watched(self._saw)
+
     def _saw(self, others: Others) -> None:
         self._others += others
 
@@ -73,7 +78,7 @@ class Bench:
 
     def time(self, call: Call, clock: ClockName) -> float:
         """The median of a short measurement, seconds."""
-        with entered(call) as inner, cpu_share.watched(self._saw):
+        with entered(call) as inner, self.watched():
             measured, _ = timing.measure(inner, self._clock, clock, timing.SHORT, Control())
         return measured.median_s
 
@@ -90,7 +95,7 @@ class Bench:
             places = list(range(len(calls)))
             for index in places if len(rounds) % 2 == 0 else reversed(places):
                 self.look()
-                with entered(calls[index]) as inner, cpu_share.watched(self._saw):
+                with entered(calls[index]) as inner, self.watched():
                     block = self._clock.block(inner, counts[index])
                 spent += block.wall_s
                 times[index] = _seconds(block, clock) / counts[index]

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from workloads.measure import comparison, flags, timing
+from workloads.measure import comparison, cpu_share, flags, timing
 from workloads.measure.comparison import ArmSample, Pair
+from workloads.measure.cpu_share import Others
 from workloads.measure.timing import Control
 from workloads.protocol.messages import Compare
 from workloads.protocol.results import Comparison
+from workloads.runner import readings
 from workloads.runner.outcome import keep_if_device_lost, outcome
 from workloads.runner.prepare import Prepared, prepared
 
@@ -22,7 +24,8 @@ BLOCKS_PER_ARM = 3
 def compare(request: Compare, control: Control, tell: Callable[[Comparison], None]) -> Comparison:
     """Compare, and tell what is known after each pair."""
     pairs: list[Pair] = []
-    warnings: tuple[str, ...] = ()
+    ended_early: tuple[str, ...] = ()
+    beside = Others()
     parameters = dict(request.parameters)
     spans: list[tuple[float, float]] = []
     devices: tuple[str, ...] = ()
@@ -33,10 +36,14 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
             pairs,
             fresh_process=False,
             parameters=parameters,
-            warnings=warnings,
+            warnings=(*ended_early, *readings.beside_pairs(beside, request.device)),
             measured=spans,
             devices=devices,
         )
+
+    def saw(others: Others) -> None:
+        nonlocal beside
+        beside += others
 
     try:
         control.report("preparing")
@@ -49,12 +56,14 @@ def compare(request: Compare, control: Control, tell: Callable[[Comparison], Non
             limit, began = comparison.BLOCKS_S[request.budget], time.monotonic()
             while len(pairs) < wanted:
                 start = time.time()
-                pairs.append(blocks.pair(len(pairs)))
+                with cpu_share.watched(saw):
+                    pair = blocks.pair(len(pairs))
+                pairs.append(pair)
                 spans.append((start, time.time()))
                 tell(so_far())
                 control.report("measuring", len(pairs))
                 if len(pairs) >= 3 and time.monotonic() - began > limit:
-                    warnings = (f"ended at the time limit of {limit:g} s",)
+                    ended_early = (f"ended at the time limit of {limit:g} s",)
                     break
         return so_far()
     except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)

@@ -103,6 +103,10 @@ def prepared(
             _start_libraries(place, clock)
             _forget_earlier_runs(target)
             case = workload.prepare(place, **own)
+            if not isinstance(case, Case):
+                raise TypeError(
+                    f"{name} gave back a {type(case).__name__}, not a Case: return Case(...)"
+                )
             try:
                 yield Prepared(case, clock, place, parameters)
             finally:

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from workloads import catalog
+from workloads.measure import cpu_share
 from workloads.measure.timing import Cancelled
 from workloads.protocol.ended_runs import nothing_measured
 from workloads.protocol.messages import Finished, Run
@@ -47,6 +48,8 @@ def run(order: Order, channel: Channel, folder: Folder) -> bool:
         channel.send(Finished(replace(failed, ended_at=time.time())))
         return False
     lockstep.join(ranks)
+    # torchrun's: the ranks of this host share its cores, and are one run.
+    cpu_share.count_tree_of(os.getppid())
     reporter = MemberReporter(channel, request, ranks)
     result, line = finished(execute.run(request, reporter, reporter.measured, cold=True))
     well = result.status in ("ok", "cancelled")

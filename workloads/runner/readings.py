@@ -10,6 +10,7 @@ import torch
 from workloads.declare.study import Study
 from workloads.declare.workload import Case
 from workloads.measure import cpu_share, intervals, timing
+from workloads.measure.cpu_share import Others
 from workloads.protocol.results import Check, Limit, Rates, RunResult, Timing
 
 FAULT_S = 1e-6
@@ -144,6 +145,21 @@ def _beside(study: Study, device: str) -> tuple[str, ...]:
     what = ", ".join(busy)
     most = max(busy.values())
     return (f"other processes kept up to {most:.1f} cores busy: not to keep: {what}",)
+
+
+def beside_pairs(others: Others, device: str) -> tuple[str, ...]:
+    """The warning of a comparison beside which other processes were at work; none on a GPU.
+
+    Args:
+        others: what they took while its pairs were measured.
+        device: that it ran on.
+    """
+    cores = others.cores
+    if torch.device(device).type != "cpu" or cores is None:
+        return ()
+    if not cpu_share.disturbed(cores, torch.get_num_threads()):
+        return ()
+    return (f"other processes kept {cores:.1f} cores busy: not a verdict to keep",)
 
 
 def with_impossible(result: RunResult, others: Sequence[tuple[str, Limit]] = ()) -> RunResult:

@@ -7,11 +7,13 @@ from functools import cached_property
 from tui.snapshots.analysis import moment
 from tui.snapshots.analysis import timeline as timelines
 from tui.snapshots.analysis.allocations import Allocations, allocations, round_up
+from tui.snapshots.analysis.categories import Categories
 from tui.snapshots.analysis.cause import segment_for
 from tui.snapshots.analysis.checks import check
 from tui.snapshots.analysis.diff import Side, diff
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.growth import growth
+from tui.snapshots.analysis.layers import Layers
 from tui.snapshots.analysis.layout import Filled, Layout, final_layout, layout_at, pools_of_rows
 from tui.snapshots.analysis.oom_text import matching_text
 from tui.snapshots.analysis.pinning import pinning, widest_window
@@ -29,8 +31,10 @@ from tui.snapshots.model.results import (
     Growth,
     MapRow,
     OomText,
+    Part,
     Piece,
     Pinning,
+    Stacking,
     State,
     Summary,
     Timeline,
@@ -40,6 +44,8 @@ from tui.snapshots.model.results import (
 from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
 
 TOP = 10
+COLUMNS = 256
+"""Of the whole trace, at whose moments it is decided what gets a layer of its own."""
 
 
 class DeviceAnalysis:
@@ -51,6 +57,7 @@ class DeviceAnalysis:
         self.stacks = stacks
         self._layout: tuple[int | None, Layout] | None = None
         self._tree: tuple[Query, SiteTree] | None = None
+        self._layers: dict[Stacking, Layers] = {}
 
     @cached_property
     def replay(self) -> Replay:
@@ -81,6 +88,40 @@ class DeviceAnalysis:
     def final(self) -> Layout:
         """The layout of the device at the end of its trace."""
         return final_layout(self.device)
+
+    @cached_property
+    def categories(self) -> Categories:
+        """What the allocations are for, as far as the file tells."""
+        return Categories(
+            self.snapshot, self.stacks, self.device.trace, self.allocations, lambda: self.cover
+        )
+
+    def layers(self, stacking: Stacking) -> Layers:
+        """What the live bytes of the timeline consist of."""
+        if stacking not in self._layers:
+            last = self.replay.events - 1
+            cut = timelines.buckets(self.replay, self.device.trace, COLUMNS, 0, last)
+            self._layers[stacking] = Layers(
+                self.allocations,
+                self.device.trace,
+                self.stacks,
+                self.categories,
+                lambda: self.cover,
+                stacking=stacking,
+                moments=[bucket.moment for bucket in cut],
+            )
+        return self._layers[stacking]
+
+    def part(self, event: int | None, stacking: Stacking, key: str) -> Part:
+        """What one layer of the timeline held right after an event.
+
+        Raises:
+            KeyError: there is no such layer.
+            IndexError: the trace has no such event.
+        """
+        at = self.replay.events - 1 if event is None else event
+        self._check(at)
+        return self.layers(stacking).part(key, at, self.replay.live_at(at))
 
     def layout(self, event: int | None) -> Layout:
         """Where everything lay right after an event; the last one asked for is kept.
@@ -141,14 +182,28 @@ class DeviceAnalysis:
         live = self.replay.live_at_end if event is None else self.replay.live_at(event)
         return growth(self.allocations, self.device.trace, self.stacks, event, live)
 
-    def timeline(self, width: int, *, first: int = 0, last: int | None = None) -> Timeline:
+    def timeline(
+        self,
+        width: int,
+        *,
+        stacking: Stacking = "site",
+        first: int = 0,
+        last: int | None = None,
+    ) -> Timeline:
         """The memory over the events.
 
         Raises:
             ValueError: no columns.
         """
         return timelines.timeline(
-            self.replay, self.device.trace, self.spans, width, first=first, last=last
+            self.replay,
+            self.device.trace,
+            self.spans,
+            lambda moments, live: self.layers(stacking).at(moments, live),
+            width,
+            stacking=stacking,
+            first=first,
+            last=last,
         )
 
     def verdict(self, event: int, texts: tuple[OomText, ...] = (), *, top: int = TOP) -> Verdict:

@@ -173,6 +173,11 @@ _ORDERS: dict[Order, Callable[[SiteRow], tuple[object, ...]]] = {
 }
 
 
+def site_node(stacks: Stacks, stack: int) -> Node:
+    """The site that a stack is put down to, as the tree has it."""
+    return _frames_path(stacks, stack)[0]
+
+
 def _frames_path(stacks: Stacks, stack: int) -> tuple[Node, ...]:
     path = stacks.path(stack)
     if not path:

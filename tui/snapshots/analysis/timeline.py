@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from tui.snapshots.analysis.replay import Replay
-from tui.snapshots.model.results import Band, Bucket, Timeline
+from tui.snapshots.model.results import Band, Bucket, Layer, Stacking, Timeline
 from tui.snapshots.model.snapshot import NEVER_TOLD, Annotation, Trace
 from workloads.protocol.frozen import frozen
 
@@ -92,12 +93,18 @@ def bands(
     return tuple(made)
 
 
+LayersAt = Callable[[Sequence[int], Sequence[int]], tuple[Layer, ...]]
+"""Gives the layers at ascending events, with the live bytes after each."""
+
+
 def timeline(
     replayed: Replay,
     trace: Trace,
     found: tuple[AnnotationSpan, ...],
+    layers_at: LayersAt,
     width: int,
     *,
+    stacking: Stacking = "site",
     first: int = 0,
     last: int | None = None,
 ) -> Timeline:
@@ -107,59 +114,64 @@ def timeline(
         replayed: of the same device as ``trace``.
         trace: for the times.
         found: the annotations of the device.
+        layers_at: gives what the live bytes consist of.
         width: buckets at most; fewer where there are fewer events, so that none is empty.
+        stacking: what the layers are.
         first: clamped to the trace, as is ``last``.
         last: inclusive.
 
     Raises:
         ValueError: ``width`` is below 1.
     """
-    if width < 1:
-        raise ValueError(f"a timeline needs at least one column, not {width}")
-    scale = max(replayed.peak, replayed.reserved_peak)
     events = replayed.events
     end = events - 1 if last is None else min(last, events - 1)
     begin = max(0, min(first, end))
-    shown = end - begin + 1
-    if events == 0:
-        return Timeline(
-            device=replayed.device,
-            first=0,
-            last=-1,
-            scale=scale,
-            buckets=(),
-            live_at_first=replayed.live_at_start,
-            peak_event=None,
-            peak=replayed.peak,
-            ooms=(),
-            bands=(),
-        )
-    count = min(width, shown)
-    edges = [begin + shown * place // count for place in range(count + 1)]
-    buckets = tuple(_bucket(replayed, trace, low, high - 1) for low, high in pairwise(edges))
+    cut = buckets(replayed, trace, width, begin, end)
     return Timeline(
         device=replayed.device,
         first=begin,
         last=end,
-        scale=scale,
-        buckets=buckets,
+        scale=max(replayed.peak, replayed.reserved_peak),
+        buckets=cut,
         live_at_first=replayed.live_at(begin - 1),
-        peak_event=replayed.peak_event,
+        peak_event=replayed.peak_event if events else None,
         peak=replayed.peak,
         ooms=tuple(event for event in replayed.ooms if begin <= event <= end),
         bands=bands(found, trace, begin, end),
+        stacking=stacking,
+        layers=layers_at([one.moment for one in cut], [one.live_max for one in cut]),
     )
+
+
+def buckets(
+    replayed: Replay, trace: Trace, width: int, first: int, last: int
+) -> tuple[Bucket, ...]:
+    """Events cut into stretches of nearly equal length; none where there are no events.
+
+    Raises:
+        ValueError: ``width`` is below 1.
+    """
+    if width < 1:
+        raise ValueError(f"a timeline needs at least one column, not {width}")
+    shown = last - first + 1
+    if shown < 1:
+        return ()
+    count = min(width, shown)
+    edges = [first + shown * place // count for place in range(count + 1)]
+    return tuple(_bucket(replayed, trace, low, high - 1) for low, high in pairwise(edges))
 
 
 def _bucket(replayed: Replay, trace: Trace, first: int, last: int) -> Bucket:
     live = replayed.live[first + 1 : last + 2]
+    most = max(live)
     time_us = trace.time_us[first]
     return Bucket(
         first=first,
         last=last,
         time_us=None if time_us == NEVER_TOLD else time_us,
         live_min=min(live),
-        live_max=max(live),
+        live_max=most,
+        moment=first + live.index(most),
         reserved_max=max(replayed.reserved[first + 1 : last + 2]),
         ooms=bisect_left(replayed.ooms, last + 1) - bisect_left(replayed.ooms, first),
         segment_events=bisect_left(replayed.segment_events, last + 1)

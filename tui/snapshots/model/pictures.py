@@ -12,6 +12,10 @@ from workloads.protocol.frozen import frozen
 
 CellState = Literal["allocated", "pending", "inactive", "unmapped"]
 """What a stretch of a segment is; ``unmapped`` is outside of what is reserved."""
+Stacking = Literal["site", "category", "annotation"]
+"""What the layers of a timeline are."""
+REST = ""
+"""The key of the layer of all that has none of its own."""
 
 
 @frozen
@@ -26,6 +30,8 @@ class Bucket:
     live_min: int
     live_max: int
     """The most that was live after any event of the bucket."""
+    moment: int
+    """The event after which that was first live; the layers are of this moment."""
     reserved_max: int
     ooms: int
     segment_events: int
@@ -42,6 +48,20 @@ class Band:
     """Events, inclusive; the last one of the timeline where the annotation was not ended."""
     depth: int
     """How many annotations that cover it began before it and were still open."""
+
+
+@frozen
+class Layer:
+    """What one site, category or annotation held of the live bytes, for each bucket."""
+
+    key: str
+    """Of a site as :attr:`SiteRow.key`, else the name; :data:`REST` for all the others."""
+    label: str
+    bytes: tuple[int, ...]
+    """At the buckets' moments; all layers of a bucket add up to its ``live_max``."""
+    categories: tuple[str, ...]
+    """Of the allocations in :attr:`bytes`, most bytes first; empty where there are none, and for
+    the rest."""
 
 
 @frozen
@@ -64,6 +84,10 @@ class Timeline:
     ooms: tuple[int, ...]
     """The OOM events of the part shown."""
     bands: tuple[Band, ...]
+    stacking: Stacking
+    layers: tuple[Layer, ...]
+    """From the bottom up: those that held the most at some moment of the whole trace, whatever the
+    part shown, the steadiest lowest; then the rest, where there is any."""
 
 
 @frozen

@@ -13,14 +13,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from tui.snapshots.model.pictures import REST as REST
 from tui.snapshots.model.pictures import Band as Band
 from tui.snapshots.model.pictures import Bucket as Bucket
 from tui.snapshots.model.pictures import Cell as Cell
 from tui.snapshots.model.pictures import CellState as CellState
 from tui.snapshots.model.pictures import Fragmentation as Fragmentation
+from tui.snapshots.model.pictures import Layer as Layer
 from tui.snapshots.model.pictures import MapRow as MapRow
 from tui.snapshots.model.pictures import Piece as Piece
 from tui.snapshots.model.pictures import Pinning as Pinning
+from tui.snapshots.model.pictures import Stacking as Stacking
 from tui.snapshots.model.pictures import Timeline as Timeline
 from tui.snapshots.model.snapshot import Frame
 from workloads.protocol.frozen import frozen
@@ -241,6 +244,24 @@ class Top:
     """The part of all live bytes, 0 to 1."""
     stack: int
     """The stack of most bytes of that site, by number."""
+
+
+@frozen
+class Part:
+    """What one layer of a timeline held right after an event."""
+
+    label: str
+    bytes: int
+    count: int
+    """Of its allocations that were live."""
+    live: int
+    """Bytes that were live in all."""
+    categories: tuple[tuple[str, str, int], ...]
+    """Each category with what tells it and its bytes, most first."""
+    top: tuple[Top, ...]
+    """Its sites, most bytes first; the first few."""
+    stack: tuple[Frame, ...]
+    """The one of most bytes, innermost first; empty where none was recorded."""
 
 
 @frozen

@@ -122,6 +122,8 @@ class Trace:
     context: array[int]
     """``I``: number into :attr:`Snapshot.contexts`: what stood in ``compile_context`` and
     ``user_metadata``, one string; number 0 is the empty one."""
+    category: bytearray
+    """Number into :attr:`Snapshot.categories`; 0 where the entry has none."""
     device_free: dict[int, int]
     """By the number of an OOM entry: free bytes of the whole GPU at that moment."""
     unknown: dict[int, str]
@@ -142,6 +144,7 @@ def empty_trace() -> Trace:
         time_us=array("q"),
         pool=array("h"),
         context=array("I"),
+        category=bytearray(),
         device_free={},
         unknown={},
     )
@@ -195,6 +198,9 @@ class Snapshot:
     streams: tuple[int, ...]
     pools: tuple[tuple[int, int], ...]
     contexts: tuple[str, ...]
+    categories: tuple[str, ...]
+    """What stood in ``category``, which a snapshot that torch's profiler made has; number 0 is the
+    empty one."""
     settings: dict[str, str]
     """The allocator's settings in the file, ``allocator_settings``, as text."""
     annotations: tuple[Annotation, ...]

@@ -47,6 +47,7 @@ _DEFAULTS: dict[str, object] = {
     "pool_id": None,
     "compile_context": None,
     "user_metadata": None,
+    "category": None,
 }
 """The keys that every torch writes or that some do, and what stands for a missing one."""
 
@@ -95,9 +96,10 @@ class TraceColumns:
         stream = self._streams(raws.get("stream") or [0] * count)
         pool = self._pools(raws.get("pool_id"), count)
         context = self._contexts(raws, count)
+        category = self._categories(raws.get("category"), count)
         # Last, since nothing of a batch that turns out to be odd may have been counted.
         stack = interner.stack_numbers(raws.get("frames") or [None] * count)
-        return action, address, size, stream, stack, times, pool, context
+        return action, address, size, stream, stack, times, pool, context, category
 
     def _pool(self, raw: Raw) -> int:
         number = self._interner.pool(raw)
@@ -140,6 +142,11 @@ class TraceColumns:
             interner.context(*pair)
         return array("I", map(known.__getitem__, zip(compiled, metadata, strict=True)))
 
+    def _categories(self, raws: list[Raw] | None, count: int) -> bytes:
+        if raws is None or raws.count(None) == count:
+            return bytes(count)
+        return bytes(map(self._interner.category, raws))
+
     def _alone(self, entry: Raw) -> None:
         interner = self._interner
         if not isinstance(entry, dict):
@@ -166,6 +173,7 @@ class TraceColumns:
             self._whole(entry, "time_us", -(1 << 63), 1 << 63, NEVER_TOLD, needed=False),
             self._pool(entry.get("pool_id")),
             interner.context(entry.get("compile_context"), entry.get("user_metadata")),
+            interner.category(entry.get("category")),
         )
         for column, value in zip(_columns(trace), row, strict=True):
             column.append(value)
@@ -219,6 +227,7 @@ def _columns(trace: Trace) -> tuple[bytearray | array[int], ...]:
         trace.time_us,
         trace.pool,
         trace.context,
+        trace.category,
     )
 
 

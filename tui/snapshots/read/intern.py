@@ -24,6 +24,9 @@ MOST_FRAMES = 1 << 14
 """Of one stack; a list that many entries name must not cost more with each of them."""
 MOST_STREAMS = 1 << 16
 MOST_POOLS = 1 << 15
+MOST_CATEGORIES = 1 << 8
+"""torch has seven and an unknown one."""
+_LONGEST_CATEGORY = 64
 _POOL_NUMBERS = 1 << 64
 """Each of a pool's two numbers is unsigned and of 64 bits."""
 
@@ -41,6 +44,7 @@ class Interner:
         self.streams: list[int] = []
         self.pools: list[tuple[int, int]] = []
         self.contexts: list[str] = [""]
+        self.categories: list[str] = [""]
         self.odd: Counter[str] = Counter()
         """What was odd, and how often."""
         self._frame_by_id: dict[int, int] = {}
@@ -64,6 +68,7 @@ class Interner:
         """What stood in ``compile_context`` and ``user_metadata`` to its number."""
         self._context_by_text: dict[str, int] = {"": 0}
         self.pool_numbers: dict[tuple[int, int], int] = {}
+        self._category_numbers: dict[str, int] = {"": 0}
 
     def stack_numbers(self, raws: list[object]) -> array[int]:
         """The stacks of consecutive entries, each a list of frames or ``None``.
@@ -199,6 +204,20 @@ class Interner:
             self.contexts.append(joined)
         if plain:
             self.context_numbers[pair] = number
+        return number
+
+    def category(self, raw: object) -> int:
+        """The number of an entry's ``category``; 0 where it has none that torch could write."""
+        if raw is None:
+            return 0
+        number = self._category_numbers.get(raw) if isinstance(raw, str) else None
+        if number is None:
+            short = isinstance(raw, str) and len(raw) <= _LONGEST_CATEGORY
+            if not short or len(self.categories) == MOST_CATEGORIES:
+                self.odd["categories that are no short names"] += 1
+                return 0
+            number = self._category_numbers[str(raw)] = len(self.categories)
+            self.categories.append(text.clean(str(raw)))
         return number
 
 

@@ -116,6 +116,7 @@ def normalise(
         streams=tuple(interner.streams),
         pools=tuple(interner.pools),
         contexts=tuple(interner.contexts),
+        categories=tuple(interner.categories),
         settings=_settings(top.get("allocator_settings")),
         annotations=_annotations(top.get("external_annotations"), interner),
         host_segments=_length(top.get("host_segments")),

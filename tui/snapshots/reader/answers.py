@@ -65,9 +65,13 @@ class Answers:
 
     def _timeline(self, request: m.AskTimeline) -> m.TimelineIs:
         made = self._device(request.device).timeline(
-            request.width, first=request.first, last=request.last
+            request.width, stacking=request.stacking, first=request.first, last=request.last
         )
         return m.TimelineIs(request.id, made)
+
+    def _part(self, request: m.AskPart) -> m.PartIs:
+        device = self._device(request.device)
+        return m.PartIs(request.id, device.part(request.event, request.stacking, request.layer))
 
     def _verdict(self, request: m.AskVerdict) -> m.VerdictIs:
         device = self._device(request.device)
@@ -179,6 +183,7 @@ class Answers:
     _HANDLERS: ClassVar[dict[type, Callable[[Any, Any], m.Answer]]] = {
         m.AskState: _state,
         m.AskTimeline: _timeline,
+        m.AskPart: _part,
         m.AskSites: _sites,
         m.AskStack: _stack,
         m.AskMap: _map,

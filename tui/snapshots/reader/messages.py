@@ -15,9 +15,11 @@ from tui.snapshots.model.results import (
     Grouping,
     MapRow,
     Order,
+    Part,
     Piece,
     Pinning,
     SiteListing,
+    Stacking,
     State,
     Summary,
     Timeline,
@@ -84,6 +86,19 @@ class AskTimeline:
     width: int
     first: int = 0
     last: int | None = None
+    stacking: Stacking = "site"
+
+
+@frozen
+class AskPart:
+    """What one layer of the timeline held at an event."""
+
+    id: int
+    device: int
+    event: int | None
+    stacking: Stacking
+    layer: str
+    """Its key; empty for the rest."""
 
 
 @frozen
@@ -175,6 +190,7 @@ Request = Union[
     AskVerdict,
     AskState,
     AskTimeline,
+    AskPart,
     AskSites,
     AskStack,
     AskMap,
@@ -293,6 +309,12 @@ class TimelineIs:
 
 
 @frozen
+class PartIs:
+    id: int
+    part: Part
+
+
+@frozen
 class SitesAre:
     id: int
     listing: SiteListing
@@ -379,6 +401,7 @@ Answer = Union[
     VerdictIs,
     StateIs,
     TimelineIs,
+    PartIs,
     SitesAre,
     StackIs,
     MapIs,

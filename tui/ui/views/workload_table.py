@@ -11,7 +11,7 @@ from tui.state.runs import RunState
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, right, width
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, paragraph, right, width
 from tui.ui.views.workload_state import half_width, median, state_of
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting, WorkloadInfo
@@ -94,6 +94,15 @@ def entries(store: Store, pattern: str = "", folded: frozenset[str] = frozenset(
         if not hide:
             found.extend(row(store, info) for info in members)
     return found
+
+
+def no_match(pattern: str, cells: int) -> list[Line]:
+    """What stands in place of the table where a filter leaves nothing of it."""
+    words = (
+        f"No workload matches {pattern.strip()}: each word has to be in its name, group or title. "
+        "Escape drops the filter."
+    )
+    return paragraph(words, cells, TextStyle.NOTE)
 
 
 def row(store: Store, info: WorkloadInfo) -> Row:

@@ -37,6 +37,10 @@ class CursorView(LinesView):
 
     _drawn_at: int | None = None
     """Where the cursor was when the rows began to be drawn: each of them asks."""
+    _was_at: int | None = None
+    """Where the cursor was when the lines were last made."""
+    _rows_in_view = 0
+    """How many there were then."""
 
     @property
     def count(self) -> int:
@@ -67,9 +71,18 @@ class CursorView(LinesView):
             return None
         return Style(reverse=True) if self.has_focus else Style(bold=True)
 
+    def say(self, message: Message) -> None:
+        """Post a message of this list's own.
+
+        A message is sent by whoever handles another one at the time, and one whose sender is the
+        list's parent goes no further than there: what is typed into a filter beside the list would
+        move the cursor unheard.
+        """
+        self.post_message(message.set_sender(self))
+
     def choose(self) -> None:
         """Say that the line under the cursor was chosen."""
-        self.post_message(self.Chosen())
+        self.say(self.Chosen())
 
     def action_choose(self) -> None:
         """Do with the line under the cursor what enter does."""
@@ -91,10 +104,26 @@ class CursorView(LinesView):
         index = max(0, min(self.count - 1, index))
         before = self.cursor
         self.put_cursor(index)
+        self._was_at = index
         for changed in (before, index):
             if changed is not None:
                 self.refresh_line(changed)
         self.bring_into_view(index)
+
+    def rebuild(self) -> None:
+        """Make the lines anew; a cursor that was in view stays there.
+
+        Rows come and go above it, and another size has room for fewer of them. Who has scrolled
+        away from the cursor is left where they are.
+        """
+        top, before = self.scroll_offset.y, self._was_at
+        seen = before is None or top <= before < top + self._rows_in_view
+        super().rebuild()
+        if not self.size.height:
+            return
+        self._was_at, self._rows_in_view = self.cursor, self.size.height
+        if seen and self._was_at is not None:
+            self.bring_into_view(self._was_at)
 
     def bring_into_view(self, index: int) -> None:
         """Scroll as far as a line asks for."""
@@ -136,13 +165,13 @@ class NumberedList(CursorView):
     @property
     def cursor(self) -> int | None:
         """The line under the cursor; ``None`` where there are no lines."""
-        return self.index if self.count else None
+        return min(self.index, self.count - 1) if self.count else None
 
     def put_cursor(self, index: int) -> None:
         """Have the cursor stand on another line."""
         if index != self.index:
             self.index = index
-            self.post_message(self.Moved())
+            self.say(self.Moved())
 
     def rebuild(self) -> None:
         """Make the lines anew; the cursor stays within them."""
@@ -223,4 +252,4 @@ class KeyedList(CursorView):
     def _tell(self) -> None:
         if self.key != self._told:
             self._told = self.key
-            self.post_message(self.Moved())
+            self.say(self.Moved())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.widget import Widget
 
 from tui.state.store import Part, Store
 from tui.ui.views.lines import Line, LinesOnDemand
@@ -22,6 +23,7 @@ from tui.ui.views.workload_table import (
     entry_key,
     entry_line,
     heading,
+    no_match,
 )
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
@@ -95,6 +97,8 @@ class WorkloadList(KeyedList):
     def row_lines(self, cells: int) -> Sequence[Line]:
         """The table's lines, each made when it is looked at."""
         found, at = self.found, self.cursor
+        if not found and self.pattern.strip():
+            return no_match(self.pattern, cells)
         chosen = columns_for(self._store, found, cells)
         return LinesOnDemand(
             len(found), lambda place: entry_line(found[place], chosen, under_cursor=place == at)
@@ -162,6 +166,11 @@ class WorkloadsPane(Pane):
         """Made when there is first something to be said."""
         self._filter: FieldInput | None = None
         """Made when it is first typed into."""
+
+    @property
+    def keys_go_to(self) -> Widget | None:
+        """The table: a filter that was kept is typed into when that is asked for."""
+        return self.table
 
     def compose(self) -> ComposeResult:
         yield LineBar(self.table.heading, id="heading")

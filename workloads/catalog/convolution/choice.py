@@ -97,8 +97,9 @@ def _first_and_later(
 ) -> None:
     firsts, laters = [], []
     for image in images:
-        first = once(image)
-        later = statistics.median(once(image) for _ in range(REPEATS))
+        with found.watched():
+            first = once(image)
+            later = statistics.median(once(image) for _ in range(REPEATS))
         firsts.append(first)
         laters.append(later)
         side = int(image.shape[-1])

@@ -197,9 +197,10 @@ def _burn(
     rates: Rates = []
     began = time.perf_counter()
     while not rates or rates[-1][0] < span:
-        for burner in burners:
-            burner.start(products)
-        ticks = [burner.finish() * operations for burner in burners]
+        with found.watched():
+            for burner in burners:
+                burner.start(products)
+            ticks = [burner.finish() * operations for burner in burners]
         rates.append((time.perf_counter() - began, ticks))
         found.point("load", round(rates[-1][0], 2), *ticks)
     return rates

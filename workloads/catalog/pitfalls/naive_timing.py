@@ -90,14 +90,15 @@ def naive_timing(
         def median(once: Callable[[], float]) -> float:
             return statistics.median(once() for _ in range(count))
 
-        naive = median(lambda: by_time(lambda: None))
-        on.synchronize()
-        seconds: dict[str, float | None] = {
-            NAIVE: naive,
-            SYNCHRONIZED: median(lambda: by_time(on.synchronize)),
-            EVENTS: median(by_events) if on.type == "cuda" else None,
-            BLOCKS: found.median_s,
-        }
+        with found.watched():
+            naive = median(lambda: by_time(lambda: None))
+            on.synchronize()
+            seconds: dict[str, float | None] = {
+                NAIVE: naive,
+                SYNCHRONIZED: median(lambda: by_time(on.synchronize)),
+                EVENTS: median(by_events) if on.type == "cuda" else None,
+                BLOCKS: found.median_s,
+            }
         _clocks(found, seconds, operations, used)
         if on.type != "cuda":
             found.unavailable[f"tables.clocks.{EVENTS}"] = f"{on.type} has no events with a time"

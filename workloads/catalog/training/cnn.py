@@ -106,7 +106,8 @@ def cnn_training(
         mark()
 
     def study(found: Study) -> None:
-        seconds = split(on, marked, PHASES, SPLIT_STEPS)
+        with found.watched():
+            seconds = split(on, marked, PHASES, SPLIT_STEPS)
         found.table(
             "split", "where a step's time goes", Column("phase"), Column("time", "s"),
             Column("share", "%"),

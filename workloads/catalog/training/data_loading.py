@@ -219,7 +219,7 @@ def _try_workers(
     for count in worker_counts():
         for pinned in kinds:
             began = time.perf_counter()
-            with loaders.started(count, pinned=pinned) as loader:
+            with found.watched(), loaders.started(count, pinned=pinned) as loader:
                 _epoch(on, loader, step)
                 first = time.perf_counter() - began
                 runs: list[tuple[float, float]] = []
