@@ -214,5 +214,3 @@ def _places(moments: Sequence[int], events: int) -> array[int]:
     place.extend(array("I", [len(moments)]) * (events + 1 - len(place)))
     place.append(0)
     return place
-
-

@@ -86,9 +86,11 @@ def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
     for column, cells, least in _STEPS:
         wanted = {"name": names, "history": max(cells, width // 4)}.get(column, cells)
         more = {**taken, column: wanted}
-        allowed = wanted > 0 and (column != "history" or width >= HISTORY_FROM)
-        if allowed and bars(more) >= 2 * least:
-            taken = more
+        if not wanted:
+            continue
+        if bars(more) < 2 * least or (column == "history" and width < HISTORY_FROM):
+            break
+        taken = more
     left_over = max(0, bars(taken))
     if left_over < 2:
         left_over = 0

@@ -34,6 +34,8 @@ WARM_C, HOT_C = 10.0, 2.0
 """Degrees below the slowdown threshold from which a device is warm, and from which it is hot."""
 AT_CAP = 0.97
 """Share of the power limit from which a device is at its cap: the driver holds it just below."""
+LOST_ROOM = 24
+"""Cells that the reason of a loss takes at least: with fewer there are no figures beside it."""
 FULL = 0.95
 """Share of the memory in use from which the bar says so."""
 
@@ -314,9 +316,12 @@ def _lost_row(
     last = DeviceView(view.key, view.before_loss)
     bare = replace(plan, name=0, status=0, clocks=0, history=0, filled=0, load=0)
     figures_then = _cells(last, None, bare, "", Span(""), quiet=True)
-    room = width - sum(span.width for span in figures_then) - 1
+    tail = sum(cells + 1 for cells in (plan.clocks, plan.status, plan.history) if cells)
+    room = width - sum(span.width for span in figures_then) - tail - 1
+    if room < LOST_ROOM:
+        return (Span(f" {left(lost(device, now, width - 1).text, width - 1)}", TextStyle.BAD),)
     reason = Span(f" {left(lost(device, now, room).text, room)}", TextStyle.BAD)
-    return (reason, *figures_then)
+    return (reason, *figures_then, Span(" " * tail))
 
 
 def _name(view: DeviceView, sample: Sample | None) -> str:
