@@ -274,6 +274,10 @@ class ProcessesTab(CommandScreen):
         yield self.pane
         yield FooterBar(self.situation)
 
+    @on(ProcessList.Moved)
+    def _moved(self) -> None:
+        self.query_one(FooterBar).rebuild()
+
     def situation(self) -> Situation:
         """With whether a process that can be sent a signal is under the cursor, and the filter."""
         return replace(

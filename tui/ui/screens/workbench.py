@@ -166,19 +166,25 @@ class WorkbenchScreen(CommandScreen):
 
     def fit_devices(self) -> None:
         """Give the devices the rows that they and their history need, as far as there are any."""
-        height = self.app.size.height
-        wanted = self.devices.rows_wanted(2 if height >= TALL_ROWS else 1)
+        rows = self.app.size.height
+        alone = self.devices.rows_wanted(0)
+        whole = self.devices.rows_wanted(2 if rows >= TALL_ROWS else 1)
+        has_lower = self.panes[self.lower].display
+        room = arrangement.rows_for_devices(
+            rows, memory=not self.memory.has_class("-folded"), lower=has_lower
+        )
         if self.has_class("-stack"):
-            has_lower = self.panes[self.lower].display
-            room = arrangement.rows_for_devices(
-                height, memory=not self.memory.has_class("-folded"), lower=has_lower
-            )
+            # On a low screen the table needs the rows that a history would take.
+            wanted = whole if has_lower and whole <= room else alone
             self.devices.styles.height = max(2, min(wanted, room))
         else:
             self.devices.styles.clear_rule("height")
         top = self._containers.get("top")
         if top is not None and self.has_class("-grid"):
-            top.styles.height = max(arrangement.TOP_ROWS, min(wanted, height * 2 // 5))
+            most = rows * 2 // 5
+            top.styles.height = max(
+                arrangement.TOP_ROWS, whole if whole <= most else min(alone, most)
+            )
         elif top is not None:
             top.styles.clear_rule("height")
 

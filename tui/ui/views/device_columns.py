@@ -71,7 +71,9 @@ def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
         views: all devices, since the columns of all rows stand under each other.
         width: cells of a row.
     """
-    label = max((len(view.label) for view in views), default=len(CPU))
+    # No less than the heading above it.
+    label = max((len(view.label) for view in views), default=0)
+    label = max(label, len("gpu") + 1)
     names = 0
     if shared_name(views) is None:
         longest = max((len(short_name(view)) for view in views), default=0)

@@ -184,11 +184,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("pid", 7, "pid", 0, lambda row, _now: str(row.pid or "")),
     Column("user", 8, "user", 0, lambda row, _now: row.user or _na(row), numeric=False),
     Column("gpu", 7, "gpu", 0, lambda row, _now: row.gpu, numeric=False, of_host=False),
-    Column("memory", 10, "memory", 0, lambda row, _now: text.size(row.memory)),
+    Column("memory", 9, "memory", 0, lambda row, _now: text.size(row.memory)),
     Column("sm", 5, "sm", 66, lambda row, _now: _percent(row.sm_percent), of_host=False),
     Column("cpu", 6, "cpu", 72, lambda row, _now: _percent(row.cpu_percent)),
     Column("host", 9, "host", 100, lambda row, _now: _size(row.host_memory), of_host=False),
-    Column("kind", 9, None, 120, lambda row, _now: row.kind, numeric=False),
+    Column("kind", 9, None, 110, lambda row, _now: row.kind, numeric=False),
     Column("age", 6, "age", 86, _age),
 )
 """From the left; what follows them is the command."""

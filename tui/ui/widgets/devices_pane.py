@@ -205,7 +205,8 @@ class DevicesPane(AgingPane):
 
     def _make_room(self) -> None:
         """Devices come first; what is left is for the headings, then for the history."""
-        free = self.size.height - self.notice.display - len(self.store.devices)
+        devices = len(self.store.devices)
+        free = self.size.height - self.notice.display - devices if devices else 0
         self.heading.display = free > 0
         fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
         rows = next(fitting, 0)
