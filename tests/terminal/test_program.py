@@ -231,7 +231,7 @@ def beside(scripted_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_nvml_devices_are_listed_beside_the_cpu_and_their_memory_is_drawn(beside: Beside) -> None:
     terminal = beside.terminal
-    text = terminal.until_shows("NVIDIA H200", "nvml:0", "nvml:1", "ready", "driver 580")
+    text = terminal.until_shows("H200", "nvml:0", "nvml:1", "ready", "driver 580")
     assert text.count("/700 W") == 2
     terminal.keys("d")
     terminal.until_shows("Memory   nvml:0")

@@ -42,11 +42,11 @@ def test_a_column_shows_the_highest_reading_of_its_seconds() -> None:
 
 
 def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
-    points = loads(50, 50) + loads(0, 0, start=EVEN + 6)
-    found = shares(points, LOAD, 4, 2.0, EVEN + 7)
+    points = loads(50, 50) + loads(0, 0, start=EVEN + 12)
+    found = shares(points, LOAD, 4, 4.0, EVEN + 13)
     assert found == [0.5, None, None, 0.0]
-    seen = sample(gpu(), at=EVEN + 7)
-    (row,) = drawn(points, LOAD, seen, EVEN + 7, 2, 1)
+    seen = sample(gpu(), at=EVEN + 13)
+    (row,) = drawn(points, LOAD, seen, EVEN + 13, 2, 1)
     # Half of the height, nothing, nothing, the lowest dot.
     assert row == "\u2844\u2880"
 
@@ -57,21 +57,21 @@ def test_the_picture_stands_still_until_a_cell_is_full() -> None:
     before = drawn(points, LOAD, seen, EVEN + 40, 8, 1)[0]
     later = drawn([*points, Point(EVEN + 40, utilization=7.0)], LOAD, seen, EVEN + 40, 8, 1)[0]
     assert later[:-1] == before[:-1]
-    next_cell = sample(gpu(), at=EVEN + 44)
-    moved = drawn(points, LOAD, next_cell, EVEN + 44, 8, 1)[0]
+    next_cell = sample(gpu(), at=EVEN + 48)
+    moved = drawn(points, LOAD, next_cell, EVEN + 48, 8, 1)[0]
     assert moved[:-2] == before[1:-1]
 
 
 def test_what_comes_no_more_leaves_a_gap_up_to_the_present() -> None:
     points, seen = loads(*[80] * 20), sample(gpu(), at=EVEN + 19)
     assert drawn(points, LOAD, seen, EVEN + 20, 4, 1)[0].strip()
-    late = drawn(points, LOAD, seen, EVEN + 28, 4, 1)[0]
+    late = drawn(points, LOAD, seen, EVEN + 36, 4, 1)[0]
     assert late.endswith("  ")
     assert late.strip()
 
 
 @pytest.mark.parametrize(
-    ("interval", "took", "seconds"), [(1, 0, 2), (0.2, 0, 2), (3, 0, 6), (1, 4.5, 10)]
+    ("interval", "took", "seconds"), [(1, 0, 4), (0.2, 0, 4), (3, 0, 6), (1, 4.5, 10)]
 )
 def test_a_column_is_as_long_as_two_samples(interval: float, took: float, seconds: float) -> None:
     assert column_s(sample(gpu(), interval_s=interval, took_s=took)) == seconds
@@ -138,10 +138,10 @@ def test_the_store_keeps_load_power_and_heat_of_each_sample_and_no_more_than_it_
     points = store.history.points(store.devices[0].key)
     assert len(points) == MOST_POINTS
     assert (points[-1].utilization, points[-1].power, points[-1].temperature) == (49.0, 310.0, 45.0)
-    assert [point.at for point in store.history.since(store.devices[0].key, NOW + 647)] == [
-        NOW + 647,
-        NOW + 648,
-        NOW + 649,
+    assert [point.at for point in store.history.since(store.devices[0].key, NOW + 947)] == [
+        NOW + 947,
+        NOW + 948,
+        NOW + 949,
     ]
 
 

@@ -12,8 +12,8 @@ from tui.state.pairing import CPU, DeviceView
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
-MOST_POINTS = 600
-"""Points that are kept of each device: ten minutes at one sample a second."""
+MOST_POINTS = 900
+"""Points that are kept of each device: a quarter of an hour at one sample a second."""
 
 
 @frozen

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from rich.console import Console
-from rich.control import Control
 
 from tui.ui.terminal.textual_private import ChopsUpdate, CompositorUpdate
 
@@ -29,6 +28,7 @@ class FrugalUpdate(CompositorUpdate):
         """The frame as it goes to the terminal."""
         update = self._update
         parts: list[str] = []
+        at: int | None = None
         for row, left, right in update.spans:
             line, ends = update.chops[row], update.chop_ends[row]
             for end, (begin, strip) in zip(ends, line.items(), strict=False):
@@ -36,7 +36,10 @@ class FrugalUpdate(CompositorUpdate):
                     continue
                 start, stop = max(left, begin), min(right, end)
                 piece = strip.crop(start - begin, stop - begin)
-                parts += [Control.move_to(start, row).segment.text, piece.render(console)]
+                # Where a piece was drawn in the same row, the column alone tells the place.
+                place = f"\x1b[{start + 1}G" if row == at else f"\x1b[{row + 1};{start + 1}H"
+                parts += [place, piece.render(console)]
+                at = row
         return frugal_styles("".join(parts))
 
 

@@ -17,7 +17,7 @@ from workloads.protocol.frozen import frozen
 
 LABEL = 18
 """Cells in front of a history: what is drawn, and its scale."""
-LEAST_COLUMN_S = 2.0
+LEAST_COLUMN_S = 4.0
 """Seconds that a column of dots stands for, at least: a picture that moves each second would cost
 the link as much as all figures do."""
 
