@@ -85,7 +85,7 @@ async def _watch(accounts: Accounts) -> Watched:
             found.workers.add(store.worker_pid)
         for row in rows(accounts):
             if row.ours and row.pid != store.worker_pid:
-                named = row_of(row, accounts.gpu, 0, store.worker_pid)
+                named = row_of(row, "", 0, store.worker_pid)
                 line = process_line(named, row.started_at or 0.0, 200)
                 found.lines.append(plain(line))
 

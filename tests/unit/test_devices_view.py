@@ -138,7 +138,8 @@ def styles(line: Line, text: str) -> TextStyle:
 def test_heat_is_told_against_the_devices_own_threshold(
     changes: dict[str, object], style: TextStyle
 ) -> None:
-    assert heat(gpu(**{"slowdown_c": 93.0, **changes})) is style
+    device = replace(gpu(slowdown_c=93.0), **changes)  # type: ignore[arg-type]
+    assert heat(device) is style
 
 
 def test_a_burning_device_is_red_from_its_label_to_its_temperature() -> None:

@@ -150,16 +150,16 @@ def test_sorting_loses_nobody_and_puts_the_unknown_last(
         map(repr, first + other)
     )
     assert len({row.key for row in rows}) == len(rows)
-    for depth in {row.depth for row in rows}:
-        siblings = [row for row in rows if row.depth == depth == 0 and row.pid]
-        values = {
-            "gpu": [row.place for row in siblings],
-            "pid": [row.pid for row in siblings],
-            "user": [row.user for row in siblings],
-            "age": [row.started_at for row in siblings],
-        }.get(order) or [figure(row, order) for row in siblings]
-        known = [value is not None for value in values]
-        assert known == sorted(known, reverse=True)
+    siblings = [row for row in rows if row.depth == 0 and row.pid]
+    by_place: dict[str, list[object]] = {
+        "gpu": [row.place for row in siblings],
+        "pid": [row.pid for row in siblings],
+        "user": [row.user for row in siblings],
+        "age": [row.started_at for row in siblings],
+    }
+    values = by_place.get(order, [figure(row, order) for row in siblings])
+    known = [value is not None for value in values]
+    assert known == sorted(known, reverse=True)
 
 
 @given(ROWS, st.integers(20, 140), st.booleans())

@@ -19,7 +19,7 @@ MEMORY, MEMORY_LONG = 12, 15
 """With the unit as one letter and in full."""
 CLOCKS = 13
 STATUS = 23
-NAME = (8, 16)
+NAME = (12, 16)
 HISTORY_FROM = 96
 """Cells of a row from which its history stands in it."""
 HISTORY_LEAST = 16
