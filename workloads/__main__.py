@@ -1,4 +1,7 @@
-"""``serve`` a front end or ``list`` the catalogue; ``serve`` starts ``worker`` and ``probe``."""
+"""``serve`` a front end or ``list`` the catalogue; ``serve`` starts ``worker`` and ``probe``.
+
+A worker starts ``torchrun``, which starts a ``rank`` for each process, and ``captures``.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,10 @@ def main() -> int:
     mode = sys.argv[1] if len(sys.argv) > 1 and not left else ""
     if sys.argv[1:2] == ["torchrun"] and len(sys.argv) > 2:
         return _torchrun(int(sys.argv[2]), sys.argv[3:])
+    if sys.argv[1:2] == ["captures"] and len(sys.argv) == 4:
+        from workloads.catalog.pitfalls.captures import main as captures
+
+        return captures(int(sys.argv[2]), sys.argv[3])
     if mode == "rank":
         from workloads.runner.rank_start import main as rank
 

@@ -91,15 +91,16 @@ SMALL_MIB = {"staircase": 32}
 """Of the first run; 1 MiB where the workload takes it."""
 
 
-def peak_mib(asked: Asked, own: Path) -> float:
-    """By how much one run raised the resident memory of a fresh process, MiB."""
+def peaks_mib(asked: Asked, own: Path) -> tuple[float, float]:
+    """What one run in a fresh process says that it takes, and its resident memory rose by, MiB."""
     argv = [sys.executable, "-m", "tests.benchmarks.peaks", "--child", asked.name, str(asked.mib)]
     ended = subprocess.run([*argv, str(own)], check=True, stdout=subprocess.PIPE, text=True)
-    return float(json.loads(ended.stdout))
+    allocated, risen = json.loads(ended.stdout)
+    return float(allocated), float(risen)
 
 
 def child(name: str, mib: int, own: str) -> None:
-    """Print one figure: what this process, a fresh one, has measured."""
+    """Print two figures: what this process, a fresh one, has measured."""
     from workloads.measure.malloc import fix_thresholds
 
     fix_thresholds()
@@ -110,6 +111,7 @@ def child(name: str, mib: int, own: str) -> None:
     from workloads.measure import memory
     from workloads.measure.timing import Control
     from workloads.protocol.messages import Run
+    from workloads.protocol.results import PeakMemory
     from workloads.runner import execute
 
     assert catalog
@@ -117,18 +119,21 @@ def child(name: str, mib: int, own: str) -> None:
     if problems:
         raise RuntimeError("; ".join(map(str, problems)))
 
-    def run(size: int) -> int:
+    def run(size: int) -> PeakMemory:
         request = Run("1", name, "cpu", {"mib": size}, {}, "quick", time_only=True)
         result = execute.run(request, Control(), lambda _: None, cold=True)
-        if result.memory.process_peak is None:
-            raise RuntimeError(f"{name}: {result.reason}")
-        return result.memory.process_peak
+        if result.memory.allocated_peak is None or result.memory.process_peak is None:
+            raise RuntimeError(f"{name}: {result.reason or result.unavailable}")
+        return result.memory
 
     run(SMALL_MIB.get(name, 1))
     memory.give_back(torch.device("cpu"))
     before = memory.resident()
     assert before is not None
-    print((run(mib) - before) / 2**20)
+    found = run(mib)
+    assert found.allocated_peak is not None
+    assert found.process_peak is not None
+    print([found.allocated_peak / 2**20, (found.process_peak - before) / 2**20])
 
 
 def main() -> None:
@@ -140,18 +145,22 @@ def main() -> None:
     if chosen.child:
         child(chosen.child[0], int(chosen.child[1]), chosen.child[2])
         return
-    print("| workload | tensors | arithmetic | lowest peak | highest peak | furthest off |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| workload | tensors | arithmetic | lowest | highest | furthest off | resident, highest |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder) / "peaks_own.py"
         own.write_text(OWN)
         for asked in ASKED:
-            peaks = [peak_mib(asked, own) for _ in range(chosen.processes)]
+            found = [peaks_mib(asked, own) for _ in range(chosen.processes)]
+            peaks = [allocated for allocated, _ in found]
             right = asked.mib * asked.tensors
             off = max(abs(peak - right) / right for peak in peaks)
             print(
                 f"| {asked.name} | {asked.tensors} of {asked.mib} MiB | {right} MiB "
-                f"| {min(peaks):.0f} MiB | {max(peaks):.0f} MiB | {off:.1%} |",
+                f"| {min(peaks):.1f} MiB | {max(peaks):.1f} MiB | {off:.1%} "
+                f"| {max(risen for _, risen in found):.0f} MiB |",
                 flush=True,
             )
 

@@ -29,6 +29,8 @@ MOST_RSS = 1 << 30
 MOST_TIMES = 2.2
 """The processor time of the bare unpickling, on whatever cores."""
 MOST_GROWTH = 1.4
+MOST_FOR_A_TIMELINE = 0.5
+"""Of the processor time of the bare unpickling: one answer while somebody looks at it."""
 
 
 def _file(folder: Path, entries: int) -> Path:
@@ -114,11 +116,15 @@ def test_a_million_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
             f"{max(each['total_s'] for each in ours):.2f}), bare unpickling "
             f"{median('total_s', bare):.2f} s; {_spread(times('total_s'))} times its time and "
             f"{_spread(times('cpu_s'))} times its processor time; "
-            f"at most {rss / 2**20:.0f} MiB; the whole command "
+            f"at most {rss / 2**20:.0f} MiB; a timeline at most "
+            f"{max(each['timeline_cpu_s'] for each in ours):.2f} s of processor time; "
+            "the whole command "
             f"{statistics.median(whole):.2f} s ({whole[0]:.2f} to {whole[-1]:.2f})"
         )
     assert rss <= MOST_RSS
     assert statistics.median(times("cpu_s")) <= MOST_TIMES
+    slowest = sorted(a["timeline_cpu_s"] / b["cpu_s"] for a, b in zip(ours, bare, strict=True))
+    assert statistics.median(slowest) <= MOST_FOR_A_TIMELINE
 
 
 def test_the_cost_grows_with_the_entries(

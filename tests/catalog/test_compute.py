@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from tests.catalog.stand_ins import GpuByName, studied
-from workloads.catalog.compute import attention, memory_bound, shapes
+from workloads.catalog.compute import attention, memory_bound, precision, shapes
 from workloads.catalog.compute.attention import CAUSAL, FULL
 from workloads.catalog.compute.shapes import SHAPES, Shape, bound_by
 from workloads.catalog.shared import profiler_rows
@@ -31,6 +31,35 @@ from workloads.protocol.results import COPY, Ceiling, Rates
 from workloads.runner.prepare import unmet
 
 MIB = 2**20
+
+
+def test_a_cpu_that_multiplies_in_another_order_is_not_said_to_round() -> None:
+    on = Place("cpu")
+    a, b = on.randn(512, 512), on.randn(512, 512)
+    before = torch.get_float32_matmul_precision()
+    told = precision._of_the_rounded(on, a, b)
+    assert torch.get_float32_matmul_precision() == before
+    try:
+        torch.set_float32_matmul_precision("medium")
+        error = precision._error(a @ b, a.double() @ b.double())
+    finally:
+        torch.set_float32_matmul_precision(before)
+    # bfloat16 has 8 bits of precision, float32 has 24.
+    assert told == ("bfloat16" if error > 2**-13 else "float32")
+
+
+def test_the_error_of_tf32_is_some_hundred_times_that_of_float32() -> None:
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(512, 512, generator=generator) for _ in range(2))
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        """To 10 bits of mantissa, halves to even, as the tensor cores' converters do."""
+        bits = x.view(torch.int32)
+        return ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32)
+
+    exact = a.double() @ b.double()
+    grown = precision._error(rounded(a) @ rounded(b), exact) / precision._error(a @ b, exact)
+    assert 100 < grown < 3000
 
 
 def test_products_of_several_shapes_come_with_the_facts_of_a_result() -> None:

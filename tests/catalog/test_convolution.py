@@ -75,6 +75,32 @@ def test_the_other_layout_stands_beside_each_layer_and_their_mean_below(
     assert mean == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
 
 
+def test_a_layer_at_56_does_as_many_operations_for_a_byte_as_is_said() -> None:
+    per_byte = [
+        layer.flop / (4 * (layer.channels_in * layer.size**2 + layer.channels * layer.size_out**2))
+        for layer in RESNET50
+        if (layer.kernel, layer.stride, layer.size) == (1, 1, 56)
+    ]
+    about = registered()["resnet50_layers"].info.look_for
+    assert f"{min(per_byte):.0f} to {max(per_byte):.0f} operations" in about
+
+
+@pytest.mark.parametrize("image_last", [False, True])
+@pytest.mark.parametrize("weight_last", [False, True])
+def test_a_convolution_is_channels_last_where_its_image_or_its_weight_is(
+    image_last: bool, weight_last: bool
+) -> None:
+    def laid_out(tensor: torch.Tensor, last: bool) -> torch.Tensor:
+        form = torch.channels_last if last else torch.contiguous_format
+        return tensor.contiguous(memory_format=form)
+
+    image = laid_out(torch.randn(2, 8, 14, 14), image_last)
+    weight = laid_out(torch.randn(8, 8, 3, 3), weight_last)
+    result = torch.nn.functional.conv2d(image, weight, padding=1)
+    is_last = result.is_contiguous(memory_format=torch.channels_last)
+    assert is_last == (image_last or weight_last)
+
+
 def test_layouts_are_compared_in_each_type_and_the_result_is_right() -> None:
     result = ok("conv_layouts", batch=1, channels=4, size=8)
     assert column(result, "grid", "type") == ["float32", "bfloat16", "float16"]

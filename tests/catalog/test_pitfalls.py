@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import psutil
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
+from workloads.catalog.pitfalls import cuda_graph
+from workloads.catalog.pitfalls.captures import NOT_TRIED, TRIES, outcomes
 from workloads.catalog.pitfalls.comparing import tolerance
+from workloads.measure.timing import Cancelled
 
 
 def by_the_clock(test: Callable[[], None]) -> Callable[[], None]:
@@ -29,6 +33,7 @@ def test_a_mixture_of_devices_raises_what_is_told_and_the_fix_works() -> None:
     assert outcomes["moved input, model left"] == "RuntimeError"
     assert outcomes["here + input.to(here.device)"] == "no error: the result is on cpu"
     assert outcomes["number on the CPU * here"].startswith("no error")
+    assert outcomes["here[indices on the CPU]"] == "no error: the result is on cpu"
     assert result.figures["device_of_the_fixed_result"].value == "cpu"
     assert any("meta device stands in" in line for line in result.log)
 
@@ -49,6 +54,17 @@ def test_two_right_results_are_not_close_by_the_defaults_and_are_by_what_roundin
     entries = result.figures["entries_not_close"].value
     assert isinstance(entries, float)
     assert 0 < entries < 600 * 600 / 2
+
+
+@pytest.mark.parametrize(("n", "least", "most"), [(2, 0, 2), (8, 1, 30), (32, 45, 50)])
+def test_how_many_rows_it_takes_until_allclose_says_no(n: int, least: int, most: int) -> None:
+    refused = 0
+    for seed in range(50):
+        generator = torch.Generator().manual_seed(seed)
+        x, y = (torch.randn(n, n, generator=generator) for _ in range(2))
+        order = torch.randperm(n, generator=generator)
+        refused += not torch.allclose(x @ y, x[:, order] @ y[order])
+    assert least <= refused <= most
 
 
 @given(st.integers(2, 100))
@@ -119,3 +135,31 @@ def test_the_overhead_share_of_a_tiny_model_falls_with_its_width() -> None:
     wide = share[1024]
     assert wide is not None
     assert wide < 50
+
+
+def test_a_replay_that_does_less_than_the_launches_is_noticed() -> None:
+    start, launched = [torch.zeros(3)], [torch.tensor([0.0, 0.5, 1.0])]
+    near = [torch.tensor([0.0, 0.5, 1.001])]
+    assert cuda_graph.same_update(start, launched, near).passed
+    for wrong in (start, [torch.tensor([0.0, 0.4, 1.0])]):
+        assert not cuda_graph.same_update(start, launched, wrong).passed
+    assert not cuda_graph.same_update(start, start, start).passed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    torch.version.cuda is not None, reason="for a torch that was built without CUDA"
+)
+def test_captures_that_cannot_be_tried_say_why_and_a_cancel_ends_the_process_that_tries() -> None:
+    came = list(outcomes(torch.device("cuda:0"), lambda: None))
+    assert [outcome.name for outcome in came] == list(TRIES)
+    assert {outcome.word for outcome in came} == {NOT_TRIED}
+    assert all(outcome.said for outcome in came)
+
+    def cancel() -> None:
+        raise Cancelled
+
+    before = psutil.Process().children()
+    with pytest.raises(Cancelled):
+        list(outcomes(torch.device("cuda:0"), cancel))
+    assert psutil.Process().children() == before

@@ -1,8 +1,9 @@
-"""``--python``: another environment that has torch and nothing of ours."""
+"""Another environment that has torch and nothing of ours, and one with the program but no torch."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import distribution, requires
@@ -11,6 +12,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.terminal.terminal import Terminal
+from tui.ui.views.log import STILL_WORKS
+
+ROOT = Path(__file__).parents[2]
 OURS = ("tui", "workloads", "textual", "rich", "psutil", "pynvml", "platformdirs")
 
 
@@ -28,10 +33,14 @@ def _needed(name: str, seen: set[str]) -> set[str]:
 @pytest.fixture(scope="module")
 def torch_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with torch and what torch requires, linked from this one."""
-    folder = tmp_path_factory.mktemp("torch-alone") / "venv"
+    return _linked(tmp_path_factory.mktemp("torch-alone") / "venv", _needed("torch", set()))
+
+
+def _linked(folder: Path, names: set[str]) -> Path:
+    """Make a virtual environment with these distributions of this one; its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages = next((folder / "lib").glob("python*/site-packages"))
-    for name in _needed("torch", set()):
+    for name in names:
         found = distribution(name)
         for top in {file.parts[0] for file in found.files or () if file.parts[0] != ".."}:
             source = Path(str(found.locate_file(top)))
@@ -65,3 +74,76 @@ def test_workloads_run_there_and_its_versions_are_shown(
     assert [result["status"] for result in out["results"]] == ["ok", "ok"]
     assert out["environment"]["executable"] == str(torch_alone)
     assert out["environment"]["torch"] == version
+
+
+# ---- the program without torch ----
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with all that the program requires; torch is no part of that."""
+    # An older installation in this environment may still say that torch is required.
+    needed = _needed("gpu-workbench", {"torch"}) - {"torch", "gpu-workbench"}
+    return _linked(tmp_path_factory.mktemp("bare") / "venv", needed)
+
+
+def _program(bare: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
+    return subprocess.run(
+        [bare, "-m", "tui", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment, **variables},
+    )
+
+
+def test_no_requirement_of_the_program_is_torch() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    dependencies = text.partition("\ndependencies = [")[2].partition("]")[0]
+    assert "textual" in dependencies
+    assert "torch" not in dependencies
+
+
+def test_what_needs_no_torch_works_without_it(bare: Path) -> None:
+    listed = _program(bare, "list")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert "matmul" in listed.stdout
+    seen = _program(bare, "devices")
+    assert seen.returncode == 0
+    assert seen.stdout.splitlines()[-1].startswith("cpu ")
+    read = _program(bare, "snapshot", str(ROOT / "tests/snapshots/files/training.pickle"))
+    assert (read.returncode, read.stderr) == (0, "")
+    assert "Held the memory at the peak" in read.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "matmul"), ("compare", "conv2d", "--flag", "mkldnn.enabled=on,off")]
+)
+def test_what_needs_torch_says_in_one_line_how_to_have_it(bare: Path, words: list[str]) -> None:
+    done = _program(bare, *words)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"gpu-workbench: there is no torch in {bare}; ")
+    assert "gpu-workbench --python PATH" in line
+    assert f"uv pip install --python {bare} torch" in line
+
+
+def test_the_torch_of_the_active_environment_is_found(
+    bare: Path, torch_alone: Path, version: str
+) -> None:
+    done = _program(bare, "doctor", VIRTUAL_ENV=str(torch_alone.parents[1]))
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("passed   torch")]
+    assert f"{version} in Python" in row
+    assert f"at {torch_alone}, the active environment's (VIRTUAL_ENV)" in row
+
+
+def test_the_screen_without_torch_says_what_works_and_what_to_type(bare: Path) -> None:
+    variables = {"PYTHONPATH": str(ROOT), "VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
+    with Terminal((str(bare), "-m", "tui"), 120, 40, variables) as terminal:
+        terminal.until_shows("there is no torch in", "gpu-workbench --python PATH", STILL_WORKS)
+        terminal.keys("2")
+        terminal.until_shows("host used")
+        terminal.keys("q")
+        assert terminal.exit_code() == 0

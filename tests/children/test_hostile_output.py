@@ -20,7 +20,7 @@ from tests.nvml.fixtures import ScriptedNvml, scripted_library
 from tests.nvml.scenario import Gpu, Scenario
 from tests.recordings.making import recorded
 from tui.cli.program import command_names
-from tui.cli.watch import Watcher
+from tui.cli.wait import Waiter
 from tui.session.session import Session
 from tui.text.clean import clean
 from tui.ui.terminal.hangup import SIGNALS
@@ -29,6 +29,8 @@ __all__ = ["scripted_library"]
 
 PROGRAM = (sys.executable, "-m", "tui")
 HOSTILE_GPU = Scenario(devices=(Gpu(name=f"GPU{EVIL[:20]}".encode()),))
+NOBODY_S = "4194305"
+"""A pid above the kernel's highest."""
 RUN = ("run", NAME, "--device", "cpu")
 COMPARE = ("compare", NAME, "--flag", f"{FLAG}=off,on", "--device", "cpu")
 COMMANDS: tuple[tuple[str, ...], ...] = (
@@ -59,6 +61,9 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("snapshot", f"no{TYPED}"),
     ("replay", "RECORDING"),
     ("replay", f"no{TYPED}"),
+    ("watch", "--pid", NOBODY_S),
+    ("watch", "--pid", NOBODY_S, "--json"),
+    ("watch", "--pid", TYPED),
     ("serve", f"--record={TYPED}"),
     ("serve", "--port", TYPED),
 )
@@ -292,7 +297,7 @@ def test_a_signal_costs_nothing_that_was_measured(
 async def test_a_signal_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        Watcher(Session())
+        Waiter(Session())
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
     finally:

@@ -29,6 +29,7 @@ from tests.children.sessions import (
     until,
 )
 from tui.session import ceilings as kept
+from tui.session import supervisors
 from tui.session.session import Session
 from workloads.protocol import messages
 from workloads.protocol.results import Ceiling
@@ -117,6 +118,31 @@ async def test_what_is_asked_for_before_torch_is_imported_is_done_once_it_is_or_
         assert cancelled.status == "cancelled"
 
 
+async def test_a_stopped_child_is_said_to_be_stopped_and_goes_on(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "SILENT_S", 2.0)
+    request = await start(session)
+    store = session.store
+    assert store.hello is not None
+    assert store.worker_pid is not None
+    for who, pid in (("worker", store.worker_pid), ("runner", store.hello.pid)):
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            await until(session, lambda: "stopped (state T)" in store.runner.reason)
+            assert store.runner.silence.startswith(f"no word from the {who} for ")
+            assert store.runner.advice.startswith(f"kill -CONT {pid} ")
+            assert store.runner.status == "ready"
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        # Its first call takes long: it is said to be at work, then.
+        await until(session, lambda: "stopped" not in store.runner.reason)
+        assert "dead" not in store.runner.reason
+    assert not store.runs[request.id].ended
+    session.cancel(request.id)
+    await until(session, lambda: store.runs[request.id].ended)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
 async def test_a_runner_that_dies_in_mid_run_is_reported_and_the_next_run_works(
     number: signal.Signals, session: Session, state: Path
@@ -156,11 +182,12 @@ async def test_a_python_without_torch_is_unusable_with_the_reason(tmp_path: Path
     async with session_with(str(folder / "bin" / "python")) as session:
         await until(session, lambda: session.store.runner.status == "unusable")
         runner = session.store.runner
-        assert "torch cannot be imported" in runner.reason
-        assert "No module named 'torch'" in runner.reason
-        assert "--python PATH" in runner.advice
+        assert runner.reason == f"there is no torch in {folder / 'bin' / 'python'}"
+        assert "gpu-workbench --python PATH" in runner.advice
+        # The environment has no pip.
+        assert f"uv pip install --python {folder / 'bin' / 'python'} torch" in runner.advice
         state = await run(session)
-        assert "torch cannot be imported" in reason_of(state)
+        assert "there is no torch" in reason_of(state)
 
 
 async def test_a_python_that_is_not_there_is_unusable_with_the_reason(tmp_path: Path) -> None:

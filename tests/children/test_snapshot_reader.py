@@ -16,6 +16,7 @@ from tui.session.snapshot.reader import SnapshotReader
 from tui.snapshots.reader.messages import (
     AskDifference,
     AskMap,
+    AskPart,
     AskPinning,
     AskSites,
     AskStack,
@@ -27,6 +28,7 @@ from tui.snapshots.reader.messages import (
     Export,
     Exported,
     MapIs,
+    PartIs,
     PinningIs,
     Refused,
     Request,
@@ -87,6 +89,8 @@ async def test_every_question_has_its_answer() -> None:
     kinds: list[tuple[Request, type]] = [
         (AskState(0, 0, peak), StateIs),
         (AskTimeline(0, 0, 40), TimelineIs),
+        (AskPart(0, 0, peak, "category", "parameters"), PartIs),
+        (AskPart(0, 0, peak, "site", "nowhere"), Refused),
         (AskSites(0, 0, peak), SitesAre),
         (AskStack(0, 1), StackIs),
         (AskMap(0, 0, None, 0, 5, 30), MapIs),

@@ -58,6 +58,17 @@ def test_out_of_memory_is_explained_and_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.simulated_gpu
+def test_two_batches_tell_what_the_largest_needs_within_a_fifth() -> None:
+    result = on_gpu("batch_until_oom", batch=16_384, percent=20)
+    batches = numbers(result, "held", "batch")
+    peaks = numbers(result, "held", "peak of the step")
+    slope = (peaks[1] - peaks[0]) / (batches[1] - batches[0])
+    told = peaks[0] + slope * (batches[-1] - batches[0])
+    assert batches[-1] > 4 * batches[1]
+    assert told == pytest.approx(peaks[-1], rel=0.2)
+
+
+@pytest.mark.simulated_gpu
 def test_the_largest_batch_ends_with_a_real_error_and_the_share_is_set_back() -> None:
     result = on_gpu("batch_until_oom", batch=65_536, percent=5)
     if result.figures["largest_batch"].value is None:

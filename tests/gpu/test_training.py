@@ -7,8 +7,10 @@ import multiprocessing
 import pytest
 import torch
 
-from tests.catalog.runs import column, numbers
+from tests.catalog.runs import column, numbers, ran
 from tests.gpu.test_transfer import on_gpu
+from workloads.catalog.training.saving_memory import KEPT_PER_LAYER
+from workloads.declare.workload import registered
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -52,6 +54,20 @@ def test_checkpoints_save_memory() -> None:
     assert result.check is not None
     assert result.check.passed
     assert min(numbers(result, "segments", "less memory")[1:]) > 20
+
+
+@pytest.mark.simulated_gpu
+def test_the_least_memory_is_near_the_square_root_of_three_times_the_layers() -> None:
+    layers = 16
+    result = ran("checkpointing", "cuda:0", layers=layers)
+    variants = column(result, "segments", "variant")[1:]
+    counts = [int(str(name).split()[0]) for name in variants]
+    peaks = numbers(result, "segments", "peak memory")[1:]
+    wanted = (KEPT_PER_LAYER * layers) ** 0.5
+    assert counts[peaks.index(min(peaks))] == min(counts, key=lambda count: abs(count - wanted))
+    assert (
+        f"{wanted:.0f} segments for {layers} layers" in registered()["checkpointing"].info.look_for
+    )
 
 
 @pytest.mark.simulated_gpu

@@ -24,6 +24,12 @@ class FakeSession(Recorder):
         self.stopped = False
         self._listeners: list[Callable[[Parts], None]] = []
 
+    def watch(self) -> None:
+        """There is no monitor."""
+
+    async def looked(self, patience: float = 0.0) -> None:
+        """Nothing is waited for."""
+
     async def start(self) -> None:
         self.started = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.widgets import Digits
 
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import hello, workload
@@ -49,10 +50,15 @@ async def test_a_page_shows_its_result_and_runs_again() -> None:
         found = result("first", "cpu", id=run_id, charts=(chart,), limit=None)
         await app.tell(messages.Finished(found))
         assert "2.71 ms" in app.text
+        digits = app.app.screen.query_one("#number", Digits)
+        assert (digits.value, digits.size.height, digits.display) == ("2.71", 3, True)
+        assert "ms for a call on cpu" in app.text
         await app.press("G")
         assert "a curve" in app.text
         await app.press("r")
         assert app.asked[-1] == ("run_for_demo", "first")
+        await app.resize(80, 16)
+        assert not app.app.screen.query_one("#large").display
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])

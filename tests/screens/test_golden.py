@@ -23,6 +23,12 @@ FOLDER = Path(__file__).with_name("golden")
 UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
 
 
+WHERE_TORCH_IS = (
+    "with another environment's torch: gpu-workbench --python PATH; or install it:"
+    " /opt/bare/bin/python -m pip install torch"
+)
+
+
 def busy_events() -> list[AnyEvent]:
     """What :func:`busy` feeds, as a list."""
 
@@ -49,7 +55,7 @@ SCREENS: dict[str, tuple[tuple[int, int], Kind, list[AnyEvent], tuple[str, ...]]
     "no-torch-80x24": (
         (80, 24),
         "no gpu",
-        [messages.Unusable("no module named 'torch' in this Python", "give --python PATH")],
+        [messages.Unusable("there is no torch in /opt/bare/bin/python", WHERE_TORCH_IS)],
         (),
     ),
     "parameters-80x24": ((80, 24), "one gpu", [], ("equals_sign",)),

@@ -19,6 +19,7 @@ from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tests.snapshots.scenes import segment
 from tui.session.snapshot.session import SnapshotSession
+from tui.ui.views.snapshot.layers import GUTTER
 
 FOLDER = Path(__file__).with_name("golden_snapshot")
 UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
@@ -89,6 +90,9 @@ async def test_the_summary_of_a_file_without_an_oom() -> None:
         await open_file(on, TRAINING)
         assert "peaked at 1.7 GiB" in on.text
         assert "Verdict   no OOM" in on.text
+        # An event's number is a name: as two words, "event 11 205" would be the eleventh.
+        assert "at event 11205" in on.text
+        assert "What would help" not in on.text
         assert "events 23 105" in on.text
         assert on.row("count  site").split() == ["bytes", "%", "count", "site"]
         assert on.row("client.py:176 reset_model").startswith("  478 MiB  28%     196")
@@ -113,11 +117,11 @@ async def test_the_moment_is_the_same_in_all_views() -> None:
         assert event(on) == 2
         for key in ("s", "m"):
             await press(on, key)
-            assert "event 2 of 23 105" in on.text
+            assert "event 2 of 23105" in on.text
         await press(on, "e")
         assert "at the end" in on.text
         await press(on, "p")
-        assert "at the peak (event 11 205)" in on.text
+        assert "at the peak (event 11205)" in on.text
 
 
 async def test_sites_are_searched_grouped_and_unfolded() -> None:
@@ -140,14 +144,38 @@ async def test_zoom_and_cursor_of_the_timeline() -> None:
     async with running() as on:
         await open_file(on, TRAINING)
         await press(on, "t", "p", "plus", "plus", "plus")
-        assert "events 0–23 104" not in on.text
+        assert "events 0–23104" not in on.text
         await press(on, *["minus"] * 4)
-        assert "events 0–23 104" in on.text
+        assert "events 0–23104" in on.text
         await press(on, "home")
         await press(on, "right")
-        assert event(on) == 23105 // 80
+        assert event(on) == 23105 // (80 - GUTTER)
         await press(on, "end", "pagedown", "left")
         assert event(on) is not None
+
+
+async def test_layers_are_chosen_stacked_and_clicked() -> None:
+    async with running((120, 40)) as on:
+        await open_file(on, TRAINING)
+        await press(on, "t")
+        assert on.row("client.py:176 reset_model").split()[:2] == ["A", "client.py:176"]
+        chart = on.app.screen.query_one("#chart")
+        assert chart.size.height > on.app.screen.query_one("#timeline").size.height / 2
+        await press(on, "up")
+        assert "client.py:176 reset_model  478 MiB  in 196 allocations  28% of what was" in on.text
+        assert "parameters: the stack moves or makes a module's parameters" in on.text
+        assert "module.py:957 _apply" in on.text
+        await press(on, "b")
+        assert "by category" in on.text
+        assert on.row("forward pass")
+        assert "in 196 allocations" not in on.text
+        await press(on, "b", "b")
+        await on.pilot.click("#chart", offset=(60, chart.size.height - 4))
+        await settle(on)
+        assert "client.py:176 reset_model  478 MiB" in on.text
+        assert event(on) not in (None, 11205)
+        await press(on, "down")
+        assert "of what was live" not in on.text
 
 
 async def test_two_files_are_compared() -> None:
@@ -175,6 +203,21 @@ async def test_a_file_is_chosen_by_typing(tmp_path: Path) -> None:
         await on.until(lambda: snapshot_session(on).main.store.status == "ready")
         await settle(on)
         assert "OOM on device 0" in on.text
+
+
+async def test_slashes_are_typed_into_every_dialog() -> None:
+    async with running() as on:
+        await open_file(on, TRAINING)
+        for view in ("timeline", "sites", "map", "difference"):
+            snapshot_session(on).show(view)
+            await settle(on)
+            for key, field in (("o", "#path"), ("c", "#path"), ("i", "TextArea")):
+                await press_plain(on, key, "x", "slash", "a", "slash", "b")
+                widget = on.app.screen.query_one(field)
+                typed = widget.text if field == "TextArea" else widget.value  # type: ignore[attr-defined]
+                assert typed.endswith("x/a/b"), (view, key)
+                await press_plain(on, "escape")
+                assert snapshot_session(on).view == view
 
 
 async def press_plain(on: Running, *keys: str) -> None:

@@ -10,11 +10,12 @@
 
 struct CUstream_st { uint64_t ready; int device, capturing; struct CUgraph_st *graph; };
 struct CUevent_st { uint64_t at; int recorded, timing, device; };
-struct CUgraph_st { uint64_t ns; int nodes; };
+struct CUgraph_st { uint64_t ns; int nodes, lost; };
 struct CUgraphExec_st { uint64_t ns; };
 
 static struct CUstream_st defaults[MOST_DEVICES];
 static int captures;
+static struct CUgraph_st *capturing; /* what is captured into, on whichever stream */
 static uint64_t engines[MOST_DEVICES][ENGINES]; /* when the work that each was given will be done */
 
 static struct CUstream_st *stream_of(cudaStream_t stream) {
@@ -68,9 +69,11 @@ cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWith
 cudaError_t cudaStreamDestroy(cudaStream_t stream) { free(stream); return 0; }
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority) { *priority = 0; return 0; }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { READY; return stream_of(stream)->ready <= sim_now() ? 0 : cudaErrorNotReady; }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { READY; wait_until(stream_of(stream)->ready); return sim_fail(sim_sticky); }
+/* Nothing is done yet of what is captured: to wait for it is refused, and the capture is lost. */
+static int refused(struct CUgraph_st *graph) { return graph ? graph->lost = 1, cudaErrorStreamCaptureUnsupported : 0; }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { READY; TRY(refused(stream_of(stream)->graph)); wait_until(stream_of(stream)->ready); return sim_fail(sim_sticky); }
 cudaError_t cudaDeviceSynchronize(void) {
-    READY;
+    READY; TRY(refused(capturing));
     for (int engine = 0; engine < ENGINES; engine++) wait_until(engines[sim_current()][engine]);
     return sim_fail(sim_sticky);
 }
@@ -115,11 +118,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *about, const void *
     *about = (struct cudaFuncAttributes){ .maxThreadsPerBlock = 1024, .numRegs = 32, .ptxVersion = 90, .binaryVersion = 90, .maxDynamicSharedSizeBytes = 232448 };
     return 0;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel, int threads, size_t shared, unsigned flags) {
-    READY;
-    *blocks = threads < 64 ? 32 : threads > 2048 ? 1 : 2048 / threads;
-    return 0;
-}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel, int threads, size_t shared, unsigned flags) { READY; *blocks = threads < 64 ? 32 : threads > 2048 ? 1 : 2048 / threads; return 0; }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads, size_t shared) { return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, kernel, threads, shared, 0); }
 
 /* ---- events ---- */
@@ -157,7 +156,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end) 
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count) {
     struct CUstream_st *s = stream_of(stream);
     if (sim_physical(sim_current()) < 0) return sim_fail(cudaErrorInitializationError);
-    *status = s->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    *status = !s->graph ? cudaStreamCaptureStatusNone : s->graph->lost ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
     if (id) *id = (unsigned long long)s->capturing;
     if (graph) *graph = s->graph;
     if (dependencies) *dependencies = NULL;
@@ -169,17 +168,17 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *d, const cudaGraphEdgeData *e, size_t n, enum cudaStreamCaptureMode mode) {
     if ((uintptr_t)stream <= 2) return sim_fail(cudaErrorStreamCaptureUnsupported);
     stream->capturing = ++captures;
-    stream->graph = graph;
+    stream->graph = capturing = graph;
     return 0;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) { READY; return cudaStreamBeginCaptureToGraph(stream, calloc(1, sizeof(struct CUgraph_st)), NULL, NULL, 0, mode); }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     struct CUstream_st *s = stream_of(stream);
     if (!s->capturing) return sim_fail(cudaErrorIllegalState);
-    *graph = s->graph;
+    int lost = (*graph = s->graph)->lost;
     s->capturing = 0;
-    s->graph = NULL;
-    return 0;
+    s->graph = capturing = NULL;
+    return sim_fail(lost ? cudaErrorStreamCaptureInvalidated : 0);
 }
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
     if (nodes) for (size_t i = 0; i < *count; i++) nodes[i] = NULL;

@@ -1,7 +1,8 @@
-"""``python -m tests.simulated_gpu.environment FOLDER`` makes the environment of the simulated GPU.
+"""``python -m tests.simulated_gpu.environment FOLDER [TORCH]`` makes that of the simulated GPU.
 
 It has what this environment has, but torch's CUDA build without the packages that bring CUDA's
-libraries, and CUDA's headers for the build of the simulator. 1.6 GB.
+libraries, and CUDA's headers for the build of the simulator. 1.6 GB. ``TORCH`` is another version
+of torch than that of this environment, such as ``2.12.1``; a build for CUDA 13 (2.11 and later).
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ def _pip(python: Path, *arguments: str) -> None:
     subprocess.run(command, check=True)
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, torch: str) -> None:
     """Make the environment in a new folder.
+
+    Args:
+        folder: does not exist yet.
+        torch: its version, without a local part such as ``+cpu``.
 
     Raises:
         subprocess.CalledProcessError: pip failed; it has said why.
@@ -40,7 +45,7 @@ def make(folder: Path) -> None:
         _pip(python, "-r", str(packages))
     _pip(python, "-e", str(TOP))
     # Three equals signs pass over a local build such as 2.13.0+cpu.
-    _pip(python, f"torch==={version('torch').partition('+')[0]}")
+    _pip(python, f"torch==={torch}")
     (version_file,) = folder.glob("lib/python*/site-packages/torch/version.py")
     found = re.search(r"^cuda.*= '(\d+\.\d+)'", version_file.read_text("utf-8"), re.MULTILINE)
     if found is None:
@@ -50,6 +55,7 @@ def make(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    make(Path(sys.argv[1]))
+    own = version("torch").partition("+")[0]
+    make(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) == 3 else own)

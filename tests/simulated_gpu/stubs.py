@@ -60,6 +60,10 @@ def errors(header: str) -> str:
     names = re.findall(r"^\s+(cuda(?:Success|Error\w+))\s*=\s*(\d+)", header, re.MULTILINE)
     words = {"cudaSuccess": "no error", "cudaErrorMemoryAllocation": "out of memory"}
     words["cudaErrorIllegalAddress"] = "an illegal memory access was encountered"
+    words["cudaErrorStreamCaptureUnsupported"] = "operation not permitted when stream is capturing"
+    words["cudaErrorStreamCaptureInvalidated"] = (
+        "operation failed due to a previous error during capture"
+    )
     cases = {"Name": "", "String": ""}
     for name, code in names:
         spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.removeprefix("cudaError")).lower()

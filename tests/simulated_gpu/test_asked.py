@@ -79,6 +79,7 @@ BY_TENSORS: list[tuple[str, Parameters]] = [
     ("python_loop", {"n": 100}),
     ("tiny_model", {}),
     ("tiny_model", {"width": 2048}),
+    ("cuda_graphs", {}),
     ("burn", {"seconds": 1}),
     ("burn", {"seconds": 1, "n": 1000, "dtype": "float64"}),
 ]

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, scene, segment
+from tui.snapshots.analysis.layers import MOST
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
 from tui.snapshots.analysis.pinning import cheapest_window, widest_window
+from tui.snapshots.analysis.segment_map import begins_of
+from tui.snapshots.analysis.sites import Query
+from tui.snapshots.model.results import REST, Stacking
 
 PIECES = st.lists(
     st.tuples(st.sampled_from(("allocated", "free")), st.integers(1, 9)), min_size=1, max_size=9
@@ -39,8 +43,50 @@ def test_buckets_tile_the_events(
             live = [device.replay.live_at(e) for e in range(bucket.first, bucket.last + 1)]
             assert (bucket.live_min, bucket.live_max) == (min(live), max(live))
             assert 0 <= bucket.live_max <= line.scale
+            assert bucket.moment == bucket.first + live.index(max(live))
             assert bucket.reserved_max <= line.scale
         assert sum(bucket.ooms for bucket in line.buckets) == len(line.ooms)
+
+
+@given(
+    SEEDS,
+    OPTIONS,
+    st.integers(1, 40),
+    st.integers(0, 60),
+    st.sampled_from(("site", "category", "annotation")),
+)
+@settings(max_examples=40, deadline=None)
+def test_layers_add_up_to_what_was_live(
+    seed: int, options: Options, width: int, first: int, stacking: Stacking
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        line = device.timeline(width, stacking=stacking, first=first)
+        assert len(line.layers) <= MOST + 1
+        for column, bucket in enumerate(line.buckets):
+            held = {layer.key: layer.bytes[column] for layer in line.layers}
+            assert sum(held.values()) == bucket.live_max
+            for layer in line.layers:
+                part = device.part(bucket.moment, stacking, layer.key)
+                assert (part.bytes, part.live) == (held[layer.key], bucket.live_max)
+                assert sum(size for _, _, size in part.categories) == part.bytes
+
+
+@given(SEEDS, OPTIONS)
+@settings(max_examples=20, deadline=None)
+def test_layers_by_site_hold_what_the_tree_of_sites_says(seed: int, options: Options) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        line = device.timeline(7)
+        for column, bucket in enumerate(line.buckets):
+            listing = device.sites(Query(event=bucket.moment)).listing()
+            held = {row.key: row.bytes for row in listing.rows}
+            for layer in line.layers:
+                if layer.key != REST:
+                    assert layer.bytes[column] == held.get(layer.key, 0)
+
+
+def test_a_layer_that_is_not_there_is_refused() -> None:
+    with pytest.raises(KeyError, match="no layer nowhere"):
+        analysed(1, Options())[2].devices[0].part(None, "site", "nowhere")
 
 
 def test_a_timeline_needs_columns() -> None:
@@ -65,6 +111,8 @@ def test_cells_share_out_the_bytes(pieces: list[PIECE], width: int) -> None:
     for cell in drawn:
         assert cell.state in ("allocated", "inactive")
         assert cell.mixed == (0 < cell.used < 1)
+    begun = sum(held.address > part.range.address for held in part.held)
+    assert sum(cell.begins for cell in drawn) == begun
 
 
 def test_zoom_shows_what_is_outside_as_unmapped() -> None:
@@ -75,6 +123,19 @@ def test_zoom_shows_what_is_outside_as_unmapped() -> None:
     assert states == ["unmapped", *["allocated"] * 2, *["inactive"] * 2, "unmapped"]
     with pytest.raises(ValueError, match="nothing to draw"):
         device.cells(None, 0, 3, start=base, end=base)
+
+
+def test_a_block_begins_in_one_cell_whatever_the_zoom() -> None:
+    device = scene(
+        [segment(1 << 30, [("allocated", 2), ("allocated", 2), ("free", 2), ("allocated", 2)])]
+    ).devices[0]
+    base = 1 << 30
+    assert begins_of(device.cells(None, 0, 8)) == "00100010"
+    assert begins_of(device.cells(None, 0, 2)) == "11"
+    assert begins_of(device.cells(None, 0, 4, start=base + MIB, end=base + 5 * MIB)) == "0100"
+    # Closer than a byte a cell: the same byte is drawn again, and no border with it.
+    near = device.cells(None, 0, 8, start=base + 2 * MIB - 2, end=base + 2 * MIB + 2)
+    assert sum(cell.begins for cell in near) == 1
 
 
 def test_rows_and_pieces() -> None:

@@ -20,6 +20,7 @@ from tui import reports
 from tui.cli.bundle import PATH, Anonymizer, contents, write
 from tui.cli.commands import doctor
 from tui.cli.commands.doctor import DoctorOptions, Finding, within
+from tui.cli.python_choice import PythonChoice
 from tui.monitor.messages import HostProcesses
 
 __all__ = ["scripted_library", "scripted_nvml"]
@@ -123,7 +124,7 @@ def test_with_a_driver_that_hangs_doctor_says_so_and_writes_the_bundle(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(doctor, "LOOK_S", 1.0)
     place = tmp_path / "bundle.json"
-    python = str(tmp_path / "no-python")
+    python = PythonChoice(str(tmp_path / "no-python"), "--python")
     assert doctor.examine(python, DoctorOptions(bundle=str(place))) == 1
     out = capsys.readouterr()
     assert "failed   torch" in out.out

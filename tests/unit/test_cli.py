@@ -19,6 +19,7 @@ from tui.cli import commands
 from tui.cli.commands.compare import flag_setting
 from tui.cli.errors import UsageError
 from tui.cli.program import command_names, parse, parser
+from tui.cli.python_choice import PythonChoice
 from tui.cli.resolve import python_of, resolve
 from tui.cli.values import python_at
 from tui.cli.workbench import WorkbenchOptions
@@ -72,7 +73,7 @@ def test_python_stands_before_or_after_the_command(place: int, tmp_path: Path) -
     argv = ["run", "matmul"]
     argv[place:place] = ["--python", str(program)]
     chosen, _problems = resolve(parse(argv).found["given"])
-    assert python_of(chosen) == str(program)
+    assert python_of(chosen) == PythonChoice(str(program), "--python")
 
 
 def test_the_folder_of_an_environment_stands_for_its_python(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_the_python_of_the_file_runs_the_workloads(place: Path, tmp_path: Path) 
     program = tmp_path / "python"
     program.touch(0o755)
     place.write_text(f'python = "{program}"\n')
-    assert python_of(settings_of("run", "matmul")[0]) == str(program)
+    assert python_of(settings_of("run", "matmul")[0]).path == str(program)
 
 
 def test_another_python_is_not_taken_where_that_of_the_file_is_not_there(place: Path) -> None:

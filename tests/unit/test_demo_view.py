@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.screens.helpers import hello, make_store, workload
 from tests.screens.results import DEFAULTS, ran
 from tui.state.events import AnyEvent, FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.state.store import Store
 from tui.state.sweep import Sweep
-from tui.ui.views.demo import headline_lines, page_lines
-from tui.ui.views.lines import plain
+from tui.ui.views.code import code_lines
+from tui.ui.views.demo import headline_lines, number_of, page_lines, waits
+from tui.ui.views.lines import TextStyle, plain
 from tui.ui.views.workload_table import row
+from workloads.protocol.messages import Progress
 
 
 def headline(store: Store, note: str = "", cells: int = 100) -> list[str]:
@@ -17,10 +24,10 @@ def headline(store: Store, note: str = "", cells: int = 100) -> list[str]:
 
 
 def demo_ran(device: str = "cpu", **changes: object) -> list[AnyEvent]:
-    request, done = ran("matmul", device, id="demo", **changes)
+    number = f"demo {device}"
+    request, done = ran("matmul", device, id=number, **changes)
     assert isinstance(request, RunQueued)
-    fields = {**request.request.__dict__, "id": "demo"}
-    return [RunQueued(type(request.request)(**fields), demo=True), done]
+    return [RunQueued(replace(request.request, id=number), demo=True), done]
 
 
 def test_the_parameters_are_named_with_their_values() -> None:
@@ -78,3 +85,85 @@ def test_a_demo_that_may_not_run_shows_what_the_user_ran_with_the_defaults() -> 
     store = make_store("no gpu", *ran("matmul", "cpu", median=0.5))
     assert any("500 ms" in words for words in headline(store))
     assert any("too fast" in plain(line) for line in page_lines(store, store.catalogue[0], 100))
+
+
+def test_the_page_s_number_is_the_speed_up_or_the_one_time() -> None:
+    store = make_store("one gpu")
+    assert number_of(store, store.catalogue[0]) == ("", "")
+    store = make_store("one gpu", *demo_ran(median=0.25))
+    assert number_of(store, store.catalogue[0]) == ("250", "ms for a call on cpu")
+    store = make_store("one gpu", *demo_ran(median=0.25), *demo_ran("cuda:0", median=0.005))
+    assert number_of(store, store.catalogue[0]) == ("50.0x", "as fast on cuda:0 as on cpu")
+    assert "50.0x as fast on cuda:0 as on cpu" in headline(store)
+    large = headline_lines(store, store.catalogue[0], 100, large=True)
+    assert not any("as fast" in plain(line) for line in large)
+
+
+def test_the_bars_are_on_the_scale_of_the_longest_time() -> None:
+    store = make_store("one gpu", *demo_ran(median=0.2), *demo_ran("cuda:0", median=0.05))
+    rows = headline(store)
+    cpu, gpu = (next(words for words in rows if words.startswith(name)) for name in ("cpu", "cuda"))
+    assert cpu.count("█") > 20
+    assert abs(cpu.count("█") - 4 * gpu.count("█")) <= 4
+    assert all(len(words) <= 100 for words in rows)
+    # Where there is no room for a bar the figures are there all the same.
+    narrow = headline(store, cells=40)
+    assert not any("█" in words for words in narrow)
+    assert any("200 ms" in words for words in narrow)
+
+
+def test_what_a_run_waits_for_is_said_beside_a_turning_mark() -> None:
+    queued, done = demo_ran()
+    store = make_store("one gpu", queued)
+    info = store.catalogue[0]
+    assert waits(store, info)
+    marks = set()
+    for tick in range(10):
+        (words,) = [
+            plain(line)
+            for line in headline_lines(store, info, 100, tick=tick)
+            if "waits for its turn" in plain(line)
+        ]
+        marks.add(words.split()[1])
+    assert len(marks) == 10
+    (other, _), number = ran("mlp", "cpu", id="other"), "other"
+    assert isinstance(other, RunQueued)
+    store.apply(replace(other, request=replace(other.request, id=number)))
+    store.apply(Progress(number, "preparing", 0.1, "cpu"))
+    assert any("waits for mlp on cpu" in words for words in headline(store))
+    store.apply(Progress("demo cpu", "measuring", 0.1, "cpu", blocks=7))
+    assert any("block 7" in words for words in headline(store))
+    store.apply(done)
+    assert not waits(store, info)
+    assert not any("waits" in words for words in headline(store))
+
+
+def test_two_sentences_of_what_to_look_for_stand_before_the_code() -> None:
+    words = "One comes first. `Two` is 1.5 times as much. Three comes after the code."
+    store = make_store("no gpu", hello(workload(look_for=words)))
+    rows = [plain(line) for line in page_lines(store, store.catalogue[0], 100)]
+    assert rows[0] == "Look for: One comes first. `Two` is 1.5 times as much."
+    assert rows.index("  c = a @ b") < rows.index("Three comes after the code.")
+
+
+def test_code_is_drawn_by_what_its_words_are() -> None:
+    source = 'for i in range(3):\n\tx = "a" # why\n\n    y = x'
+    rows = code_lines(source, 80)
+    assert [plain(row) for row in rows] == [
+        "  for i in range(3):",
+        '      x = "a" # why',
+        "",
+        "      y = x",
+    ]
+    styles = {span.text.strip(): span.style for row in rows for span in row}
+    assert styles["for"] == styles["in"] == TextStyle.KEY
+    assert styles["range"] == TextStyle.CACHED
+    assert styles["3"] == TextStyle.NOTE
+    assert styles['"a"'] == TextStyle.GOOD
+    assert styles["# why"] == TextStyle.QUIET
+
+
+@given(st.text(alphabet="ab():\"'#\n\t @1=", max_size=60), st.integers(8, 60))
+def test_code_is_drawn_whole_whatever_it_is(source: str, cells: int) -> None:
+    drawn = "".join(plain(row) for row in code_lines(source, cells))
+    assert "".join(drawn.split()) == "".join(source.split())

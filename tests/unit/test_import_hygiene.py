@@ -31,3 +31,21 @@ def test_the_screens_reach_neither_torch_nor_nvml(module: str) -> None:
 )
 def test_what_needs_no_screen_reaches_no_textual(module: str) -> None:
     assert not loaded(module) & set(SCREENS)
+
+
+def test_the_monitor_is_started_before_the_screens_are_imported() -> None:
+    slow = (*SCREENS, "asyncio", "argparse")
+    code = f"""
+import sys
+import tui.cli.workbench as program
+
+def launch(*_arguments, **_options):
+    print([name for name in {slow!r} if name in sys.modules])
+    sys.exit(0)
+
+program.launch = launch
+program.check_terminal = lambda: None
+program.open_workbench(program.WorkbenchOptions())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.state.parameters import Invalid, Valid, allowed, parse, short, text_of, validate
-from workloads.declare.workload import checked
+from tui.state.sweep import Sweep, read
+from tui.state.sweep_curves import settings_text
+from workloads import catalog
+from workloads.declare.workload import checked, infos, whole
 from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
+
+assert catalog
 
 SIZE = ParameterInfo("size", 4096, "rows", minimum=16, maximum=65_536)
 DTYPE = ParameterInfo("dtype", "float32", "of the numbers", ("float32", "bfloat16"))
@@ -81,6 +88,35 @@ def test_every_bad_parameter_gets_its_line() -> None:
             "colour": "matmul has no parameter colour; it has size, dtype, pairs, pinned",
         }
     )
+
+
+def test_a_number_that_is_left_to_the_workload_is_shown_and_typed_as_auto() -> None:
+    info = replace(whole(1, 64, "images", auto="4 on the CPU, 64 on a GPU"), name="batch")
+    assert info.about == "images; auto: 4 on the CPU, 64 on a GPU"
+    assert allowed(info) == "auto, or a whole number, 1 to 64"
+    assert text_of(0, auto=info.auto) == "auto"
+    assert text_of(8, auto=info.auto) == "8"
+    for typed in ("auto", "Auto", "0"):
+        assert parse(info, typed) == 0
+        assert checked("conv", info, parse(info, typed)) == 0
+    assert parse(info, "64") == 64
+    for typed in ("65", "-1"):
+        with pytest.raises(ValueError, match="auto, or a whole number, 1 to 64"):
+            parse(info, typed)
+    with pytest.raises(ValueError, match="auto"):
+        parse(SIZE, "auto")
+    assert short({"batch": 0, "mib": 0}, ("batch",)) == "batch=auto mib=0"
+    conv = WorkloadInfo("conv", "convolution", "", "", "", (info,), ("cpu",))
+    swept = read(conv, {"batch": "auto,8"})
+    assert isinstance(swept, Sweep)
+    assert [settings_text(swept, point) for point in swept.points] == ["batch=auto", "batch=8"]
+
+
+def test_every_number_of_the_catalogue_that_0_leaves_to_the_workload_is_called_auto() -> None:
+    for info in infos():
+        for parameter in info.parameters:
+            assert "0:" not in parameter.about, (info.name, parameter.name)
+            assert parameter.auto == ("auto:" in parameter.about and parameter.default == 0)
 
 
 def test_in_short_words_stand_alone_and_numbers_have_a_name() -> None:

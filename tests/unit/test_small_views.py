@@ -10,7 +10,7 @@ from tests.screens.helpers import HOSTILE, make_store
 from tui.state.events import LogLine, RunnerStatus
 from tui.state.store import Store
 from tui.ui.views.lines import plain, width
-from tui.ui.views.log import log_lines, runner_notes
+from tui.ui.views.log import STILL_WORKS, log_lines, runner_notes
 from workloads.protocol import messages
 
 
@@ -28,7 +28,11 @@ def test_before_anything_is_known() -> None:
 
 def test_a_python_without_torch_comes_with_advice() -> None:
     store = make_store("no gpu", messages.Unusable("no module named torch", "give --python PATH"))
-    assert notes(store) == ["Nothing can be run: no module named torch", "give --python PATH"]
+    assert notes(store) == [
+        "Nothing can be run: no module named torch",
+        "give --python PATH",
+        STILL_WORKS,
+    ]
 
 
 def test_a_runner_that_died_comes_with_its_report() -> None:

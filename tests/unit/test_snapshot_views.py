@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,21 @@ from tui.cli.commands.snapshot import event_range
 from tui.cli.errors import UsageError
 from tui.cli.values import size_of
 from tui.session.snapshot.process import death_in_words
-from tui.snapshots.model.results import Bucket, SiteListing, SiteRow, Timeline
+from tui.snapshots.model.results import REST, Bucket, Layer, SiteListing, SiteRow, Timeline
 from tui.snapshots.model.snapshot import Frame
 from tui.text import glyphs
-from tui.ui.views.lines import plain, width
+from tui.ui.views.lines import TextStyle, plain, width
+from tui.ui.views.snapshot.layers import (
+    GUTTER,
+    chart_lines,
+    layer_at,
+    legend_lines,
+    next_layer,
+)
 from tui.ui.views.snapshot.map import picture
 from tui.ui.views.snapshot.sites import SiteLine, nodes, search_of
 from tui.ui.views.snapshot.start import completed, matching
-from tui.ui.views.snapshot.timeline import chart_lines, clamped, column_of
+from tui.ui.views.snapshot.timeline import clamped, column_of
 from tui.ui.views.snapshot.words import stack_lines
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
@@ -31,10 +39,29 @@ GIB = 1 << 30
 
 def timeline(levels: list[tuple[int, int, int]], scale: int) -> Timeline:
     buckets = tuple(
-        Bucket(at, at, None, least, most, reserved, 0, 0)
+        Bucket(at, at, at * 1000, least, most, at, reserved, 0, 0)
         for at, (least, most, reserved) in enumerate(levels)
     )
-    return Timeline(0, 0, len(levels) - 1, scale, buckets, 0, 0, scale, (), ())
+    halves = tuple(most // 2 for _, most, _ in levels)
+    rest = tuple(most - most // 2 for _, most, _ in levels)
+    return Timeline(
+        device=0,
+        first=0,
+        last=len(levels) - 1,
+        scale=scale,
+        buckets=buckets,
+        begin_us=0,
+        live_at_first=0,
+        peak_event=0,
+        peak=scale,
+        ooms=(),
+        bands=(),
+        stacking="site",
+        layers=(
+            Layer("a.py:1 f", "a.py:1 f", halves, ("parameters",)),
+            Layer(REST, "other sites", rest, ()),
+        ),
+    )
 
 
 level = st.tuples(*[st.integers(0, GIB)] * 3).map(lambda found: tuple(sorted(found)))
@@ -47,22 +74,74 @@ def test_a_chart_is_as_wide_as_its_columns_and_never_falls_upwards(
     saved = glyphs.GLYPHS
     glyphs.GLYPHS = glyphs.ASCII if ascii_only else glyphs.UNICODE
     try:
-        lines = chart_lines(timeline(levels, GIB), rows, None)
-        assert len(lines) == rows + 2
-        assert all(width(line) == len(levels) for line in lines)
-        full = {glyphs.GLYPHS.vertical[-1], "=" if ascii_only else "▓"}
-        for column in range(len(levels) - 1):
-            # Where a cell is filled, so are all below it.
-            filled = [plain(line)[column] in full for line in lines[:rows]]
-            assert filled == sorted(filled)
+        shown = timeline(levels, GIB)
+        lines = chart_lines(shown, rows + 3, None, letters=True)
+        assert len(lines) == rows + 3
+        assert all(width(line) <= GUTTER + len(levels) for line in lines)
+        chart = [plain(line)[GUTTER:] for line in lines[1 : rows + 1]]
+        assert all(len(row) == len(levels) for row in chart)
+        for column in range(1, len(levels) - 1):
+            drawn = "".join(row[column] for row in chart)
+            bare = drawn.replace(glyphs.GLYPHS.rule, " ")
+            # Where a cell is filled, so are all below it, and the layers keep their order.
+            filled = bare.strip()
+            assert bare == filled.rjust(rows)
+            assert filled == "".join(sorted(filled, key="·oA".index))
+            assert bool(filled) == (levels[column][1] > 0)
         assert not ascii_only or all(plain(line).isascii() for line in lines)
     finally:
         glyphs.GLYPHS = saved
 
 
 def test_memory_that_is_there_is_never_drawn_as_nothing() -> None:
-    lines = chart_lines(timeline([(0, 1, 1), (0, 0, 0)], GIB), 4, None)
-    assert plain(lines[3])[0] == "▁"
+    lines = chart_lines(timeline([(0, 0, 0), (0, 1, 1), (0, 0, 0)], GIB), 7, None)
+    assert plain(lines[4])[GUTTER + 1] == "▁"
+
+
+def test_round_sizes_and_times_stand_on_the_axes() -> None:
+    shown = timeline([(0, GIB * at // 100, GIB) for at in range(100)], GIB)
+    rows = [plain(row) for row in chart_lines(shown, 20, 50)]
+    sizes = [row[: GUTTER - 1].strip() for row in rows[1:18] if row[GUTTER - 1] == "┤"]
+    assert sizes == ["1 GiB", "0.5 GiB", "0"]
+    assert rows[-1].split() == ["time", "0", "ms", "20", "ms", "40", "ms", "60", "ms", "80", "ms"]
+    assert rows[-2][GUTTER + 50] == "^"
+    untimed = replace(shown, begin_us=None)
+    assert plain(chart_lines(untimed, 20, 50)[-1]).split() == ["event", "0", "20", "40", "60", "80"]
+
+
+def test_what_is_clicked_is_the_layer_that_is_drawn_there() -> None:
+    shown = timeline([(0, GIB, GIB)] * 9, GIB)
+    keys = [layer_at(shown, 11, GUTTER + 4, row) for row in range(1, 9)]
+    assert keys == [REST] * 4 + ["a.py:1 f"] * 4
+    assert layer_at(shown, 11, GUTTER - 1, 5) is None
+    assert layer_at(shown, 11, GUTTER + 4, 9) is None
+
+
+def test_up_and_down_go_through_the_layers_and_through_none() -> None:
+    shown = timeline([(0, GIB, GIB)] * 9, GIB)
+    chosen: list[str | None] = [None]
+    for by in (1, 1, 1, -1, -1):
+        chosen.append(next_layer(shown, 4, chosen[-1], by))
+    assert chosen == [None, "a.py:1 f", REST, None, REST, "a.py:1 f"]
+
+
+def test_an_oom_is_named_above_its_column() -> None:
+    shown = timeline([(0, GIB, GIB)] * 40, GIB)
+    buckets = (*shown.buckets[:30], replace(shown.buckets[30], ooms=1), *shown.buckets[31:])
+    row = plain(chart_lines(replace(shown, buckets=buckets), 12, None)[0])
+    assert row[GUTTER:].startswith("P peak 1.0 GiB")
+    assert row[GUTTER + 30 :].startswith("X OOM")
+
+
+@given(level, st.integers(40, 200))
+def test_the_legend_names_each_layer_with_its_letter(
+    found: tuple[int, int, int], cells: int
+) -> None:
+    rows = [plain(row) for row in legend_lines(timeline([found], GIB), cells, None, letters=False)]
+    assert all(len(row) <= cells for row in rows)
+    words = " ".join(rows)
+    assert ("A  a.py:1 f" in words) == (found[1] > 1)
+    assert ("other sites" in words) == (found[1] > 0)
 
 
 @given(st.integers(-50, 200), st.integers(1, 120), st.integers(1, 150))
@@ -77,7 +156,16 @@ def test_the_end_is_in_the_last_column() -> None:
 
 
 def test_states_of_the_map_differ_without_colour() -> None:
-    assert picture("aaaaaipu", "97510000") == "█▓▒░··p "
+    assert plain(picture("aaaaaipu", "97510000", "00000000")) == "█▊▌▏··p "
+
+
+def test_the_map_draws_the_borders_of_blocks() -> None:
+    cells = picture("aaaaaa", "999999", "010020")
+    assert plain(cells) == "█▏██┆█"
+    # What begins after a gap fills its cell from the right: the glyph is the gap, reversed.
+    assert plain(picture("iaai", "0390", "0100")) == "·▊█·"
+    styles = [span.style for span in picture("iaai", "0390", "0100")]
+    assert styles[1] == TextStyle.ON_LAYER_A
 
 
 def test_equal_frames_are_counted_and_the_user_s_are_marked() -> None:

@@ -14,7 +14,8 @@ from tui.state.store import Store
 from tui.state.sweep import MOST_RUNS, Sweep, read, values
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.ui.views.detail import detail_lines
-from tui.ui.views.lines import plain
+from tui.ui.views.lines import plain, width
+from tui.ui.views.sweep import plot_rows
 from tui.ui.views.workload_table import Row, row
 from workloads.protocol import messages
 from workloads.protocol.inventory import ParameterInfo, WorkloadInfo
@@ -181,6 +182,37 @@ def test_the_crossover_lies_between_the_places_where_it_is_certain() -> None:
     assert speed_up.series[0].values[2] == pytest.approx(9e-5 / 2.1e-5)
 
 
+def test_the_lines_cross_between_the_places_where_it_is_certain() -> None:
+    store = swept_store({64: 1e-5, 128: 4e-5, 256: 1.6e-4}, {64: 4e-5, 128: 4e-5, 256: 4e-5})
+    (crossing,) = found(store).crossovers
+    assert crossing.place == pytest.approx(128.0)
+    # From a quarter of the time to four times of it: in the middle, by ratios.
+    (crossing,) = found(swept_store({64: 1e-5, 256: 1.6e-4}, {64: 4e-5, 256: 4e-5})).crossovers
+    assert crossing.place == pytest.approx(128.0)
+
+
+def test_a_rate_is_drawn_below_the_limit_it_is_held_against() -> None:
+    store = swept_store({64: 1e-5, 128: 1e-4}, {64: 2e-5, 128: 3e-5})
+    outcome = found(store)
+    (limit,) = outcome.limits
+    assert (limit.words, limit.value) == ("cuda:0 float32 peak", 67e12)
+    times, rates = ([plain(row) for row in plot_rows(outcome, 70)][at:] for at in (0, 13))
+    assert "rate over size" in rates
+    assert any("cuda:0 float32 peak" in row for row in rates)
+    assert not any("float32" in row for row in times[: times.index("rate over size")])
+    for plot in (times[:5], rates[:4]):
+        assert any("▾ cuda:0 overtakes" in row for row in plot)
+
+
+@pytest.mark.parametrize("cells", [24, 50, 80, 103, 200])
+def test_two_plots_stand_side_by_side_where_there_is_room(cells: int) -> None:
+    store = swept_store({64: 1e-5, 128: 1e-4}, {64: 2e-5, 128: 3e-5})
+    rows = plot_rows(found(store), cells)
+    together = any("time of a call" in plain(row) and "rate over" in plain(row) for row in rows)
+    assert together == (cells >= 103)
+    assert all(width(row) <= cells for row in rows)
+
+
 def test_devices_that_each_had_a_size_of_its_own_are_not_held_against_each_other() -> None:
     outcome = found(swept_store({64: 1e-6, 128: 9e-5}, {64: 2e-5, 128: 2e-5}, batches=(1, 32)))
     assert outcome.crossovers == ()
@@ -208,12 +240,16 @@ def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:
     store = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5})
     info = next(item for item in store.catalogue if item.name == "matmul")
     shown = row(store, info)
-    assert shown.name.text == "matmul size=64 of size=… float32"
+    assert shown.name.text == "matmul size=64 of the sweep size=… float32"
     assert shown.cells["cuda:0"].text == "20.0 µs"
     assert shown.cells["cpu"].text == "1.00 µs"
     assert plain(shown.state).startswith("sweep 4/6")
     words = "\n".join(plain(line) for line in detail_lines(store, "matmul", 80))
-    for expected in ("Sweep  4 of 6 runs", "speed-up over cpu", "last of the sweep: size=256"):
+    for expected in (
+        "Sweep  4 of 6 runs",
+        "time of a call over size",
+        "last of the sweep: size=256",
+    ):
         assert expected in words
     store.apply(ParametersSet("matmul", DEFAULTS))
     assert swept(store, "matmul", ("cpu",)) is None
@@ -226,7 +262,7 @@ def the_row(store: Store) -> Row:
 def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:
     store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 4e-5})
     shown = the_row(store)
-    assert shown.name.text == "matmul size=128 of size=… float32"
+    assert shown.name.text == "matmul size=128 of the sweep size=… float32"
     assert [shown.cells[name].text for name in ("cpu", "cuda:0", "speed-up")] == [
         "200 µs", "40.0 µs", "5.00x",
     ]  # fmt: skip
@@ -234,7 +270,7 @@ def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:
 
 def test_a_size_without_a_time_does_not_hide_the_others() -> None:
     store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}, dropped=128)
-    assert the_row(store).name.text == "matmul size=64 of size=… float32"
+    assert the_row(store).name.text == "matmul size=64 of the sweep size=… float32"
     assert plain(the_row(store).state) == "sweep 4/4  2 skipped"
 
 

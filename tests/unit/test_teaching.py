@@ -12,7 +12,7 @@ assert catalog
 TEACHING = Path(__file__).resolve().parents[2] / "docs" / "teaching.md"
 BEYOND = {"burn", "ceiling", "device_copy", "elementwise", "peer_copies", "reductions"}
 """Workloads about things that the documents do not speak of."""
-BEYOND |= {"matmul_float8", "transformer_compile"}
+BEYOND |= {"cuda_graphs", "matmul_float8", "transformer_compile"}
 
 
 def _run_column() -> list[str]:

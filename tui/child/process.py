@@ -13,8 +13,9 @@ import signal
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import IO, Generic, TypeVar
 
+from tui.child.launch import Launched, launch
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
 from workloads.protocol.process import signal_in_words
@@ -80,6 +81,7 @@ class ChildProcess(Generic[E]):
         folder: where it runs; ``None`` for where we are.
         inherit: descriptors that it gets under their own numbers.
         sent: is called with each message that was sent to it.
+        launched: the process of that program, where it has been started already.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class ChildProcess(Generic[E]):
         folder: str | None = None,
         inherit: Sequence[int] = (),
         sent: Callable[[object], None] | None = None,
+        launched: Launched | None = None,
     ) -> None:
         self._argv = list(argv)
         self._kinds = kinds
@@ -97,7 +100,10 @@ class ChildProcess(Generic[E]):
         self._folder = folder
         self._inherit = tuple(inherit)
         self._sent = sent
-        self._process: asyncio.subprocess.Process | None = None
+        self._process = launched
+        self._requests: asyncio.WriteTransport | None = None
+        self._events: asyncio.StreamReader | None = None
+        self._reading: list[asyncio.ReadTransport] = []
         self._draining: asyncio.Task[None] | None = None
         self.stderr = Ring()
 
@@ -109,48 +115,52 @@ class ChildProcess(Generic[E]):
     @property
     def running(self) -> bool:
         """Whether the process is started and has not ended."""
-        return self._process is not None and self._process.returncode is None
+        return self._process is not None and self._process.poll() is None
 
     async def start(self) -> None:
-        """Start it in a session of its own, with no descriptor of the terminal.
+        """Start it, where it has not been started already, and listen to it.
 
         Raises:
             OSError: it cannot be started; the text says why.
         """
-        self._process = await asyncio.create_subprocess_exec(
-            *self._argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **self._variables},
-            cwd=self._folder,
-            limit=LINE_LIMIT,
-            start_new_session=True,
-            pass_fds=self._inherit,
-        )
+        if self._process is None:
+            self._process = launch(self._argv, self._variables, self._folder, self._inherit)
+        process, loop = self._process, asyncio.get_running_loop()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._requests, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        self._events = await self._read_from(process.stdout)
         # Unread, a full stderr would stop the child, and waiting for it would never return.
-        self._draining = asyncio.create_task(self._drain_stderr())
+        self._draining = asyncio.create_task(
+            self._drain_stderr(await self._read_from(process.stderr))
+        )
+
+    async def _read_from(self, pipe: IO[bytes]) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=LINE_LIMIT)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        self._reading.append(transport)
+        return reader
 
     def send(self, message: object) -> bool:
         """Send one message; ``False`` if nobody is there to read it."""
         if not self.running:
             return False
-        assert self._process is not None
-        assert self._process.stdin is not None
-        if self._process.stdin.is_closing():
+        if self._requests is None or self._requests.is_closing():
             return False
-        self._process.stdin.write(wire.encode(message))
+        self._requests.write(wire.encode(message))
         if self._sent is not None:
             self._sent(message)
         return True
 
     async def events(self) -> AsyncIterator[E | Garbage]:
         """The messages of the child, until it closes the channel."""
-        assert self._process is not None
-        assert self._process.stdout is not None
+        assert self._events is not None
         while True:
             try:
-                line = await self._process.stdout.readline()
+                line = await self._events.readline()
             except ValueError:
                 # asyncio has dropped the buffer and goes on with what comes next.
                 yield Garbage(f"a line of more than {LINE_LIMIT} bytes", "")
@@ -169,7 +179,9 @@ class ChildProcess(Generic[E]):
         """
         if self._process is None:
             return NEVER_STARTED
-        if self._process.stdin is not None:
+        if self._requests is not None:
+            self._requests.close()
+        elif self._process.stdin is not None:
             self._process.stdin.close()
         for number, patience in ((None, DRAIN_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, 1.0)):
             if number is not None:
@@ -198,7 +210,7 @@ class ChildProcess(Generic[E]):
 
     def exit_in_words(self) -> str:
         """How the process ended: its exit status, or the signal and what usually sends it."""
-        code = self._process.returncode if self._process else None
+        code = self._process.poll() if self._process else None
         if code is None:
             return "does not end: it may be stuck in the driver"
         return signal_in_words(-code) if code < 0 else f"exit status {code}"
@@ -228,9 +240,7 @@ class ChildProcess(Generic[E]):
     async def _ended_within(self, seconds: float) -> bool:
         assert self._process is not None
         deadline = asyncio.get_running_loop().time() + seconds
-        # Process.wait() can hang although the child is reaped, if a pipe is kept open; the code is
-        # set by the child watcher all the same.
-        while self._process.returncode is None:
+        while self._process.poll() is None:
             if asyncio.get_running_loop().time() > deadline:
                 return False
             await asyncio.sleep(0.01)
@@ -240,12 +250,14 @@ class ChildProcess(Generic[E]):
         if self._draining is not None:
             await asyncio.wait({self._draining}, timeout=DRAIN_S)
             self._draining.cancel()
+        # A process that left its session may hold the other ends open.
+        for pipe in (self._requests, *self._reading):
+            if pipe is not None:
+                pipe.close()
 
-    async def _drain_stderr(self) -> None:
-        assert self._process is not None
-        assert self._process.stderr is not None
+    async def _drain_stderr(self, reader: asyncio.StreamReader) -> None:
         rest = b""
-        while chunk := await self._process.stderr.read(65_536):
+        while chunk := await reader.read(65_536):
             *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > STDERR_BYTES:
                 lines, rest = [*lines, rest], b""

@@ -14,6 +14,7 @@ from typing import Any
 
 from tui.cli.errors import Failure
 from tui.cli.streams import print_text, put_on_stderr, say
+from tui.state.events import RunnerStatus
 from workloads.protocol import wire
 
 SCHEMA = 1
@@ -31,10 +32,11 @@ def print_json(value: dict[str, Any], kept_as: str = "") -> None:
 
 
 class ProgressLine:
-    """One line on stderr that is written over; nothing where stderr is no terminal."""
+    """One line on stderr that is written over; where that is no terminal, what is wrong alone."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
+        self._wrong = False
 
     def show(self, text: str) -> None:
         """Put a text in the place of the one before."""
@@ -44,6 +46,17 @@ class ProgressLine:
 
             width = shutil.get_terminal_size().columns - 1
             put_on_stderr(f"\r\x1b[K{fit(text, width)}")
+
+    def show_going_on(self, text: str, runner: RunnerStatus) -> None:
+        """Show a text, or what is known of a child that has said nothing for a while.
+
+        Without a terminal that is a line of its own, once for each silence.
+        """
+        wrong = "; ".join(filter(None, (runner.reason, runner.advice))) if runner.silence else ""
+        if wrong and not self._wrong and not self._shown:
+            say(wrong)
+        self._wrong = bool(wrong)
+        self.show(wrong or text)
 
     def clear(self) -> None:
         """Leave nothing behind."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 
 from tui import settings
 from tui.cli import values
+from tui.cli.python_choice import PythonChoice, unnamed
 from tui.cli.streams import say
 from tui.settings import Settings, Value
 
@@ -26,8 +26,8 @@ def resolve(given: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
     return chosen, (*file.problems, *problems)
 
 
-def python_of(chosen: Settings) -> str:
-    """The Python that runs the workloads: that of the settings, or this one where they name none.
+def python_of(chosen: Settings) -> PythonChoice:
+    """The Python that runs the workloads: that of the settings, else :func:`unnamed`.
 
     Raises:
         UsageError: there is no program. Another one is not taken in its place: its torch is not
@@ -35,11 +35,12 @@ def python_of(chosen: Settings) -> str:
     """
     python = chosen.chosen["python"]
     if python.value is None:
-        return sys.executable
-    return values.python_at(str(python.value), f"{python.source}: python")
+        return unnamed()
+    path = values.python_at(str(python.value), f"{python.source}: python")
+    return PythonChoice(path, python.source)
 
 
-def python_to_use(given: Mapping[str, Value]) -> str:
+def python_to_use(given: Mapping[str, Value]) -> PythonChoice:
     """All that a command without a screen takes of the settings; what is wrong is said on stderr.
 
     Args:

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tui.state.parameters import short
+from tui.state.parameters import autos, short
 from tui.state.runs import RunState
 from tui.state.store import Store
 from tui.state.sweep import Sweep
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.text import numbers as fmt
 from tui.text.clean import rows_of_text
-from tui.ui.views.chart import mark_lines
-from tui.ui.views.detail import check_lines
 from tui.ui.views.findings import finding_lines
 from tui.ui.views.lines import Line, plain
-from tui.ui.views.tables import reason_lines, table_lines
+from tui.ui.views.result import check_lines
+from tui.ui.views.sweep import crossing_lines, gap_lines, plot_rows
+from tui.ui.views.tables import table_lines
 from tui.ui.views.workload_state import half_width, warnings_of
 from workloads.protocol import wire
 from workloads.protocol.results import Limit, RunResult
@@ -33,12 +33,14 @@ def as_text(store: Store, states: Sequence[RunState]) -> str:
     """A line for each result and below it what there is to say about it, then the sweeps."""
     cells = width() - len(INDENT)
     lines: list[str] = []
+    known = {info.name: autos(info) for info in store.catalogue}
     for state in states:
         result = state.result
         if result is None:
             lines.append(f"{state.request.workload} on {state.request.device}: not run")
             continue
-        name = f"{result.workload} {short({**result.parameters, **result.chosen})}"
+        used = {**result.parameters, **result.chosen}
+        name = f"{result.workload} {short(used, known.get(result.workload, ()))}"
         lines.append(f"{name:<40} {result.device:<8} {summary(result)}")
         if state.request.workload in store.sweeps:
             lines += [f"{INDENT}warning: {warning}" for warning in warnings_of(state)]
@@ -163,10 +165,10 @@ def sweeps_of(store: Store, states: Sequence[RunState]) -> list[Swept]:
 
 def _sweep(found: Swept, cells: int) -> list[str]:
     rows = [f"sweep of {found.workload}: {progress_text(found)}"]
-    rows += _plain(table_lines(found.table, {}, cells)[1:])
-    for chart in found.charts:
-        rows += _plain(mark_lines(chart, cells))
-    return rows + _plain(reason_lines("charts.time", found.unavailable, cells))
+    rows += _plain(crossing_lines(found, cells))
+    rows += _plain(plot_rows(found, min(cells, WIDTH)))
+    rows += ["", *_plain(table_lines(found.table, {}, cells)[1:])]
+    return rows + _plain(gap_lines(found, cells))
 
 
 def sweep_plain(sweep: Sweep, found: Swept) -> dict[str, Any]:
@@ -182,6 +184,7 @@ def sweep_plain(sweep: Sweep, found: Swept) -> dict[str, Any]:
         "median_s": charts.get("time"),
         "rate": charts.get("rate"),
         "speed_up": charts.get("speed_up"),
+        "limits": [wire.to_plain(item) for item in found.limits],
         "crossovers": [wire.to_plain(item) for item in found.crossovers],
         "unavailable": found.unavailable
         | ({} if "rate" in charts else {"rate": "this workload has no rate, or nothing was timed"})

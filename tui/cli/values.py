@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tui.cli.errors import UsageError
 from tui.settings import BY_NAME
-from tui.snapshots.model.snapshot import MEMORY_OPTION
+from tui.snapshots import MEMORY_OPTION
 
 if TYPE_CHECKING:
     from workloads.protocol.inventory import Setting

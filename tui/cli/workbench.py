@@ -10,12 +10,14 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui.child.launch import Launched, launch
 from tui.cli.errors import UsageError
 from tui.cli.resolve import python_of, resolve
 from tui.cli.streams import say
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, setting_named
-from tui.snapshots.model.snapshot import MEMORY_OPTION
+from tui.monitor import FOLDER, serving
+from tui.snapshots import MEMORY_OPTION
 from tui.ui.terminal import textual_environment
 from workloads.protocol.frozen import frozen
 
@@ -113,16 +115,21 @@ def open_workbench(options: WorkbenchOptions) -> int:
     text = _oom_text(options)
     chosen, problems = resolve(options.given)
     python = python_of(chosen)
+    # Before all that takes time: it asks the driver while the screens are imported.
+    monitor = _monitor(chosen)
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
     from tui.cli.themes import with_theme
     from tui.session.preferences import Preferences
     from tui.session.session import Session
+    from tui.state.events import LogLine
     from tui.ui.app.workbench import WorkbenchApp
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     recorder = _recorder(options)
-    session = Session(python, preferences.refresh, options.files, recorder)
+    session = Session(python.path, preferences.refresh, options.files, recorder, monitor)
+    if python.found:
+        session.apply(LogLine("workbench", f"workloads run in {python.path}: {python.why}"))
     preferences.attach(session)
     app = WorkbenchApp(
         session, readonly=options.readonly, demo=options.demo, preferences=preferences
@@ -155,6 +162,14 @@ def check_terminal() -> None:
             f"TERM={term}: such a terminal cannot place text; set TERM to what it is, as in"
             f" TERM=xterm-256color, or use {WITHOUT_SCREEN}"
         )
+
+
+def _monitor(chosen: Settings) -> Launched | None:
+    """A monitor; ``None`` where it cannot be started: the session tries again, and says why."""
+    try:
+        return launch(serving(chosen.value("refresh")), folder=FOLDER)
+    except OSError:
+        return None
 
 
 def prepare_screen(chosen: Settings) -> None:

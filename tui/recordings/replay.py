@@ -73,6 +73,12 @@ class ReplaySession:
         """Have a function called with an error that ends the replay."""
         self._on_error = handler
 
+    def watch(self) -> None:
+        """Nothing: what was seen is played with the rest."""
+
+    async def looked(self, patience: float = 0.0) -> None:
+        """Nothing is waited for."""
+
     async def start(self) -> None:
         """Begin to play."""
         self.playhead.rewind()

@@ -6,6 +6,7 @@ The screens and the headless commands are thin over this; it knows neither.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -34,12 +35,16 @@ from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
+    from tui.child.launch import Launched
     from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
     from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
 
 CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
+LOOK_S = 2.0
+"""A monitor whose first sample takes longer is not waited for; it says something after one second,
+whatever the driver does."""
 
 Listener = Callable[[Parts], None]
 
@@ -58,6 +63,7 @@ class Session:
         interval: seconds between two samples of the monitor; ``None`` for no monitor.
         files: of workloads that the user brings; the runner reads them.
         recorder: is told all that changes the store and all that the children are asked.
+        monitor: one of that interval that has been started already.
     """
 
     def __init__(
@@ -66,6 +72,7 @@ class Session:
         interval: float | None = 1.0,
         files: Sequence[str] = (),
         recorder: Recorder | None = None,
+        monitor: Launched | None = None,
     ) -> None:
         self.store = Store()
         self._listeners: list[Listener] = []
@@ -81,6 +88,7 @@ class Session:
         self._runner: RunnerSupervisor | None = None
         self._monitor: MonitorSupervisor | None = None
         self._recorder = recorder
+        self._launched = monitor
         if recorder is not None:
             recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
         self.apply(CatalogueRead(catalogue.read()))
@@ -95,19 +103,36 @@ class Session:
         """Have a function called with an error of our own, after which a child is kept no more."""
         self._on_error = handler
 
+    def watch(self) -> None:
+        """Start the monitor; what it says arrives in the store."""
+        from tui.session.supervisors import MonitorSupervisor
+
+        if self._interval is None or self._monitor is not None:
+            return
+        written, launched = self._recorder, self._launched
+        sent = written.to_monitor if written else None
+        self._monitor = MonitorSupervisor(self.store, self.apply, self._interval, sent, launched)
+        self._spawn(self._monitor.supervise())
+
+    async def looked(self, patience: float = LOOK_S) -> None:
+        """Wait for the first sample, or until it is known that none comes soon.
+
+        Args:
+            patience: seconds, at most.
+        """
+        if self._monitor is not None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._monitor.looked.wait(), patience)
+
     async def start(self) -> None:
         """Start the children; what they say arrives in the store.
 
         What was asked for before is done once the runner is there.
         """
-        # Imported after the first paint, like the children's start itself.
-        from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
+        from tui.session.supervisors import RunnerSupervisor
 
+        self.watch()
         written = self._recorder
-        if self._interval is not None:
-            sent = written.to_monitor if written else None
-            self._monitor = MonitorSupervisor(self.store, self.apply, self._interval, sent)
-            self._spawn(self._monitor.supervise())
         sent = written.to_runner if written else None
         self._runner = RunnerSupervisor(self.store, self.apply, self._python, self._files, sent)
         self._spawn(self._runner.supervise())

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tui import reports
+from tui import monitor, reports
+from tui.child.launch import Launched
 from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import ceilings
 from tui.session.conditions import SampledDevice, sampled
+from tui.session.silence import Seen, Silence, Who, look, silence
 from tui.state.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
 from tui.state.store import Store
 from workloads import BOOTSTRAP
@@ -61,15 +62,24 @@ class MonitorSupervisor:
         apply: takes each event.
         interval: seconds between two samples.
         sent: is called with each request that was sent.
+        launched: a monitor of that interval that has been started already.
     """
 
     def __init__(
-        self, store: Store, apply: Apply, interval: float, sent: Sent | None = None
+        self,
+        store: Store,
+        apply: Apply,
+        interval: float,
+        sent: Sent | None = None,
+        launched: Launched | None = None,
     ) -> None:
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
         """The devices of the newest samples, as far as conditions are made of them."""
+        self.looked = asyncio.Event()
+        """Set once there is a sample, or the first monitor has ended without one."""
         self._newest: Sample | None = None
         self.child: ChildProcess[MonitorEvent] | None = None
+        self._launched = launched
         self._store = store
         self._apply = apply
         self._interval = interval
@@ -83,16 +93,20 @@ class MonitorSupervisor:
             before = self._newest
             reason = await self._run_once()
             failures = 0 if self._newest is not before else failures + 1
+            self.looked.set()
             self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
             self._apply(LogLine("monitor", f"ended: {reason}", "error"))
             await asyncio.sleep(_back_off(failures))
 
     async def _run_once(self) -> str:
         """Start it and take what it says until it ends; returns how it ended."""
-        command = (sys.executable, "-m", "tui.monitor", "serve", "--interval", str(self._interval))
-        # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
+        launched, self._launched = self._launched, None
         child: ChildProcess[MonitorEvent] = ChildProcess(
-            command, MONITOR_EVENTS, folder="/", sent=self._sent
+            monitor.serving(self._interval),
+            MONITOR_EVENTS,
+            folder=monitor.FOLDER,
+            sent=self._sent,
+            launched=launched,
         )
         self.child = child
         try:
@@ -108,6 +122,8 @@ class MonitorSupervisor:
                 self._newest = event
                 self.sampled.append(sampled(event))
             self._apply(event)
+            if isinstance(event, Sample):
+                self.looked.set()
             self.watch_worker()
             self._ask_for_host()
         return await child.ended()
@@ -165,6 +181,9 @@ class RunnerSupervisor:
         self._sent = sent
         self._retry_asked = asyncio.Event()
         self._heard = 0.0
+        self._worker_heard = 0.0
+        self._looked: Seen | None = None
+        """The process that is silent, at the look before."""
         self._got_ready = False
 
     async def supervise(self) -> None:
@@ -203,6 +222,8 @@ class RunnerSupervisor:
             child.send(request)
         async for event in child.events():
             self._heard = time.monotonic()
+            if not self._is_idle_beat(event):
+                self._worker_heard = self._heard
             if self._store.runner.status == "unusable":
                 continue
             if isinstance(event, Garbage):
@@ -256,21 +277,42 @@ class RunnerSupervisor:
         if self.child is not None and self.child.running:
             self.child.kill()
 
-    async def watch_silence(self) -> None:
-        """Say so within a second when it has been silent for long; never returns.
+    def _is_idle_beat(self, event: Event | Garbage) -> bool:
+        """Whether the runner says no more than that it lives and its worker does what it did."""
+        beat = isinstance(event, messages.Heartbeat)
+        return beat and event.busy_with == self._store.busy_with
 
-        It beats every second.
+    async def watch_silence(self) -> None:
+        """Say within a second what is known of a child that has been silent; never returns.
+
+        The runner beats every second; its worker tells how a run goes.
         """
         silent = 0.0
         while True:
             # Not before it can have been silent for long enough.
             await asyncio.sleep(max(1.0, SILENT_S - silent))
-            silent = time.monotonic() - self._heard
-            runner = self._store.runner
-            if runner.status == "ready" and self._heard:
-                reason = f"no word for {silent:.0f} s" if silent > SILENT_S else ""
-                if reason != runner.reason:
-                    self._apply(RunnerStatus("ready", reason))
+            now, runner = time.monotonic(), self._store.runner
+            who, pid, silent = self._most_silent(now)
+            if runner.status != "ready" or not self._heard:
+                continue
+            found = Silence()
+            if silent > SILENT_S and pid is not None:
+                seen = look(pid, now)
+                found = silence(who, pid, silent, self._looked, seen)
+                self._looked = seen
+            else:
+                self._looked = None
+            if (found.reason, found.advice) != (runner.reason, runner.advice):
+                self._apply(RunnerStatus("ready", found.reason, found.advice))
+
+    def _most_silent(self, now: float) -> tuple[Who, int | None, float]:
+        """The runner where it is silent itself, else the worker while it has something to do."""
+        silent = now - self._heard
+        pid = self.child.pid if self.child is not None else None
+        worker = self._store.worker_pid
+        if silent > SILENT_S or self._store.busy_with is None or worker is None:
+            return "runner", pid, silent
+        return "worker", worker, now - self._worker_heard
 
     def _report_end(self, reason: str) -> None:
         text = f"the runner ended: {reason}"

@@ -76,6 +76,11 @@ class RunnerStatus:
     report: str | None = None
     """Path of the saved crash report."""
 
+    @property
+    def silence(self) -> str:
+        """For how long who has said nothing, while all that is known else is that it is ready."""
+        return self.reason.partition(":")[0] if self.status == "ready" else ""
+
 
 @frozen
 class MonitorStatus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
@@ -35,8 +35,24 @@ def changed(info: WorkloadInfo, present: Mapping[str, Setting]) -> dict[str, Set
     return {name: value for name, value in present.items() if value != usual.get(name)}
 
 
-def text_of(value: Setting) -> str:
-    """A value as it is typed and shown: ``true`` and ``false`` for switches."""
+AUTO = "auto"
+"""What 0 is called where it leaves the number to the workload."""
+
+
+def autos(info: WorkloadInfo) -> tuple[str, ...]:
+    """The parameters whose 0 is called :data:`AUTO`."""
+    return tuple(parameter.name for parameter in info.parameters if parameter.auto)
+
+
+def text_of(value: Setting, *, auto: bool = False) -> str:
+    """A value as it is typed and shown: ``true`` and ``false`` for switches, ``auto`` for 0.
+
+    Args:
+        value: of a parameter.
+        auto: its 0 leaves the number to the workload (``ParameterInfo.auto``).
+    """
+    if auto and value == 0 and not isinstance(value, (bool, str)):
+        return AUTO
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -49,6 +65,7 @@ def allowed(info: ParameterInfo) -> str:
     if isinstance(info.default, str):
         return info.form_about
     kind = "whole number" if isinstance(info.default, int) else "number"
+    kind = f"{AUTO}, or a {kind}" if info.auto else kind
     if info.minimum is not None and info.maximum is not None:
         return f"{kind}, {info.minimum} to {info.maximum}"
     if info.minimum is not None:
@@ -84,7 +101,11 @@ def _parsed(info: ParameterInfo, typed: str) -> Setting:
         if not re.fullmatch(info.form, typed):
             raise ValueError(typed)
         return typed
+    if info.auto and typed.lower() == AUTO:
+        return 0
     number = _number(typed, whole=isinstance(info.default, int))
+    if info.auto and number == 0:
+        return number
     low, high = info.minimum, info.maximum
     if (low is not None and number < low) or (high is not None and number > high):
         raise ValueError(typed)
@@ -139,10 +160,15 @@ def validate(
     return Invalid(errors) if errors else Valid(values)
 
 
-def short(parameters: Mapping[str, Setting]) -> str:
-    """The parameters in a few cells; words speak for themselves, numbers get their name."""
+def short(parameters: Mapping[str, Setting], auto: Collection[str] = ()) -> str:
+    """The parameters in a few cells; words speak for themselves, numbers get their name.
+
+    Args:
+        parameters: values by name.
+        auto: those whose 0 is called :data:`AUTO`.
+    """
     return " ".join(
-        value if isinstance(value, str) else f"{name}={text_of(value)}"
+        value if isinstance(value, str) else f"{name}={text_of(value, auto=name in auto)}"
         for name, value in parameters.items()
         if value != ""
     )

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from tui.state.parameters import Invalid, Valid, allowed, parse, text_of, validate
+from tui.state.parameters import Invalid, Valid, allowed, autos, parse, text_of, validate
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
 
@@ -25,6 +25,8 @@ class Sweep:
     """The swept parameters as they were typed."""
     points: tuple[dict[str, Setting], ...]
     """All parameters of each run, checked."""
+    autos: tuple[str, ...] = ()
+    """Of the parameters, those whose 0 is called ``auto``."""
 
     def values(self, name: str) -> tuple[Setting, ...]:
         """The values of one parameter, in the order of the runs."""
@@ -72,7 +74,7 @@ def read(
         {**base.parameters, **dict(zip(swept, chosen, strict=True))}
         for chosen in itertools.product(*swept.values())
     )
-    return Sweep({name: texts[name].strip() for name in swept}, points)
+    return Sweep({name: texts[name].strip() for name in swept}, points, autos(info))
 
 
 def values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
@@ -107,7 +109,7 @@ def _one_value(info: ParameterInfo, text: str, value: Setting) -> str:
             f"{','.join(map(text_of, info.choices or (True, False)))} lists, * is every choice"
         )
     shown = repr(text.strip())[1:-1]
-    one = text_of(value)
+    one = text_of(value, auto=info.auto)
     return f"{info.name}: {shown} is one value, {one}; write {one} for it, or several: {several}"
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tui.state import parameters
 from tui.state.pairing import CPU
@@ -12,7 +13,7 @@ from tui.state.sweep import Sweep
 from tui.text.quantity import place as place_text
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting
-from workloads.protocol.results import Cell, Chart, RunResult, Series
+from workloads.protocol.results import Basis, Cell, Chart, RunResult, Series
 
 Runs = Mapping[str, RunState | None]
 """Of one point, by device."""
@@ -28,8 +29,27 @@ class Crossover:
     """The last place at which it is slower for certain."""
     by: float
     """The first place at which it is faster for certain."""
+    place: float
+    """Where the lines between the medians cross, by ratios: drawn, not measured."""
     variant: str = ""
     """The other swept settings."""
+
+
+@frozen
+class SweptLimit:
+    """What the rates of a device are held against."""
+
+    device: str
+    name: str
+    value: float
+    unit: str
+    """Of the rate: FLOP/s or byte/s."""
+    basis: Basis
+
+    @property
+    def words(self) -> str:
+        """``cuda:0 float32 peak``, of a measured one ``cpu float32 ceiling``."""
+        return f"{self.device} {self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
 
 
 def axis_of(sweep: Sweep) -> str:
@@ -69,6 +89,39 @@ def rate_of(result: RunResult | None) -> tuple[float, str] | None:
     return next(((value, unit) for value, unit in known if value is not None), None)
 
 
+def rate_at_limit(result: RunResult) -> tuple[float, str] | None:
+    """Of the rates the one that the result's limit is of, with its unit.
+
+    A limit is of operations or of bytes; its fraction tells which of the rates it was taken of.
+    """
+    limit = result.limit
+    if limit is None:
+        return None
+    rates = ((result.rates.flop_per_s, "FLOP/s"), (result.rates.byte_per_s, "byte/s"))
+    return next(
+        (
+            (rate, unit)
+            for rate, unit in rates
+            if rate is not None and math.isclose(rate, limit.value * limit.fraction, rel_tol=1e-3)
+        ),
+        None,
+    )
+
+
+def limits_of(runs: Iterable[RunState | None], unit: str) -> tuple[SweptLimit, ...]:
+    """The limits of rates in a unit, one for each device and kind; of several values the newest."""
+    results = [found for run in runs if (found := result_of(run)) is not None]
+    known: dict[tuple[str, str], SweptLimit] = {}
+    for result in sorted(results, key=lambda item: item.ended_at or 0.0):
+        rate = rate_at_limit(result)
+        if result.limit is not None and rate is not None and rate[1] == unit:
+            limit = result.limit
+            known[result.device, limit.name] = SweptLimit(
+                result.device, limit.name, limit.value, unit, limit.basis
+            )
+    return tuple(known.values())
+
+
 def speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
     """Their time over ours; ``None`` where one is lacking or each had a size of its own."""
     mine, other = result_of(ours), result_of(theirs)
@@ -85,7 +138,8 @@ def base_device(devices: Sequence[str]) -> str:
 
 def settings_text(sweep: Sweep, point: Mapping[str, Setting], without: str = "") -> str:
     """The swept settings of a point: ``n=256 float32``."""
-    return parameters.short({name: point[name] for name in sweep.texts if name != without})
+    settings = {name: point[name] for name in sweep.texts if name != without}
+    return parameters.short(settings, sweep.autos)
 
 
 def faster(ours: RunResult | None, theirs: RunResult | None) -> int | None:
@@ -211,7 +265,8 @@ class Curves:
         for (after, sign), (by, then) in itertools.pairwise(decided):
             if sign != then:
                 winner, loser = (device, base) if then > 0 else (base, device)
-                found.append(Crossover(winner, loser, after, by, variant))
+                place = self._meeting(device, base, variant, after, by)
+                found.append(Crossover(winner, loser, after, by, place, variant))
                 low, high = place_text(after), place_text(by)
                 between = f"between {self._axis}={low} and {self._axis}={high}"
                 words.append(f"{winner} overtakes {loser} {between}{about}")
@@ -222,3 +277,19 @@ class Curves:
                 f"{winner} is the faster one from {self._axis}={ends}{about}: no crossover"
             )
         return found, "; ".join(words)
+
+    def _meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:
+        """Where the lines between the medians cross between two places, by ratios."""
+        ratios: list[tuple[float, float]] = []
+        for place in self._places:
+            runs = self._runs.get((variant, place), {})
+            ratio = speed_up(runs.get(device), runs.get(base))
+            if isinstance(place, float) and after <= place <= by and ratio:
+                ratios.append((place, math.log(ratio)))
+        for (first, before), (then, behind) in itertools.pairwise(ratios):
+            if before * behind <= 0 and before != behind:
+                share = before / (before - behind)
+                if first > 0:
+                    return float(first * (then / first) ** share)
+                return first + (then - first) * share
+        return by

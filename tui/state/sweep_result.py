@@ -12,8 +12,10 @@ from tui.state.sweep_curves import (
     Crossover,
     Curves,
     Runs,
+    SweptLimit,
     axis_of,
     base_device,
+    limits_of,
     median_of,
     rate_of,
     result_of,
@@ -38,6 +40,8 @@ class Swept:
     charts: tuple[Chart, ...]
     table: Table
     crossovers: tuple[Crossover, ...]
+    limits: tuple[SweptLimit, ...]
+    """What the rates are held against, in the unit of their chart."""
     unavailable: dict[str, str]
     done: int
     wanted: int
@@ -74,6 +78,7 @@ def swept(store: Store, workload: str, devices: Sequence[str]) -> Swept | None:
         charts=charts,
         table=_table(sweep, points, devices),
         crossovers=crossovers,
+        limits=limits_of(states, next((item.series[0].unit for item in charts[1:2]), "")),
         unavailable=_gaps(sweep, points),
         done=len(ended),
         wanted=len(points) * len(devices),
@@ -119,7 +124,9 @@ def _table(
     columns.append(Column("state"))
     rows: list[tuple[Cell, ...]] = []
     for point, runs in points:
-        cells: list[Cell] = [parameters.text_of(point[name]) for name in sweep.texts]
+        cells: list[Cell] = [
+            parameters.text_of(point[name], auto=name in sweep.autos) for name in sweep.texts
+        ]
         for device in devices:
             run = runs.get(device)
             rate = rate_of(result_of(run))

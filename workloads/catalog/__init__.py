@@ -16,4 +16,5 @@ from workloads.catalog.training import batch_scaling, data_loading, transformer_
 from workloads.catalog.training import profiler
 from workloads.catalog.memory import allocations, out_of_memory, largest_batch
 from workloads.catalog.pitfalls import naive_timing, comparing, wrong_device, host_bound
+from workloads.catalog.pitfalls import cuda_graph
 from workloads.catalog.multi_gpu import devices, collectives, burn

@@ -42,22 +42,28 @@ class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
     """Raised by a workload that cannot run here; the text is the need that is not met."""
 
 
-def whole(minimum: int, maximum: int, about: str) -> ParameterInfo:
+def whole(minimum: int, maximum: int, about: str, *, auto: str = "") -> ParameterInfo:
     """A parameter that takes a whole number from ``minimum`` to ``maximum``, both included.
+
+    With ``auto`` it takes 0 too, which is shown and typed as ``auto``: the workload then chooses
+    the number, and ``auto`` says in words how.
 
     The name and the default of this and of what :func:`one_of` and :func:`words` return are filled
     in by :func:`workload`, from the argument that they annotate.
     """
-    return ParameterInfo("", minimum, about, minimum=minimum, maximum=maximum)
+    if not auto:
+        return ParameterInfo("", minimum, about, minimum=minimum, maximum=maximum)
+    about = f"{about}; auto: {auto}"
+    return ParameterInfo("", 0, about, minimum=minimum, maximum=maximum, auto=True)
 
 
 def by_device(sizes: tuple[int, int]) -> str:
-    """What 0 stands for where a size is left to the kind of the device.
+    """What ``auto`` stands for where a size is left to the kind of the device.
 
     Args:
         sizes: on the CPU and on a GPU.
     """
-    return f"0: {sizes[0]} on the CPU, {sizes[1]} on a GPU"
+    return f"{sizes[0]} on the CPU, {sizes[1]} on a GPU"
 
 
 def one_of(choices: tuple[Setting, ...], about: str) -> ParameterInfo:
@@ -127,8 +133,8 @@ class Workload:
 _registry: dict[str, Workload] = {}
 
 RANK_PARAMETERS = (
-    ParameterInfo(
-        "ranks", 0, "processes on this host; 0: one per GPU, two on the CPU", minimum=0, maximum=64
+    replace(
+        whole(1, 64, "processes on this host", auto="one per GPU, two on the CPU"), name="ranks"
     ),
     ParameterInfo(
         "hosts", 1, "on which the same run is started (torchrun --nnodes)", minimum=1, maximum=64
@@ -329,6 +335,8 @@ def checked(workload_name: str, parameter: ParameterInfo, value: Setting) -> Set
         raise ParameterError(f"{where}: {parameter.form_about}")
     if not isinstance(value, int) or isinstance(value, bool):
         raise ParameterError(f"{where}: a whole number")
+    if parameter.auto and value == 0:
+        return value
     low, high = parameter.minimum, parameter.maximum
     if (low is not None and value < low) or (high is not None and value > high):
         raise ParameterError(f"{where}: from {low} to {high}")

@@ -21,7 +21,8 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from workloads.protocol.frozen import frozen
@@ -32,6 +33,11 @@ _M_MMAP_THRESHOLD = -3
 _KEPT_AT_TOP = 2**30
 MAPPED_FROM = 32 * 2**20
 """DEFAULT_MMAP_THRESHOLD_MAX: the highest that glibc itself lets the threshold rise to."""
+MAPPED_ALONE_FROM = 128 * 2**10
+"""DEFAULT_MMAP_THRESHOLD_MIN: the page that a mapped block has beyond its size is 3 % of it."""
+LARGEST_FILLER = 64 * 2**20
+MOST_FILLERS = 2000
+"""A heap in more pieces than that is left as it is; to look for them takes a while."""
 HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"
 """Torch reads it at its first allocation (c10/core/impl/alloc_cpu.cpp); older ones know it not."""
 _HUGE_PAGES_ALLOWED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -65,6 +71,7 @@ def fix_thresholds(variables: MutableMapping[str, str] = os.environ) -> str:
     Returns:
         What holds, for the conditions.
     """
+    global _fixed
     library = _glibc()
     if library is None:
         return f"{platform.system()}'s own malloc, thresholds not set"
@@ -74,7 +81,56 @@ def fix_thresholds(variables: MutableMapping[str, str] = os.environ) -> str:
     if not library.mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM):
         return f"glibc {version}, mmap threshold could not be set"
     variables.setdefault(HUGE_PAGES, "1")
+    _fixed = True
     return f"glibc {version}, mmap threshold {MAPPED_FROM // 2**20} MiB, {_pages(variables)}"
+
+
+@contextmanager
+def each_mapped() -> Iterator[bool]:
+    """Have larger blocks mapped one by one and given back when freed, until the block ends.
+
+    Yields:
+        Whether it is so: not without the thresholds that :func:`fix_thresholds` sets.
+    """
+    library = _glibc() if _fixed else None
+    if library is None:
+        yield False
+        return
+    trim()
+    library.mallopt(_M_MMAP_THRESHOLD, MAPPED_ALONE_FROM)
+    fillers = _fill(library)
+    try:
+        yield True
+    finally:
+        for filler in fillers:
+            library.free(filler)
+        library.mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM)
+        trim()
+
+
+def _fill(library: ctypes.CDLL) -> list[ctypes.c_void_p]:
+    """Take the larger free pieces of the heap, which would be used before anything is mapped.
+
+    They are not written to, so they cost no memory.
+    """
+    library.malloc.restype = ctypes.c_void_p
+    library.malloc.argtypes = [ctypes.c_size_t]
+    library.free.argtypes = [ctypes.c_void_p]
+    fillers: list[ctypes.c_void_p] = []
+    size, heap = LARGEST_FILLER, _read(library)
+    free = heap.fordblks if heap else 0
+    while heap and size >= MAPPED_ALONE_FROM and len(fillers) < MOST_FILLERS:
+        # A piece that is mapped did not come from the heap. Another malloc in the place of glibc's
+        # takes nothing out of this heap.
+        filler = library.malloc(size) if size <= free else None
+        found = _read(library)
+        if filler and found and found.hblks == heap.hblks:
+            fillers.append(filler)
+            free -= size
+            continue
+        library.free(filler)
+        size //= 2
+    return fillers
 
 
 def _pages(variables: MutableMapping[str, str]) -> str:
@@ -129,6 +185,8 @@ def trim() -> bool:
     return True
 
 
+_fixed = False
+"""The thresholds were set, and are to be set again after others."""
 _returned = 0
 """What the heap counts as free after a trim: its pages are with the kernel already.
 

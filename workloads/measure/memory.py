@@ -175,22 +175,33 @@ def resident() -> int | None:
     return _status_bytes("VmRSS")
 
 
-def reset_peaks(device: torch.device) -> None:
-    """Start the peaks anew: the allocator's, and on Linux the process's highest resident memory."""
+def highest_resident() -> int | None:
+    """The highest resident memory since the peaks were reset, bytes; ``None`` without /proc."""
+    return _status_bytes("VmHWM")
+
+
+def reset_peaks(device: torch.device) -> bool:
+    """Start the peaks anew: the allocator's, and on Linux the process's highest resident memory.
+
+    Returns:
+        Whether that of the process could be.
+    """
     if device.type == "cuda" and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats(device)
         workspaces.peaks_were_reset(device)
-    if _CLEAR_REFS.exists():
-        try:
-            _CLEAR_REFS.write_text("5")
-        except OSError:
-            # Some containers mount /proc read-only; the peak is then since the worker's start.
-            return
+    try:
+        # Without O_CREAT: it is not there on other systems.
+        with _CLEAR_REFS.open("r+b", buffering=0) as file:
+            file.write(b"5")
+    except OSError:
+        # Some containers mount /proc read-only; the peak is then since the worker's start.
+        return False
+    return True
 
 
 def peaks(device: torch.device) -> tuple[PeakMemory, dict[str, str]]:
     """The peaks since the last reset, and the reasons for those that are not known."""
-    process = _status_bytes("VmHWM") if device.type == "cpu" else None
+    process = highest_resident() if device.type == "cpu" else None
     unavailable = {}
     if device.type == "cpu":
         reason = "torch keeps no allocator statistics on the CPU"

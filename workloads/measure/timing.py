@@ -201,6 +201,7 @@ def measure(
     counts: Literal["device", "wall"],
     plan: Plan,
     control: Control,
+    first: Callable[[Callable[[], object], Clock], float] | None = None,
 ) -> tuple[Timing, bool]:
     """Time a callable.
 
@@ -210,6 +211,7 @@ def measure(
         counts: the clock whose time is the headline.
         plan: when to stop.
         control: told how far it is; may end it.
+        first: makes the first call, and others that are not timed; seconds of the first.
 
     Returns:
         The timing, and whether it was cancelled while it measured.
@@ -218,7 +220,7 @@ def measure(
         Cancelled: before the first block was measured.
     """
     control.report("first call")
-    first_s = first_call(call, clock)
+    first_s = (first or first_call)(call, clock)
     call_s = warm_up(call, clock, plan, control, first_s)
     blocks = Blocks(max(1, round(BLOCK_S / max(call_s, 1e-9))))
     measured_s, stopped_by, cancelled = 0.0, None, False

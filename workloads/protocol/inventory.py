@@ -29,6 +29,8 @@ class ParameterInfo:
     choices: tuple[Setting, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    auto: bool = False
+    """0 leaves the number to the workload; people see and type ``auto``."""
     form: str = ""
     """Of a text: a regular expression that it must match in full."""
     form_about: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
@@ -56,6 +55,9 @@ def die_with_parent(parent: int, number: signal.Signals) -> None:
     """
     if sys.platform != "linux":
         return
+    # The front end, which shares this file, has no use for it and would wait for its import.
+    import ctypes
+
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)

@@ -106,7 +106,8 @@ class PeakMemory:
     """Highest values during the run, bytes; the allocator's are exact."""
 
     allocated_peak: int | None
-    """Of tensors: without cuBLAS's workspaces."""
+    """Of tensors: without cuBLAS's workspaces. On the CPU what they hold, counted, and what a call
+    takes on top, by resident memory."""
     reserved_peak: int | None
     process_peak: int | None
     workspace: int | None = None

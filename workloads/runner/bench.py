@@ -12,6 +12,7 @@ from workloads.declare.study import Call, ClockName, HeldMemory, entered
 from workloads.limits import ceiling_bench, limit_lookup
 from workloads.limits.ceilings import Ceilings
 from workloads.measure import (
+    cpu_peak,
     cpu_share,
     environment,
     intervals,
@@ -111,28 +112,23 @@ class Bench:
     def peak(self, call: Call) -> int | None:
         """Bytes that one call needs on top of what is held before it, at its highest.
 
-        By the allocator's own counter on CUDA. On the CPU by the kernel's highest resident
-        memory, after the heap was trimmed, so that every page the call touches counts; pages of
-        libraries touched for the first time count too, so a call before it should be done.
+        By the allocator's own counter on CUDA, by the kernel's highest resident memory on the CPU.
         """
+        if self._device.type == "cpu":
+            with malloc.each_mapped():
+                call()
+                gc.collect()
+                return cpu_peak.peak_of_call(call)
+        if self._device.type != "cuda":
+            return None
         call()
         self._clock.synchronize()
         gc.collect()
-        if self._device.type == "cuda":
-            before = torch.cuda.memory_allocated(self._device)
-            torch.cuda.reset_peak_memory_stats(self._device)
-            call()
-            self._clock.synchronize()
-            return max(0, int(torch.cuda.max_memory_allocated(self._device) - before))
-        if self._device.type != "cpu" or not malloc.trim():
-            return None
-        resident = memory.resident()
-        memory.reset_peaks(self._device)
+        before = torch.cuda.memory_allocated(self._device)
+        torch.cuda.reset_peak_memory_stats(self._device)
         call()
-        highest, _ = memory.peaks(self._device)
-        if resident is None or highest.process_peak is None:
-            return None
-        return max(0, highest.process_peak - resident)
+        self._clock.synchronize()
+        return max(0, int(torch.cuda.max_memory_allocated(self._device) - before))
 
     def ceiling(self, kind: str) -> Ceiling:
         """Measure a ceiling of this device, known or not."""

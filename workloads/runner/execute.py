@@ -12,6 +12,7 @@ from workloads.limits import limit_lookup
 from workloads.limits.ceilings import Ceilings
 from workloads.limits.limit_lookup import LimitQuery
 from workloads.measure import memory, timing
+from workloads.measure.cpu_peak import FirstCalls
 from workloads.measure.timing import Cancelled, Control
 from workloads.protocol.ended_runs import nothing_measured
 from workloads.protocol.messages import Run
@@ -75,10 +76,15 @@ def _run(
         case = ready.case
         result = replace(result, parameters=ready.parameters)
         plan = timing.PLANS[request.budget]
-        measured, cancelled = timing.measure(case.timed, ready.clock, case.clock, plan, control)
+        # A call that another rank does not make would wait for it.
+        before = None if workload.info.ranks else ready.held_before
+        first = FirstCalls(ready.place.device, before, control)
+        measured, cancelled = timing.measure(
+            case.timed, ready.clock, case.clock, plan, control, first
+        )
         measured = readings.as_far_as_known(measured, ready.place.type)
         measured = replace(measured, first_call_cold=cold)
-        peak, unavailable = memory.peaks(ready.place.device)
+        peak, unavailable = first.with_peak(*memory.peaks(ready.place.device))
         rates = readings.rates(case, measured.median_s)
         working = case.devices or (request.device,)
         asked = limit_lookup.queries(case, rates, ready.place.device)

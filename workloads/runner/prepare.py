@@ -13,7 +13,7 @@ import torch
 
 from workloads.declare.place import Place
 from workloads.declare.workload import Case, ParameterError, Skip, Workload, complete, registered
-from workloads.measure import flags, malloc, memory, torch_state, workspaces
+from workloads.measure import cpu_peak, flags, malloc, memory, torch_state, workspaces
 from workloads.measure.clocks import Clock, clock_for
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Need, Setting
@@ -60,6 +60,8 @@ class Prepared:
     clock: Clock
     place: Place
     parameters: dict[str, Setting]
+    held_before: int
+    """By tensors before it was prepared: ``cpu_peak.tensors_held``, bytes."""
 
 
 def lookup(name: str) -> Workload:
@@ -102,13 +104,14 @@ def prepared(
         with _on_device(target):
             _start_libraries(place, clock)
             _forget_earlier_runs(target)
+            before = cpu_peak.tensors_held() if place.type == "cpu" else 0
             case = workload.prepare(place, **own)
             if not isinstance(case, Case):
                 raise TypeError(
                     f"{name} gave back a {type(case).__name__}, not a Case: return Case(...)"
                 )
             try:
-                yield Prepared(case, clock, place, parameters)
+                yield Prepared(case, clock, place, parameters, before)
             finally:
                 if case.cleanup is not None:
                     case.cleanup()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import importlib.util
 import os
 import platform
 import signal
@@ -15,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 from workloads import catalog
@@ -94,12 +96,30 @@ def _import_the_rest() -> None:
         gc.freeze()
 
 
+def _where_to_get_torch() -> str:
+    """What to type, in one line."""
+    if Path(sys.prefix, "pipx_metadata.json").exists():
+        install = "pipx inject gpu-workbench torch"
+    elif importlib.util.find_spec("pip") is not None:
+        install = f"{sys.executable} -m pip install torch"
+    else:
+        # As in an environment that uv made.
+        install = f"uv pip install --python {sys.executable} torch"
+    return (
+        f"with another environment's torch: gpu-workbench --python PATH; or install it: {install}"
+    )
+
+
 def _get_ready(launcher: Launcher) -> Ready | Unusable:
     start = time.monotonic()
     advice = "choose a Python that has torch with --python PATH, or install torch in this one"
     if CAN_FORK:
         try:
             import workloads.runner.worker
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                return Unusable(f"torch cannot be imported by {sys.executable}: {error}", advice)
+            return Unusable(f"there is no torch in {sys.executable}", _where_to_get_torch())
         except ImportError as error:
             return Unusable(f"torch cannot be imported by {sys.executable}: {error}", advice)
         assert workloads.runner.worker

@@ -13,7 +13,7 @@ from tui.cli.resolve import python_to_use
 from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
 from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
-from tui.cli.watch import Watcher, say_problems
+from tui.cli.wait import Waiter, say_problems
 from tui.session.session import Session
 from tui.state.pairing import CPU
 from workloads.protocol.frozen import frozen
@@ -86,7 +86,7 @@ def compare(options: CompareOptions) -> int:
     """
     if options.pairs is not None and options.pairs < 1:
         raise UsageError(f"--pairs {options.pairs}: at least 1")
-    return run_to_exit(_compare(python_to_use(options.given), options))
+    return run_to_exit(_compare(python_to_use(options.given).path, options))
 
 
 async def _compare(python: str, options: CompareOptions) -> int:
@@ -98,10 +98,10 @@ async def _compare(python: str, options: CompareOptions) -> int:
     # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.
     on_cpu = set(options.devices) == {CPU} or backend(flag) == "oneDNN"
     session = Session(python, None if on_cpu else INTERVAL_S, options.files)
-    watch, progress = Watcher(session), ProgressLine()
+    waiter, progress = Waiter(session), ProgressLine()
     await session.start()
     try:
-        if await watch.ready(progress):
+        if await waiter.ready(progress):
             say_problems(session.store.hello)
             name = chosen(session.store, options.names)[0]
             set_parameters(session, [name], dict(options.parameters))
@@ -114,12 +114,14 @@ async def _compare(python: str, options: CompareOptions) -> int:
                 budget=options.budget,
             )
             store = session.store
-            done = await watch.until(
+            done = await waiter.until(
                 lambda: not store.pending(),
-                lambda: progress.show(going_on(next(iter(store.comparisons.values())))),
+                lambda: progress.show_going_on(
+                    going_on(next(iter(store.comparisons.values()))), store.runner
+                ),
             )
             if not done:
-                await watch.finish(progress)
+                await waiter.finish(progress)
         progress.clear()
     finally:
         await session.stop()
@@ -130,10 +132,10 @@ async def _compare(python: str, options: CompareOptions) -> int:
             print_json(as_json(session.store.environment, state), "compare")
         else:
             print_text(as_text(state), "compare.txt")
-    if not found and watch.signalled is None:
+    if not found and waiter.signalled is None:
         raise Failure("the comparison ended before it began")
     failed = not found or found[0].status == "failed"
-    return watch.exit_code(1 if failed else 0)
+    return waiter.exit_code(1 if failed else 0)
 
 
 def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tui import settings
 from tui.cli.options import add_common
 from tui.cli.output import print_json
+from tui.cli.python_choice import unnamed
 from tui.cli.resolve import resolve
 from tui.cli.streams import print_line, print_text, say
 from tui.cli.subcommand import Subcommand
@@ -22,10 +22,6 @@ from workloads.protocol.frozen import frozen
 if TYPE_CHECKING:
     from tui.cli.options import Parser
 
-NOT_SET = {
-    "device": "not set: the first GPU that torch can use, else the CPU",
-    "python": f"not set: the workbench's own, {sys.executable}",
-}
 BROUGHT = "of no workload of the catalogue; used where --workloads brings it"
 
 
@@ -78,12 +74,20 @@ def _bad_parameters(chosen: settings.Settings) -> Iterator[str]:
                 yield f"{chosen.file.path}: [{settings.PARAMETERS}.{workload}] {error}"
 
 
+def _not_set(name: str) -> str:
+    """What is taken for a setting that is not set."""
+    if name == "python":
+        python = unnamed()
+        return f"not set: {python.path}, {python.why}"
+    return "not set: the first GPU that torch can use, else the CPU"
+
+
 def lines(chosen: settings.Settings) -> Iterator[str]:
     """A line for the file, one for each setting and one for each remembered parameter."""
     there = "" if chosen.file.path.exists() else " (not there: made when you change something)"
     yield f"file: {chosen.file.path}{there}"
     for item in chosen.chosen.values():
-        shown = NOT_SET[item.name] if item.value is None else text_of(item.value)
+        shown = _not_set(item.name) if item.value is None else text_of(item.value)
         yield f"{item.name:8}  {shown}" + ("" if item.value is None else f"  [{item.source}]")
     known = {info.name for info in catalogue.read()}
     for workload, values in chosen.file.parameters.items():
@@ -108,7 +112,7 @@ def plain(chosen: settings.Settings, problems: tuple[str, ...]) -> dict[str, Any
         "parameters": chosen.file.parameters,
         "problems": problems,
         "unavailable": {
-            f"settings.{item.name}.value": NOT_SET[item.name]
+            f"settings.{item.name}.value": _not_set(item.name)
             for item in chosen.chosen.values()
             if item.value is None
         },

@@ -37,7 +37,7 @@ class DevicesOptions:
 
 def devices(options: DevicesOptions) -> int:
     """Print one sample; returns the exit code."""
-    python = python_to_use(options.given)
+    python = python_to_use(options.given).path
 
     async def work() -> int:
         sample = await look()

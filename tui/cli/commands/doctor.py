@@ -21,6 +21,7 @@ from tui.cli.errors import Failure
 from tui.cli.look import ask_runner, look
 from tui.cli.options import add_common
 from tui.cli.output import print_json, run_to_exit
+from tui.cli.python_choice import PythonChoice
 from tui.cli.resolve import python_to_use
 from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
@@ -98,7 +99,7 @@ def doctor(options: DoctorOptions) -> int:
     return examine(python_to_use(options.given), options)
 
 
-def examine(python: str, options: DoctorOptions) -> int:
+def examine(python: PythonChoice, options: DoctorOptions) -> int:
     """The same with a Python that need not be there.
 
     Args:
@@ -107,7 +108,7 @@ def examine(python: str, options: DoctorOptions) -> int:
     """
 
     async def work() -> int:
-        sample, environment = await asyncio.gather(_sample(), _environment(python))
+        sample, environment = await asyncio.gather(_sample(), _environment(python.path))
         findings = [
             *_program(),
             _terminal(),
@@ -344,7 +345,9 @@ def _holders(rows: tuple[GpuProcess, ...]) -> str:
     return f"{count(len(rows), 'process', 'processes')} ({pids})"
 
 
-def torch_findings(python: str, environment: Environment | messages.Unusable) -> list[Finding]:
+def torch_findings(
+    python: PythonChoice, environment: Environment | messages.Unusable
+) -> list[Finding]:
     """Torch, what it can use, and what keeps its timings from being quiet.
 
     Args:
@@ -353,7 +356,7 @@ def torch_findings(python: str, environment: Environment | messages.Unusable) ->
     """
     if isinstance(environment, messages.Unusable):
         return [Finding("torch", "failed", environment.reason, environment.advice)]
-    found = f"{environment.torch} in Python {environment.python} at {python}"
+    found = f"{environment.torch} in Python {environment.python} at {python.path}, {python.why}"
     findings = [Finding("torch", "passed", found)]
     if environment.cuda is None:
         advice = "for a GPU, install a CUDA build of torch, or choose one with --python"

@@ -13,7 +13,7 @@ from tui.cli.output import print_json, run_to_exit
 from tui.cli.resolve import python_to_use
 from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
-from tui.cli.watch import say_problems
+from tui.cli.wait import say_problems
 from tui.session.supervisors import runner_command
 from tui.state.parameters import allowed, text_of
 from tui.text.clean import rows_of_text
@@ -38,7 +38,7 @@ class ListOptions:
 
 def list_catalogue(options: ListOptions) -> int:
     """Print the workloads by group; returns the exit code, 1 if a file could not be read."""
-    python = python_to_use(options.given)
+    python = python_to_use(options.given).path
 
     async def work() -> int:
         hello = await catalogue(python, options.files)
@@ -86,6 +86,7 @@ def _plain(info: WorkloadInfo) -> dict[str, object]:
             "choices": list(item.choices) or None,
             "minimum": item.minimum,
             "maximum": item.maximum,
+            "auto": item.auto,
             "about": item.about,
         }
         for item in info.parameters
@@ -118,7 +119,8 @@ def as_text(infos: tuple[WorkloadInfo, ...]) -> str:
             needs = f"   needs {', '.join(info.needs)}" if info.needs else ""
             lines.append(f"  {info.name:<16} {info.title}{needs}")
             lines += [
-                f"      {item.name} = {text_of(item.default)}   {item.about} ({allowed(item)})"
+                f"      {item.name} = {text_of(item.default, auto=item.auto)}   "
+                f"{item.about} ({allowed(item)})"
                 for item in info.parameters
             ]
     return rows_of_text(lines)

@@ -14,7 +14,7 @@ from tui.cli.resolve import python_to_use
 from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
 from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
-from tui.cli.watch import Watcher, say_problems
+from tui.cli.wait import Waiter, say_problems
 from tui.session.session import Session
 from tui.state.store import Store
 from tui.text import numbers as fmt
@@ -69,7 +69,7 @@ def run(options: RunOptions) -> int:
     Raises:
         UsageError: nothing is named, or what is named cannot be run.
     """
-    python = python_to_use(options.given)
+    python = python_to_use(options.given).path
     if options.everything and (options.names or options.groups):
         raise UsageError("run: --all runs everything; leave out the names and groups")
     if not (options.names or options.groups or options.everything):
@@ -84,10 +84,10 @@ async def _run(python: str, options: RunOptions) -> int:
     # The monitor tells under which clocks a GPU ran; on the CPU alone it would only be in the way.
     cpu_only = set(options.devices) == {"cpu"}
     session = Session(python, None if cpu_only else INTERVAL_S, options.files)
-    watch, progress = Watcher(session), ProgressLine()
+    waiter, progress = Waiter(session), ProgressLine()
     await session.start()
     try:
-        if await watch.ready(progress):
+        if await waiter.ready(progress):
             say_problems(session.store.hello)
             names = chosen(
                 session.store, options.names, options.groups, everything=options.everything
@@ -95,14 +95,14 @@ async def _run(python: str, options: RunOptions) -> int:
             set_parameters(session, names, dict(options.parameters), sweeps=True)
             devices = devices_to_use(session, options.devices)
             if not options.devices:
-                await _say_what_is_left_out(session, watch)
+                await _say_what_is_left_out(session, waiter)
             session.run(names, devices, options.budget)
-            done = await watch.until(
+            done = await waiter.until(
                 lambda: not session.store.pending(),
-                lambda: progress.show(going_on(session.store)),
+                lambda: progress.show_going_on(going_on(session.store), session.store.runner),
             )
             if not done:
-                await watch.finish(progress)
+                await waiter.finish(progress)
         progress.clear()
     finally:
         await session.stop()
@@ -113,13 +113,13 @@ async def _run(python: str, options: RunOptions) -> int:
         print_text(as_text(session.store, states), "run.txt")
     failed = any(state.result is not None and state.result.status == "failed" for state in states)
     broken = session.store.hello is not None and bool(session.store.hello.problems)
-    return watch.exit_code(1 if failed or broken else 0)
+    return waiter.exit_code(1 if failed or broken else 0)
 
 
-async def _say_what_is_left_out(session: Session, watch: Watcher) -> None:
+async def _say_what_is_left_out(session: Session, waiter: Waiter) -> None:
     """A line where there are GPUs that torch does not see; for a run that names no device."""
     store = session.store
-    if not await watch.until(lambda: store.sample is not None, lambda: None):
+    if not await waiter.until(lambda: store.sample is not None, lambda: None):
         return
     unseen = [view for view in store.devices if view.nvml and not view.torch]
     if unseen and not any(view.torch for view in store.devices if view.nvml):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from tui.child.process import ChildProcess
-from tui.snapshots.model.snapshot import MEMORY_OPTION
+from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.model.text import clean
 from tui.snapshots.reader.messages import READER_EVENTS, ReaderEvent
 

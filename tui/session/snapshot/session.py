@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from tui.session.snapshot.reader import SnapshotReader
-from tui.snapshots.model.results import Grouping, Order, Summary
+from tui.snapshots.model.results import Grouping, Order, Stacking, Summary
 from tui.snapshots.reader.messages import Request
 from workloads.protocol.frozen import frozen
 
@@ -20,6 +20,7 @@ GROUPINGS: tuple[Grouping, ...] = (
     "pool",
     "context",
 )
+STACKINGS: tuple[Stacking, ...] = ("site", "category", "annotation")
 ORDERS: tuple[Order, ...] = ("bytes", "count", "name")
 
 
@@ -72,6 +73,8 @@ class SnapshotSession:
         self.view: View = "verdict"
         self.focus: Focus | None = None
         self.grouping: Grouping = "site"
+        self.stacking: Stacking = "site"
+        """What the layers of the timeline are."""
         self.order: Order = "bytes"
         self.search = ""
         """As typed."""
@@ -184,7 +187,11 @@ class SnapshotSession:
         self._changed()
 
     def next_grouping(self) -> None:
-        """Group by the next thing."""
+        """Group by the next thing; the timeline has groups of its own."""
+        if self.view == "timeline":
+            self.stacking = STACKINGS[(STACKINGS.index(self.stacking) + 1) % len(STACKINGS)]
+            self._changed()
+            return
         self.grouping = GROUPINGS[(GROUPINGS.index(self.grouping) + 1) % len(GROUPINGS)]
         self._changed()
 

@@ -7,16 +7,16 @@ what the file tells is called by torch's names (``torch.profiler._memory_profile
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
 from tui.snapshots.analysis.timeline import Cover
-from tui.snapshots.model.results import BEFORE
+from tui.snapshots.model.results import BEFORE, NOT_TOLD
 from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Snapshot, Trace
 from workloads.protocol.frozen import frozen
 
-NOT_TOLD = "not told by the file"
 _UNKNOWN = ("", "unknown")
 _NAMES = {
     "parameter": "parameters",
@@ -46,16 +46,42 @@ _PARAMETERS = Category("parameters", "the stack moves or makes a module's parame
 _STATE = Category("optimizer state", "the stack goes through the optimizer's set-up of its state")
 _STEP = Category("optimizer step", "the stack goes through torch.optim: state or temporaries")
 _GRADIENTS = Category("gradients", "the stack goes through autograd's AccumulateGrad")
+_CLEARED = Category("gradients", "freed by zero_grad")
+_WORKSPACE = Category("cuBLAS workspace", "the stack goes through cuBLAS's handle or workspace")
 _BACKWARD = Category("backward pass", "the stack goes through autograd's backward pass")
 _FORWARD = Category("forward pass", "the stack goes through a module's forward: kept or temporary")
 _ACTIVATIONS = Category("activations", "made in a forward pass, freed by the backward pass")
 _ANNOTATED = Category("optimizer step", f"made within the annotation {_OPTIMIZER_STEP}…")
 _PROFILER = "the file's category key"
 
+_NATIVE: tuple[tuple[tuple[str, ...], Category], ...] = (
+    (("at::cuda::getCurrentCUDABlasHandle",), _WORKSPACE),
+    (("at::cuda::getCUDABlasLtWorkspace",), _WORKSPACE),
+    (("torch::autograd::", "AccumulateGrad"), _GRADIENTS),
+    (("torch::autograd::Engine::",), _BACKWARD),
+)
+"""Of C++ frames: what all stands in the name."""
 _STATE_MADE_IN = ("_init_group", "load_state_dict", "_process_value_according_to_param_policy")
-_MOVES = ("_apply", "to_empty", "_load_from_state_dict")
-_MAKES = ("__init__", "reset_parameters")
-_CALLS = ("_call_impl", "_wrapped_call_impl", "_slow_forward")
+_PYTHON: tuple[tuple[str, tuple[str, ...], Category], ...] = (
+    (r"/optim/(?!lr_scheduler\.py)", ("zero_grad",), _CLEARED),
+    (r"/optim/(?!lr_scheduler\.py)", _STATE_MADE_IN, _STATE),
+    (r"/optim/(?!lr_scheduler\.py)", (), _STEP),
+    (r"/autograd/|/_tensor\.py$", ("backward", "_engine_run_backward"), _BACKWARD),
+    (r"/nn/modules/module\.py$", ("zero_grad",), _CLEARED),
+    (r"/nn/modules/module\.py$", ("_apply", "to_empty", "_load_from_state_dict"), _PARAMETERS),
+    (
+        r"/nn/modules/module\.py$",
+        ("_call_impl", "_wrapped_call_impl", "_slow_forward"),
+        _FORWARD,
+    ),
+    (
+        r"/nn/modules/(?!module\.py)|/nn/parameter\.py$",
+        ("__init__", "reset_parameters"),
+        _PARAMETERS,
+    ),
+)
+"""Of frames of torch: the path behind its folder, the names, any where there are none."""
+_PATHS = tuple((re.compile(f"/torch(?:{path})"), names, phase) for path, names, phase in _PYTHON)
 
 
 class Categories:
@@ -96,8 +122,12 @@ class Categories:
                 return told
         stack = self._table.stack[row]
         found = self._of_stack(stack)
-        if found is _FORWARD and self._freed_by_backward(row, stack):
+        freed = self._freed_by(row, stack)
+        if found is _FORWARD and freed in (_BACKWARD, _GRADIENTS):
             return _ACTIVATIONS
+        # Most gradients are not copied by AccumulateGrad, but taken over as the engine made them.
+        if found in (_BACKWARD, UNTOLD) and freed is _CLEARED:
+            return _CLEARED
         if found is UNTOLD and start != BEFORE and self._annotated:
             time_us = self._trace.time_us[start]
             if time_us != NEVER_TOLD and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
@@ -113,13 +143,14 @@ class Categories:
             self._by_stack[stack] = found
         return found
 
-    def _freed_by_backward(self, row: int, stack: int) -> bool:
+    def _freed_by(self, row: int, stack: int) -> Category:
+        """The phase that freed it; :data:`UNTOLD` where the file has no stack of that."""
         free = self._table.requested[row]
         if not 0 <= free < self._table.events:
-            return False
+            return UNTOLD
         # Without a stack of its own a free repeats that of its allocation.
         freed_by = self._trace.stack[free]
-        return freed_by != stack and self._of_stack(freed_by) in (_BACKWARD, _GRADIENTS)
+        return UNTOLD if freed_by == stack else self._of_stack(freed_by)
 
 
 def _told(name: str) -> Category | None:
@@ -131,21 +162,18 @@ def _told(name: str) -> Category | None:
 def phase_of(frame: Frame) -> Category | None:
     """The phase of a training step that a frame of torch belongs to; ``None`` for all others."""
     name = frame.name
-    if "torch::autograd::" in name:
-        if "AccumulateGrad" in name:
-            return _GRADIENTS
-        return _BACKWARD if "::Engine::" in name else None
+    if "::" in name:
+        return next(
+            (phase for parts, phase in _NATIVE if all(part in name for part in parts)), None
+        )
     path = frame.filename.replace("\\", "/")
     if "/torch/" not in path:
         return None
-    if "/torch/optim/" in path and not path.endswith("/lr_scheduler.py"):
-        return _STATE if name in _STATE_MADE_IN else _STEP
-    if "/torch/autograd/" in path or path.endswith("/torch/_tensor.py"):
-        return _BACKWARD if name in ("backward", "_engine_run_backward") else None
-    if path.endswith("/torch/nn/modules/module.py"):
-        if name in _MOVES:
-            return _PARAMETERS
-        return _FORWARD if name in _CALLS else None
-    if "/torch/nn/modules/" in path or path.endswith("/torch/nn/parameter.py"):
-        return _PARAMETERS if name in _MAKES else None
-    return None
+    return next(
+        (
+            phase
+            for pattern, names, phase in _PATHS
+            if (not names or name in names) and pattern.search(path)
+        ),
+        None,
+    )

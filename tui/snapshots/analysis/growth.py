@@ -124,6 +124,6 @@ def growth_words(found: Growth, whose: Literal["were", "are"] = "were") -> str:
     )
     return (
         f"{found.label} grew: {count(found.count, 'allocation')} of it {whose} live,"
-        f" {text(found.bytes)}, made at a steady pace since event {grouped(found.first)}{before};"
+        f" {text(found.bytes)}, made at a steady pace since event {found.first}{before};"
         f" {freed}; {text(found.per_event)} for each event of the trace"
     )

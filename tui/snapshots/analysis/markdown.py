@@ -5,7 +5,16 @@ from __future__ import annotations
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.frames import frame_kind, frame_label
 from tui.snapshots.analysis.report import chosen_devices
-from tui.snapshots.model.results import Advice, Difference, OomText, Summary, Top, Verdict
+from tui.snapshots.model.results import (
+    AGAINST_OOM,
+    OF_CACHED,
+    Advice,
+    Difference,
+    OomText,
+    Summary,
+    Top,
+    Verdict,
+)
 from tui.snapshots.model.snapshot import Frame
 from tui.text.numbers import count, share
 from tui.text.numbers import size as text
@@ -57,7 +66,7 @@ def _device(
         ]
     lines += [f"- {_plain(remark)}" for remark in facts.remarks]
     lines += [""] if facts.remarks else []
-    return [*lines, *_advice(facts.advice)]
+    return [*lines, *_advice(OF_CACHED, facts.advice)]
 
 
 def _verdict(verdict: Verdict) -> list[str]:
@@ -77,7 +86,7 @@ def _verdict(verdict: Verdict) -> list[str]:
     lines = [f"### OOM at event {verdict.event}: {verdict.cause}", "", f"{verdict.headline}.", ""]
     lines += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
     lines += [f"- {_plain(reason)}" for reason in (*verdict.reasons, *state.doubts)]
-    lines += ["", "Held by:", "", *_top(verdict.top), *_advice(verdict.advice)]
+    lines += ["", "Held by:", "", *_top(verdict.top), *_advice(AGAINST_OOM, verdict.advice)]
     if verdict.stack:
         lines += ["Asked for at:", "", "```", *_stack(verdict.stack), "```", ""]
     return lines
@@ -117,11 +126,11 @@ def _top(sites: tuple[Top, ...]) -> list[str]:
     ]
 
 
-def _advice(advice: tuple[Advice, ...]) -> list[str]:
+def _advice(title: str, advice: tuple[Advice, ...]) -> list[str]:
     if not advice:
         return []
     lines = [f"- {_plain(one.what)}: {_plain(one.why)}" for one in advice]
-    return ["What would help:", "", *lines, ""]
+    return [f"{title}:", "", *lines, ""]
 
 
 def _stack(stack: tuple[Frame, ...]) -> list[str]:

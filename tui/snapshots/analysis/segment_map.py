@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layout import Filled, Held, Layout
 from tui.snapshots.model.results import Cell, CellState, MapRow, Piece
 
 _STATES: tuple[CellState, ...] = ("allocated", "pending", "inactive", "unmapped")
+_FREE = 2
+"""Place of ``inactive`` in it."""
 
 
 def map_rows(layout: Layout) -> tuple[MapRow, ...]:
@@ -53,6 +56,7 @@ def cells(
     span = high - low
     edges = [low + span * place // width for place in range(width + 1)]
     filled = [[0, 0, 0] for _ in range(width)]
+    begins = [0] * width
     for address, size, state in _stretches(part):
         begin, stop = max(address, low), min(address + size, high)
         if begin >= stop:
@@ -60,6 +64,8 @@ def cells(
         place = min(width - 1, (begin - low) * width // span)
         while place + 1 < width and edges[place + 1] <= begin:
             place += 1
+        if state < _FREE and address > low:
+            begins[place] += 1
         while place < width and edges[place] < stop:
             filled[place][state] += max(0, min(stop, edges[place + 1]) - max(begin, edges[place]))
             place += 1
@@ -67,24 +73,24 @@ def cells(
     for place, sums in enumerate(filled):
         length = edges[place + 1] - edges[place]
         if length == 0 and made:
-            made.append(made[-1])
+            made.append(replace(made[-1], begins=0))
             continue
-        made.append(_cell(sums, length))
+        made.append(_cell(sums, length, begins[place]))
     return tuple(made)
 
 
 def _stretches(part: Filled) -> list[tuple[int, int, int]]:
     """Address, size and number of the state of each piece; unordered."""
     return [(held.address, held.size, int(held.pending)) for held in part.held] + [
-        (address, size, 2) for address, size in part.gaps
+        (address, size, _FREE) for address, size in part.gaps
     ]
 
 
-def _cell(sums: list[int], length: int) -> Cell:
+def _cell(sums: list[int], length: int, begins: int) -> Cell:
     shares = [*sums, max(0, length - sum(sums))]
     most = max(range(4), key=lambda state: (shares[state], -state))
     used = (shares[0] + shares[1]) / length if length else 0.0
-    return Cell(_STATES[most], sum(share > 0 for share in shares) > 1, min(1.0, used))
+    return Cell(_STATES[most], sum(share > 0 for share in shares) > 1, min(1.0, used), begins)
 
 
 def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
@@ -135,6 +141,11 @@ def states_of(cells: Iterable[Cell]) -> str:
 def used_of(cells: Iterable[Cell]) -> str:
     """A digit for each cell: tenths in use; only what is not used at all is 0."""
     return "".join(_digit(cell.used) for cell in cells)
+
+
+def begins_of(cells: Iterable[Cell]) -> str:
+    """A digit for each cell: blocks that begin in it; ``9`` is nine and more."""
+    return "".join(str(min(9, cell.begins)) for cell in cells)
 
 
 def _digit(used: float) -> str:

@@ -8,7 +8,7 @@ from tui.snapshots.analysis.replay import Replay
 from tui.snapshots.analysis.settings import expandable_segments, is_on
 from tui.snapshots.model.results import Advice, Growth, Summary, Top
 from tui.snapshots.model.snapshot import NEVER_TOLD, DeviceSnapshot, Snapshot
-from tui.text.numbers import count, grouped, share
+from tui.text.numbers import count, share
 from tui.text.numbers import size as text
 
 UNWOUND = 0.2
@@ -117,7 +117,7 @@ def _headline(replayed: Replay) -> str:
     where = (
         "before the first event"
         if replayed.peak_event is None
-        else f"at event {grouped(replayed.peak_event)}"
+        else f"at event {replayed.peak_event}"
     )
     ooms = count(len(replayed.ooms), "OOM event") if replayed.ooms else "No OOM event"
     return f"{ooms}; live memory peaked at {text(replayed.peak)} {where}; {now}"

@@ -133,6 +133,7 @@ def timeline(
         last=end,
         scale=max(replayed.peak, replayed.reserved_peak),
         buckets=cut,
+        begin_us=trace.time_us[0] if len(trace) and trace.time_us[0] != NEVER_TOLD else None,
         live_at_first=replayed.live_at(begin - 1),
         peak_event=replayed.peak_event if events else None,
         peak=replayed.peak,

@@ -18,6 +18,10 @@ REST = ""
 """The key of the layer of all that has none of its own."""
 
 
+NOT_TOLD = "not told by the file"
+"""The category of an allocation of which nothing says what it is for."""
+
+
 @frozen
 class Bucket:
     """One column of a timeline: consecutive events."""
@@ -76,6 +80,9 @@ class Timeline:
     """Bytes at the top: the most that was reserved or live in the whole trace, whatever the part
     shown."""
     buckets: tuple[Bucket, ...]
+    begin_us: int | None
+    """The time of the trace's first event, whatever the part shown; ``None`` where the file has no
+    times."""
     live_at_first: int
     """Before the first event shown."""
     peak_event: int | None
@@ -137,6 +144,8 @@ class Cell:
     """More than one state within it."""
     used: float
     """Share that is allocated or pending, 0 to 1."""
+    begins: int
+    """Blocks in use that begin within it; at the left edge of what is drawn none does."""
 
 
 @frozen

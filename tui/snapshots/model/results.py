@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from tui.snapshots.model.pictures import NOT_TOLD as NOT_TOLD
 from tui.snapshots.model.pictures import REST as REST
 from tui.snapshots.model.pictures import Band as Band
 from tui.snapshots.model.pictures import Bucket as Bucket
@@ -222,6 +223,12 @@ class OomText:
     """Other processes: pid and bytes."""
     address_space: bool = False
     """It failed for lack of virtual address space, not of memory."""
+
+
+AGAINST_OOM = "What would help"
+"""Over the advice of a verdict: something ran out."""
+OF_CACHED = "What would free cached memory"
+"""Over the advice of a summary: nothing ran out."""
 
 
 @frozen

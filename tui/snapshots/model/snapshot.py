@@ -12,8 +12,6 @@ from enum import IntEnum
 
 from workloads.protocol.frozen import frozen
 
-MEMORY_OPTION = "--memory"
-"""Of the command line: allows the reading of a file more or less memory than a quarter."""
 SIZE_LIMIT = 1 << 60
 """Bytes: torch refuses a request of an exbibyte before it asks its allocator, so no size of a file
 is that large."""

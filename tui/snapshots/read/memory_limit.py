@@ -26,7 +26,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tui.child.cgroup import Cgroup
-from tui.snapshots.model.snapshot import MEMORY_OPTION
+from tui.snapshots import MEMORY_OPTION
 from tui.text import numbers as fmt
 from workloads.protocol.frozen import frozen
 

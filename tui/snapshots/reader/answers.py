@@ -11,7 +11,7 @@ from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
 from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
 from tui.snapshots.analysis.oom_text import parse_oom_texts
 from tui.snapshots.analysis.report import diff_report, snapshot_report
-from tui.snapshots.analysis.segment_map import states_of, used_of
+from tui.snapshots.analysis.segment_map import begins_of, states_of, used_of
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.model.results import OomText, Piece
 from tui.snapshots.model.snapshot import Frame, SnapshotError
@@ -115,7 +115,8 @@ class Answers:
         pictures = []
         for row in shown:
             cells = device.cells(request.event, row.index, request.width)
-            pictures.append(m.RowPicture(row, states_of(cells), used_of(cells)))
+            drawn = states_of(cells), used_of(cells), begins_of(cells)
+            pictures.append(m.RowPicture(row, *drawn))
         return m.MapIs(request.id, tuple(pictures), len(rows))
 
     def _stretch(self, request: m.AskStretch) -> m.StretchIs:
@@ -142,7 +143,9 @@ class Answers:
                 for frame in stacks.stack(found.stack)
                 if stacks.kind(frame) != "native"
             )
-        return m.StretchIs(request.id, states_of(cells), used_of(cells), found, frames)
+        return m.StretchIs(
+            request.id, states_of(cells), used_of(cells), begins_of(cells), found, frames
+        )
 
     def _difference(self, request: m.AskDifference) -> m.DifferenceIs:
         if len(self.files) < 2:

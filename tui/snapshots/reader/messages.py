@@ -336,6 +336,8 @@ class RowPicture:
     """A letter a cell: ``a`` allocated, ``p`` pending, ``i`` inactive, ``u`` unmapped."""
     used: str
     """A digit a cell: tenths of it that are in use, rounded; ``9`` is all or nearly all."""
+    begins: str
+    """A digit a cell: how many blocks in use begin in it; ``9`` is nine and more."""
 
 
 @frozen
@@ -351,6 +353,7 @@ class StretchIs:
     id: int
     states: str
     used: str
+    begins: str
     """The stretch drawn as cells, in the letters and digits of :class:`RowPicture`."""
     piece: Piece | None
     """What lies at the address asked for; ``None`` where nothing is mapped."""

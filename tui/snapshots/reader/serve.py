@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tui.child.channel import ParentChannel
+from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.redact import redacted
-from tui.snapshots.model.snapshot import MEMORY_OPTION, Snapshot, SnapshotError
+from tui.snapshots.model.snapshot import Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.filters import Keep
 from tui.snapshots.read.load import Where, collector_off, estimate, load

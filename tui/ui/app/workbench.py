@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from tui.ui.screens.snapshot.tab import SnapshotTab
 
 INTERRUPTED = 130
+AT_ONCE_S = 0.05
+"""So long the first paint waits for figures that may be there already: it would be done anew."""
 STOP_S = 4.0
 """A session that takes longer to stop is left to the death of its parent."""
 
@@ -77,8 +79,14 @@ class SessionLike(Actions, Protocol):
     def store(self) -> Store:
         """What is known now."""
 
+    def watch(self) -> None:
+        """Start looking at the devices."""
+
+    async def looked(self, patience: float = ...) -> None:
+        """Wait for a first look at the devices, ``patience`` seconds at most."""
+
     async def start(self) -> None:
-        """Start the children."""
+        """Start the children that are not started yet."""
 
     async def stop(self) -> None:
         """End the children."""
@@ -244,28 +252,39 @@ class WorkbenchApp(textual_private.HookedApp):
 
     # ---- life ----
 
-    def on_mount(self) -> None:
-        """Start the session and keep drawing what it says."""
-        self._upkeep.mounted(self)
-        self._session.subscribe(self._drawing.changed)
+    async def on_load(self) -> None:
+        """Take the first look at the devices before there is a screen: the first paint shows it."""
         self._session.on_error(self._session_failed)
-        self.call_after_refresh(self._start_session)
+        self._session.watch()
+        await self._session.looked(AT_ONCE_S)
+        self._session.subscribe(self._drawing.changed)
 
-    def _start_session(self) -> None:
-        """Start the children once the screen is painted: they would fight with it for the cores."""
+    def on_mount(self) -> None:
+        """The screen is made."""
+        self._upkeep.mounted(self)
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        """Do what the first paint has not waited for."""
         self._upkeep.painted()
         self.stylesheet.read(FRAMEWORK)
         self._drawing.watch_age(self.store, self.clock)
         # A tab can be gone back to once it is a named mode, which would be painted later.
         self.add_mode(self.DEFAULT_MODE, self.get_default_screen)
         # The function and not its coroutine: where the end comes first, nothing is left unawaited.
-        _: Worker[None] = self.run_worker(self._session.start, name="session", group="session")
+        _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
         if self._first_demo:
             from tui.ui.screens.demo import DemoScreen
 
             self.push_screen(DemoScreen(self, self._first_demo))
         if self._first_snapshot is not None:
             self.open_snapshot(*self._first_snapshot)
+
+    async def _start_session(self) -> None:
+        """Start the runner once the devices are drawn: torch's import would fight with them."""
+        await self._session.looked()
+        self._drawing.now()
+        self.call_after_refresh(self._session.start)
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""

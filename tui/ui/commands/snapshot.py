@@ -129,10 +129,10 @@ COMMANDS = (
         ("b",),
         "group by",
         "Group sites or changes by the next of site, function, file, annotation, size class, "
-        "stream, pool and context.",
+        "stream, pool and context; stack the timeline by site, category or annotation.",
         group="Snapshot",
         tabs=SNAPSHOT,
-        now=lambda now: now.snapshot and now.pane in ("sites", "difference"),
+        now=lambda now: now.snapshot and now.pane in ("timeline", "sites", "difference"),
         footer=5,
     ),
     Command(

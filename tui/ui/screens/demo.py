@@ -8,16 +8,33 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.timer import Timer
+from textual.widgets import Digits
 
 from tui.state.store import Part, Store
+from tui.text import glyphs
 from tui.ui.commands import bindings
 from tui.ui.screens.command_screen import CommandScreen, Program
-from tui.ui.views.demo import headline_lines, no_such_group, page_lines, pages, title_line
-from tui.ui.views.lines import Line
+from tui.ui.views.demo import (
+    headline_lines,
+    no_such_group,
+    number_of,
+    page_lines,
+    pages,
+    title_line,
+    waits,
+)
+from tui.ui.views.lines import Line, paragraph
 from tui.ui.widgets.line_bar import FooterBar, LineBar
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.pane import Pane
 from workloads.protocol.inventory import WorkloadInfo
+
+SPINNER_S = 0.125
+"""Between two of its glyphs."""
+LARGE_FROM = 18
+"""Rows of the page from which its number is drawn large."""
 
 
 class DemoPane(Pane):
@@ -25,9 +42,10 @@ class DemoPane(Pane):
 
     SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
     HELP = (
-        "One workload of the group on a page: above, its parameters and the time on each device, "
-        "with the rate and the share of the limit, or how far the run is; below, what it shows, "
-        "what to look for, the code that is timed, and what its study found. A page runs its "
+        "One workload of the group on a page: above, how many times as fast the GPU is as the CPU, "
+        "its parameters, and the time on each device as a bar, with the rate and the share of the "
+        "limit, or how far the run is and what it waits for; below, what to look for, the code "
+        "that is timed, what it shows, and what its study found. A page runs its "
         "workload quickly when it is opened, with the catalogue's defaults and the present flags; "
         "your own results stay in the table as they are. A run that still goes on when its page "
         "is left is cancelled, so that the next page's can begin; the page says so, and the run "
@@ -53,31 +71,64 @@ class DemoPane(Pane):
         self._group = group
         self._page = page
         self._note = note
+        self.number = Digits("", id="number")
+        self.words = LinesView(self._number_words, id="words")
+        self.words.can_focus = False
+        self.large = Horizontal(self.number, self.words, id="large")
         self.headline = LinesView(self._headline, id="headline")
         self.headline.can_focus = False
+        self._tick = 0
+        self._spinner: Timer | None = None
         self.body = LinesView(self._body)
 
     def compose(self) -> ComposeResult:
+        yield self.large
         yield self.headline
         yield self.body
 
     def on_mount(self) -> None:
+        """Turn the spinner only while something is waited for, and where things may move."""
+        if self.app.animation_level != "none":
+            self._spinner = self.set_interval(SPINNER_S, self._turn, pause=True)
         self.store_changed()
+
+    def _turn(self) -> None:
+        self._tick += 1
+        self.headline.rebuild()
 
     def on_resize(self, _event: events.Resize) -> None:
         """The figures may take more rows."""
         self.store_changed()
 
     def store_changed(self) -> None:
+        info = self._page()
+        digits = number_of(self.store, info)[0] if info else ""
+        # The digits are drawn of lines that ASCII lacks.
+        room = self.size.height >= LARGE_FROM and not glyphs.GLYPHS.ascii
+        self.large.display = bool(digits) and room
+        if digits != self.number.value:
+            self.number.update(digits)
+        self.words.rebuild()
         rows = len(self._headline(max(1, self.size.width - 1)))
         self.headline.display = rows > 0
         self.headline.styles.height = min(rows, max(1, self.size.height // 2))
+        if self._spinner is not None:
+            turns = info is not None and waits(self.store, info)
+            (self._spinner.resume if turns else self._spinner.pause)()
         self.headline.rebuild()
         self.body.rebuild()
 
     def _headline(self, cells: int) -> list[Line]:
         info = self._page()
-        return headline_lines(self.store, info, cells, self._note()) if info else []
+        if info is None:
+            return []
+        large = self.large.display
+        return headline_lines(self.store, info, cells, self._note(), tick=self._tick, large=large)
+
+    def _number_words(self, cells: int) -> list[Line]:
+        info = self._page()
+        words = number_of(self.store, info)[1] if info else ""
+        return [(), *paragraph(words, cells)]
 
     def _body(self, cells: int) -> list[Line]:
         info = self._page()

@@ -56,7 +56,9 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
             parameter.name: _field(
                 parameter,
                 typed.get(parameter.name)
-                or text_of(self._present.get(parameter.name, parameter.default)),
+                or text_of(
+                    self._present.get(parameter.name, parameter.default), auto=parameter.auto
+                ),
             )
             for parameter in info.parameters
         }
@@ -93,7 +95,7 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
         )
         if info is not None:
             words = f"{info.name}: {info.about}; {allowed(info)}"
-            words += f"; default {text_of(info.default)}"
+            words += f"; default {_default(info)}"
             rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
             rows += paragraph(
                 SEVERAL[type(self._fields[info.name])], cells, TextStyle.QUIET, indent="  "
@@ -115,7 +117,7 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
         return label
 
     def _is_changed(self, parameter: ParameterInfo) -> bool:
-        default = text_of(parameter.default)
+        default = _default(parameter)
         return (self._fields[parameter.name].value.strip() or default) != default
 
     def on_descendant_focus(self) -> None:
@@ -140,7 +142,7 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
     def action_apply(self) -> None:
         """Give the values back, or say what is wrong with them."""
         texts = {
-            parameter.name: self._fields[parameter.name].value.strip() or text_of(parameter.default)
+            parameter.name: self._fields[parameter.name].value.strip() or _default(parameter)
             for parameter in self._info.parameters
         }
         outcome = read(self._info, texts, self._present)
@@ -156,13 +158,17 @@ class ParametersScreen(ModalScreen[Valid | Sweep | None]):
         for parameter in self._info.parameters:
             field = self._fields[parameter.name]
             if isinstance(field, Input):
-                field.value = text_of(parameter.default)
+                field.value = _default(parameter)
             else:
-                field.choose(text_of(parameter.default))
+                field.choose(_default(parameter))
 
     def action_cancel(self) -> None:
         """Leave everything as it was."""
         self.dismiss(None)
+
+
+def _default(parameter: ParameterInfo) -> str:
+    return text_of(parameter.default, auto=parameter.auto)
 
 
 def _field(parameter: ParameterInfo, value: str) -> Field:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tui.text import glyphs
 from tui.text.clean import clean
@@ -18,12 +19,15 @@ from tui.ui.views.lines import (
     line,
     paragraph,
     right,
+    width,
 )
 from tui.ui.views.plot import (
     HEIGHT,
     LEAST_CELLS,
     Axis,
     Curve,
+    Event,
+    Level,
     Plot,
     mark_of,
     plot_lines,
@@ -92,13 +96,21 @@ def _block(chart: Chart, series: Series, highest: float, cells: int) -> list[Lin
     return rows
 
 
-def curve_lines(chart: Chart, cells: int, height: int = HEIGHT) -> list[Line]:
+def curve_lines(
+    chart: Chart,
+    cells: int,
+    height: int = HEIGHT,
+    levels: tuple[Level, ...] = (),
+    events: tuple[Event, ...] = (),
+) -> list[Line]:
     """One plot for each unit, its curves in their own marks.
 
     Args:
         chart: over places, at least one of them.
         cells: width of a line; at least :data:`LEAST_CELLS`.
         height: rows between the edges of a plot.
+        levels: limits, in the unit of the first series.
+        events: what is marked on the axis.
     """
     rows: list[Line] = []
     for unit in dict.fromkeys(series.unit for series in chart.series):
@@ -116,8 +128,11 @@ def curve_lines(chart: Chart, cells: int, height: int = HEIGHT) -> list[Line]:
             )
             for at, series in members
         )
-        across = Axis(chart.axis, "", places_scale(chart.places))
-        plot = Plot(across, Axis("", unit, scale_for(values, unit)), curves)
+        lines = levels if unit == chart.series[0].unit else ()
+        told = chart.axis in chart.title.split()
+        across = Axis("" if told else chart.axis, "", places_scale(chart.places))
+        scale = scale_for([*values, *(level.value for level in lines)], unit)
+        plot = Plot(across, Axis("", unit, scale), curves, lines, events)
         rows += plot_lines(plot, cells, height)
     return rows
 
@@ -131,13 +146,23 @@ BARS_FROM = 30
 """Cells below which steps are a table."""
 
 
-def chart_lines(chart: Chart, unavailable: Mapping[str, str], cells: int) -> list[Line]:
+def chart_lines(
+    chart: Chart,
+    unavailable: Mapping[str, str],
+    cells: int,
+    height: int = HEIGHT,
+    levels: tuple[Level, ...] = (),
+    events: tuple[Event, ...] = (),
+) -> list[Line]:
     """The chart under its title, with its marks; as a table of points where it is too narrow.
 
     Args:
         chart: to show.
         unavailable: reasons by dotted path; those of this chart are told below it.
         cells: width of a line.
+        height: rows between the edges of a plot.
+        levels: limits, in the unit of the first series; bars have none.
+        events: what is marked on the axis; of steps nothing.
     """
     rows = paragraph(chart.title or chart.name, cells, TextStyle.STRONG)
     if not chart.places:
@@ -146,12 +171,40 @@ def chart_lines(chart: Chart, unavailable: Mapping[str, str], cells: int) -> lis
         drawn = bar_lines(chart, cells) if cells >= BARS_FROM else _points(chart, cells)
         rows += [fit_line(row, cells) for row in drawn]
     elif cells >= LEAST_CELLS:
-        rows += curve_lines(chart, cells)
+        rows += curve_lines(chart, cells, height, levels, events)
     else:
         rows += _points(chart, cells)
     return (
         rows + mark_lines(chart, cells) + reason_lines(f"charts.{chart.name}", unavailable, cells)
     )
+
+
+GAP = 3
+WIDE = 50
+"""Cells that each of two plots has at least where they stand side by side."""
+
+
+def beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> list[Line]:
+    """Pictures side by side where each has :data:`WIDE` cells, else one below the other.
+
+    Args:
+        draw: makes one, from its number and its width.
+        count: how many there are.
+        cells: width of a line.
+    """
+    across = max(1, min(count, (cells + GAP) // (WIDE + GAP)))
+    room = (cells - GAP * (across - 1)) // across
+    rows: list[Line] = []
+    for start in range(0, count, across):
+        drawn = [draw(number, room) for number in range(start, min(count, start + across))]
+        for parts in itertools.zip_longest(*drawn, fillvalue=()):
+            joined: list[Span] = []
+            for number, part in enumerate(parts):
+                joined += part
+                if number < len(parts) - 1:
+                    joined.append(Span(" " * (room + GAP - width(part))))
+            rows.append(tuple(joined))
+    return rows
 
 
 def _points(chart: Chart, cells: int) -> list[Line]:

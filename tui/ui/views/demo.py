@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from tui.state import parameters
 from tui.state.runs import RunState
 from tui.state.store import SIMULATED, Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.detail import code_lines, present_settings
+from tui.ui.views.chart import bar
+from tui.ui.views.code import code_lines
+from tui.ui.views.detail import present_settings
 from tui.ui.views.findings import finding_lines
-from tui.ui.views.lines import Line, Span, TextStyle, flow, left, line, paragraph
+from tui.ui.views.lines import Line, Span, TextStyle, flow, left, line, paragraph, width
 from tui.ui.views.workload_state import (
     flags_that_act,
     half_width,
@@ -22,6 +26,12 @@ from workloads.protocol.inventory import Setting, WorkloadInfo
 from workloads.protocol.results import RunResult
 
 DEVICE_CELLS = 8
+LEAST_BAR = 12
+"""Cells below which a bar tells nothing."""
+SENTENCES = 2
+"""Of what to look for, before the code; the rest stands after it."""
+SPINNER = {False: "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", True: "|/-\\"}
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
 def pages(store: Store, group: str) -> list[WorkloadInfo]:
@@ -40,32 +50,32 @@ def title_line(store: Store, group: str, number: int, cells: int) -> Line:
     return line(Span(left(words, cells - len(said)) + said, TextStyle.CURSOR))
 
 
-def headline_lines(store: Store, info: WorkloadInfo, cells: int, note: str = "") -> list[Line]:
-    """What the room is to see first: what runs, the time on each device, the speed-up.
+def headline_lines(
+    store: Store,
+    info: WorkloadInfo,
+    cells: int,
+    note: str = "",
+    *,
+    tick: int = 0,
+    large: bool = False,
+) -> list[Line]:
+    """What runs, and the time on each device as a bar or what is waited for.
 
     Args:
         store: what is known.
         info: the page's workload.
         cells: width of a line.
         note: what else is to be said, last.
+        tick: counts on while something is waited for.
+        large: the page's number stands above in large digits.
     """
     rows = settings_lines(store, info, cells)
     heads = len(rows)
-    runs = {device: store.demo_run(info, device) for device in devices(store)}
-    for device, run in runs.items():
-        if device.partition(":")[0] not in info.devices:
-            continue
-        label = Span(f"{left(device, DEVICE_CELLS)} ", TextStyle.KEY)
-        rows += flow([(label, *part) for part in [_status(store, info, run)]], cells, indent="  ")
-    times = [
-        run.result.time.median_s
-        for run in runs.values()
-        if run and run.result and run.result.time and run.result.time.median_s
-    ]
-    if len(times) > 1:
-        names = list(runs)
-        words = f"{names[1]} {text.ratio(times[0] / times[1])} as fast as {names[0]}"
-        rows += paragraph(words, cells, TextStyle.STRONG)
+    runs = _runs(store, info)
+    rows += _device_lines(store, info, runs, cells, tick)
+    number, of = number_of(store, info)
+    if not large and len(_times(runs)) > 1:
+        rows += paragraph(f"{number} {of}", cells, TextStyle.STRONG)
     if len(rows) == heads:
         rows.append(not_run(store, info))
     for run in runs.values():
@@ -76,17 +86,74 @@ def headline_lines(store: Store, info: WorkloadInfo, cells: int, note: str = "")
     return [*rows, *paragraph(note, cells, TextStyle.NOTE, indent="  ")] if note else rows
 
 
+def number_of(store: Store, info: WorkloadInfo) -> tuple[str, str]:
+    """The page's one number, in what digits can be drawn of, and what it is of.
+
+    The speed-up where two devices have a time, else the one time; empty where there is none.
+    """
+    times = _times(_runs(store, info))
+    if len(times) > 1:
+        (slow, first), (fast, then) = list(times.items())[:2]
+        return text.ratio(first / then), f"as fast on {fast} as on {slow}"
+    for device, seconds in times.items():
+        digits, _, unit = text.seconds(seconds).partition(" ")
+        return digits, f"{unit} for a call on {device}"
+    return "", ""
+
+
+def waits(store: Store, info: WorkloadInfo) -> bool:
+    """Whether a run of the page has not ended."""
+    return any(run is not None and not run.ended for run in _runs(store, info).values())
+
+
+def _runs(store: Store, info: WorkloadInfo) -> dict[str, RunState | None]:
+    """By device: the run that the page shows; of the devices that the workload is made for."""
+    return {
+        device: store.demo_run(info, device)
+        for device in devices(store)
+        if device.partition(":")[0] in info.devices
+    }
+
+
+def _times(runs: dict[str, RunState | None]) -> dict[str, float]:
+    """Seconds of a call by device, where a run has ended with a time."""
+    return {
+        device: run.result.time.median_s
+        for device, run in runs.items()
+        if run and run.result and run.result.time and run.result.time.median_s
+    }
+
+
+def _device_lines(
+    store: Store, info: WorkloadInfo, runs: dict[str, RunState | None], cells: int, tick: int
+) -> list[Line]:
+    """A row for each device: its time as a bar on the scale of the longest, or how its run is."""
+    times = _times(runs)
+    said = {device: _status(store, info, run, tick) for device, run in runs.items()}
+    room = cells - DEVICE_CELLS - 2 - max((width(said[device]) for device in times), default=0)
+    rows: list[Line] = []
+    for device, status in said.items():
+        label = Span(f"{left(device, DEVICE_CELLS)} ", TextStyle.KEY)
+        if device not in times or room < LEAST_BAR:
+            rows += flow([(label, *status)], cells, indent="  ")
+            continue
+        style = TextStyle.CACHED if device == "cpu" else TextStyle.ALLOCATED
+        drawn = bar(times[device] / max(times.values()), room)
+        rows.append((label, Span(left(drawn, room), style), Span(" "), *status))
+    return rows
+
+
 def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     """The workload with its parameters by name and value, and what of the user's is otherwise."""
     settings = parameters.defaults(info)
-    named: list[Line] = [line(_setting(name, value)) for name, value in settings.items()]
+    named: list[Line] = [line(_setting(info, *each)) for each in settings.items()]
     default = Span("(the defaults)" if named else "no parameters", TextStyle.QUIET)
     rows = flow(
         [line(Span(info.name, TextStyle.STRONG)), *named, line(default)], cells, indent="  "
     )
     edited = parameters.changed(info, present_settings(store, info))
     if edited:
-        words = ", ".join(_setting(name, value) for name, value in edited.items())
+        words = ", ".join(_setting(info, *each) for each in edited.items())
         rows += paragraph(
             f"your table has {words}: not used here", cells, TextStyle.NOTE, indent="  "
         )
@@ -104,11 +171,11 @@ def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     return rows
 
 
-def _setting(name: str, value: Setting) -> str:
-    return f"{name} = {parameters.text_of(value)}"
+def _setting(info: WorkloadInfo, name: str, value: Setting) -> str:
+    return f"{name} = {parameters.text_of(value, auto=name in parameters.autos(info))}"
 
 
-def _status(store: Store, info: WorkloadInfo, run: RunState | None) -> Line:
+def _status(store: Store, info: WorkloadInfo, run: RunState | None, tick: int) -> Line:
     if run is None:
         return not_run(store, info)
     known = run.result or run.so_far
@@ -116,7 +183,9 @@ def _status(store: Store, info: WorkloadInfo, run: RunState | None) -> Line:
     if known is not None and known.time is not None:
         spans += _figures(known)
     if run.result is None:
-        words = progress_words(run.progress) if run.progress else "queued"
+        words = progress_words(run.progress) if run.progress else _waits_for(store, run)
+        turning = SPINNER[glyphs.GLYPHS.ascii]
+        spans.append(Span(f"{turning[tick % len(turning)]} ", TextStyle.KEY))
         estimate = run.progress.estimate_s if run.progress and known is None else None
         if estimate is not None:
             spans.append(Span(f"{text.seconds(estimate, 0.1)}  ", TextStyle.STRONG))
@@ -134,16 +203,20 @@ def _figures(result: RunResult) -> list[Span]:
     spans.append(Span(f" {text.spread(width)}" if width is not None else "", TextStyle.QUIET))
     known = [words for words in (rate(result), of_limit(result)) if words not in ("", text.NA)]
     spans += [Span(f"   {words}", TextStyle.STRONG) for words in known]
-    return [*spans, Span("   ")]
+    return spans
 
 
 def page_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     """Explanation and code, then what each device's study has found."""
-    rows = [*paragraph(info.about, cells), ()]
-    rows += [*paragraph(info.look_for, cells, label="Look for: "), ()]
+    sentences = _SENTENCE.split(info.look_for)
+    first, rest = " ".join(sentences[:SENTENCES]), " ".join(sentences[SENTENCES:])
+    rows = [*paragraph(first, cells, label="Look for: "), ()]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
-    rows += code_lines(info, cells)
+    rows += [line(Span("What is timed", TextStyle.STRONG)), *code_lines(info.code, cells), ()]
+    rows += paragraph(info.about, cells)
+    if rest:
+        rows += [(), *paragraph(rest, cells)]
     for device in devices(store):
         run = store.demo_run(info, device)
         known = (run.result or run.so_far) if run else None
@@ -155,6 +228,16 @@ def page_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
                 *found,
             ]
     return rows
+
+
+def _waits_for(store: Store, run: RunState) -> str:
+    """What a run that has not begun waits for."""
+    if store.runner.status != "ready":
+        return f"waits for the runner, which is {store.runner.status}"
+    for other in store.runs.values():
+        if other is not run and not other.ended and other.progress is not None:
+            return f"waits for {other.request.workload} on {other.request.device}"
+    return "waits for its turn"
 
 
 def no_such_group(store: Store, group: str, cells: int) -> list[Line]:

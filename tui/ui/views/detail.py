@@ -2,217 +2,22 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.state import parameters
-from tui.state.conditions import NOT_SAMPLED, Conditions
 from tui.state.runs import RunState
 from tui.state.store import SIMULATED, Store
 from tui.state.sweep import Sweep
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.findings import finding_lines, missing_lines
-from tui.ui.views.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
-from tui.ui.views.workload_state import half_width, median, other_flags, progress_words, warnings_of
+from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph, verbatim, wrap
+from tui.ui.views.workload_state import other_flags, progress_words, warnings_of
 from tui.ui.views.workload_table import CHANGED, devices
 from workloads.protocol.inventory import Setting, WorkloadInfo
-from workloads.protocol.results import RunResult, Timing
 
 if TYPE_CHECKING:
     from tui.state.sweep_result import Swept
-
-STATUS_STYLES = {
-    "ok": TextStyle.GOOD,
-    "failed": TextStyle.BAD,
-    "skipped": TextStyle.QUIET,
-    "cancelled": TextStyle.NOTE,
-}
-
-
-def result_lines(
-    result: RunResult, warnings: tuple[str, ...], cells: int, doing: str = ""
-) -> list[Line]:
-    """All that a result says, with the warnings that go with it.
-
-    Args:
-        result: finished, or so far.
-        warnings: of the run and of the device while it ran.
-        cells: width of a line.
-        doing: what goes on, of a run that is not finished.
-    """
-    words = doing or result.status + (f": {result.reason}" if result.reason else "")
-    style = TextStyle.KEY if doing else STATUS_STYLES[result.status]
-    rows = paragraph(words, cells, style, indent="  ")
-    for warning in warnings:
-        rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
-    if result.time is not None:
-        rows += _pairs(time_pairs(result.time, result.unavailable), cells)
-        rows += _pairs(rate_pairs(result), cells)
-        rows += limit_lines(result, cells)
-    rows += _pairs(memory_pairs(result), cells)
-    rows += check_lines(result, cells)
-    rows += finding_lines(result, cells)
-    if result.charts or result.tables or result.log:
-        rows.append(())
-    rows += chosen_lines(result, cells)
-    rows += flags_lines(result, cells)
-    rows += missing_lines(result.unavailable, cells)
-    if result.trace:
-        rows += [(), line(Span("Traceback", TextStyle.STRONG))]
-        rows += [row for entry in result.trace.splitlines() for row in verbatim(entry, cells)]
-    return rows
-
-
-def _pairs(pairs: list[tuple[str, str]], cells: int) -> list[Line]:
-    """Label and value, as many to a line as fit."""
-    return flow(
-        [line(Span(f"{label} ", TextStyle.QUIET), value) for label, value in pairs],
-        cells,
-        gap="   ",
-    )
-
-
-def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str]]:
-    """The time's statistics; the median carries the digits that its interval supports."""
-    width = half_width(time)
-    pairs = [("median", f"{median(time)} by the {time.clock} clock")]
-    if time.ci95_s is not None:
-        low, high = (text.seconds(value) for value in time.ci95_s)
-        pairs.append(("95% interval", f"{low} to {high} ({text.spread(width)})"))
-    else:
-        pairs.append(("95% interval", f"n/a: {unavailable.get('time.ci95_s', 'too few blocks')}"))
-    pairs += [
-        ("quartiles", f"{text.seconds(time.q1_s)} to {text.seconds(time.q3_s)}"),
-        ("min", text.seconds(time.min_s)),
-        ("p95", text.seconds(time.p95_s)),
-        (
-            "first call" if time.first_call_cold else "first call, in a warm process",
-            text.seconds(time.first_call_s),
-        ),
-        ("blocks", text.count(time.blocks)),
-        ("calls", text.count(time.calls)),
-        ("stopped by", time.stopped_by),
-        ("wall", text.seconds(time.wall_median_s)),
-    ]
-    if time.device_median_s is not None:
-        pairs.append(("device", text.seconds(time.device_median_s)))
-    if time.enqueue_s is not None:
-        pairs.append(("enqueue", text.seconds(time.enqueue_s)))
-    if time.faults_per_call is not None:
-        pairs.append(("page faults per call", f"{time.faults_per_call:.3g}"))
-    return pairs
-
-
-def rate_pairs(result: RunResult) -> list[tuple[str, str]]:
-    """The rates that there are."""
-    width = half_width(result.time) if result.time else None
-    rates = (
-        (result.rates.flop_per_s, "FLOP/s"),
-        (result.rates.byte_per_s, "B/s"),
-        (result.rates.item_per_s, "samples/s"),
-    )
-    return [("rate", text.rate(value, unit, width)) for value, unit in rates if value is not None]
-
-
-def limit_lines(result: RunResult, cells: int) -> list[Line]:
-    """What the rate is held against, and who says so."""
-    limit = result.limit
-    if limit is None:
-        reason = result.unavailable.get("limit", "no rate to hold against one")
-        return paragraph(f"limit n/a: {reason}", cells, TextStyle.QUIET, indent="  ")
-    flop_per_s = result.rates.flop_per_s
-    # A limit is of operations or of bytes; the fraction tells which of the rates it was taken of.
-    compute = flop_per_s is not None and math.isclose(
-        flop_per_s, limit.value * limit.fraction, rel_tol=1e-3
-    )
-    value = text.rate(limit.value, "FLOP/s" if compute else "B/s")
-    words = f"{text.share(limit.fraction)} of {limit.name}: {value}, {limit.source}"
-    if limit.exceeded:
-        above = "above what was measured" if limit.basis == "measured" else "impossible"
-        words = f"{glyphs.GLYPHS.warning} {above}: {words}"
-    return paragraph(
-        words, cells, TextStyle.BAD if limit.exceeded else TextStyle.PLAIN, indent="  "
-    )
-
-
-def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
-    """The peaks that are known."""
-    memory = result.memory
-    known = (
-        ("allocated peak", memory.allocated_peak),
-        ("reserved peak", memory.reserved_peak),
-        ("cuBLAS workspace", memory.workspace),
-        ("process peak", memory.process_peak),
-    )
-    return [(label, text.size(value)) for label, value in known if value is not None]
-
-
-def check_lines(result: RunResult, cells: int) -> list[Line]:
-    """The error against a reference."""
-    check = result.check
-    if check is None:
-        return []
-    word = "check passed" if check.passed else "check FAILED: the result is wrong"
-    sign = glyphs.GLYPHS.at_most if check.passed else ">"
-    error = "that is no number" if check.error is None else f"{check.error:.2g}"
-    words = f"{word}: error {error} {sign} {check.tolerance:.2g} against {check.against}"
-    return paragraph(words, cells, TextStyle.GOOD if check.passed else TextStyle.BAD, indent="  ")
-
-
-def chosen_lines(result: RunResult, cells: int) -> list[Line]:
-    """The parameters that were left to the kind of the device."""
-    chosen = {
-        name: value for name, value in result.chosen.items() if result.parameters.get(name) != value
-    }
-    words = f"for this kind of device: {', '.join(f'{n}={v}' for n, v in chosen.items())}"
-    return paragraph(words, cells, TextStyle.QUIET, "  ") if chosen else []
-
-
-def flags_lines(result: RunResult, cells: int) -> list[Line]:
-    """The flags of this device's kind that it ran under."""
-    backend = "mkldnn." if result.device == "cpu" else "cudnn."
-    words = [
-        f"{name} {'on' if value else 'off'}"
-        for name, value in result.flags.items()
-        if name.startswith(backend)
-    ]
-    return paragraph("flags: " + ", ".join(words), cells, TextStyle.QUIET, "  ") if words else []
-
-
-def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
-    """What NVML said of the device while it ran."""
-    if seen is None:
-        return []
-    software = under_lines(seen, cells)
-    if not seen.samples:
-        reason = next(iter(seen.unavailable.values()), "no sample fell into the run")
-        if reason == NOT_SAMPLED:
-            return software
-        words = f"device during the run n/a: {reason}"
-        return [*paragraph(words, cells, TextStyle.QUIET, indent="  "), *software]
-    samples = text.count(seen.samples, "sample")
-    of = f" of {', '.join(seen.devices)}" if len(seen.devices) > 1 else ""
-    pairs = [("during the run", samples + of)]
-    if seen.sm_clock_mhz_min is not None and seen.sm_clock_mhz_median is not None:
-        least, usual = seen.sm_clock_mhz_min, text.megahertz(seen.sm_clock_mhz_median)
-        pairs.append(("SM clock", f"{usual} (lowest {text.megahertz(least)})"))
-    pairs += [
-        ("power up to", text.watts(seen.power_w_max)),
-        ("temperature up to", text.temperature(seen.temperature_c_max)),
-        ("throttle reasons", ", ".join(seen.throttle) or "none"),
-    ]
-    if seen.process_peak is not None:
-        pairs.append(("process peak, sampled", text.size(seen.process_peak)))
-    return [*_pairs(pairs, cells), *software]
-
-
-def under_lines(seen: Conditions, cells: int) -> list[Line]:
-    """Threads and versions that the figures depend on."""
-    words = [] if seen.threads is None else [text.count(seen.threads, "thread")]
-    words += [f"{name} {version}" for name, version in seen.versions.items()]
-    return paragraph(f"under: {', '.join(words)}", cells, TextStyle.QUIET, "  ") if words else []
-
 
 # What draws results, charts and sweeps is imported where there is one: at the start there is none.
 
@@ -222,36 +27,61 @@ def find(store: Store, workload: str | None) -> WorkloadInfo | None:
     return next((info for info in store.catalogue if info.name == workload), None)
 
 
-def detail_lines(store: Store, workload: str | None, cells: int) -> list[Line]:
-    """All of it, for a pane ``cells`` wide."""
+def detail_lines(store: Store, workload: str | None, cells: int, height: int = 9) -> list[Line]:
+    """All of it: what came of it, its plots, what to look for, what it is, and every figure.
+
+    Args:
+        store: what is known.
+        workload: its name.
+        cells: width of a line.
+        height: rows of a plot.
+    """
     info = find(store, workload)
     if info is None:
         return [line(Span("no workload is selected", TextStyle.QUIET))]
-    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
-    rows += [*paragraph(info.about, cells), ()]
-    rows += [*paragraph(info.look_for, cells, label="Look for: "), ()]
-    if info.needs:
-        rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
-    rows += [*parameter_lines(store, info, cells), *code_lines(info, cells)]
-    return rows + outcome_lines(store, info, cells)
-
-
-def outcome_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
-    """What came of it on each device, or of its sweep."""
-    rows: list[Line] = []
     names = devices(store)
     found = None
     if info.name in store.sweeps:
         from tui.state.sweep_result import swept
-        from tui.ui.views.workload_state import sweep_lines
 
         found = swept(store, info.name, names)
-        assert found is not None
-        rows += [(), *sweep_lines(found, store.sweeps[info.name], cells)]
+    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
     rows += skipped_lines(store, info, cells)
+    came = _came_of_it(store, info, found, cells, height)
+    about = [*paragraph(info.about, cells), ()]
+    look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
+    # Before a run one has to know what it is; after it, what its figures tell.
+    rows += [*came, *look_for, *about] if came else [*about, *look_for]
+    if info.needs:
+        rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
+    rows += [*parameter_lines(store, info, cells), *code_lines(info, cells)]
     for device in names:
         rows += [(), *device_lines(store, info, device, cells, found)]
     return rows
+
+
+def _came_of_it(
+    store: Store, info: WorkloadInfo, found: Swept | None, cells: int, height: int
+) -> list[Line]:
+    """The results at a glance and their plots, or those of the sweep, and a blank line."""
+    if found is not None:
+        from tui.ui.views.sweep import sweep_lines
+
+        return [*sweep_lines(found, store.sweeps[info.name], cells, height), ()]
+    runs = {device: store.latest_run(info.name, device) for device in devices(store)}
+    if not any(runs.values()):
+        return []
+    from tui.ui.views.chart import chart_lines
+    from tui.ui.views.outcome import outcome_lines
+
+    rows = outcome_lines(runs, cells)
+    for device, run in runs.items():
+        result = (run.result or run.so_far) if run else None
+        for chart in result.charts if result else ():
+            assert result is not None
+            heading = replace(chart, title=f"{chart.title or chart.name}, {device}")
+            rows += [(), *chart_lines(heading, result.unavailable, cells, height)]
+    return [*rows, ()]
 
 
 def skipped_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
@@ -260,7 +90,7 @@ def skipped_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
         return []
     words = f"{gpu.label} {gpu.name} is skipped: {gpu.unpaired}"
-    return [(), *paragraph(words, cells, TextStyle.NOTE, indent="  ")]
+    return paragraph(words, cells, TextStyle.NOTE, indent="  ")
 
 
 def present_settings(store: Store, info: WorkloadInfo) -> dict[str, Setting]:
@@ -280,11 +110,12 @@ def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     how = "  = edits, there F5 puts the defaults back" if changed else "  = edits"
     rows: list[Line] = [line(Span("Parameters", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
     for parameter in info.parameters:
-        value = parameters.text_of(present[parameter.name])
+        value = parameters.text_of(present[parameter.name], auto=parameter.auto)
         words = f"{parameter.name} = {value}"
         lead = Span("  ")
         if parameter.name in changed:
-            words += f" (default {parameters.text_of(parameter.default)})"
+            default = parameters.text_of(parameter.default, auto=parameter.auto)
+            words += f" (default {default})"
             lead = Span(f"{CHANGED} ", TextStyle.NOTE)
         words += f": {parameter.about} ({parameters.allowed(parameter)})"
         found = paragraph(words, cells - 2, indent="    ")
@@ -322,7 +153,7 @@ def device_lines(
         return [title, *paragraph("no run of the sweep has ended", cells, TextStyle.QUIET)]
     if run is None:
         return [title, *paragraph("not run with these parameters", cells, TextStyle.QUIET)]
-    return [title, *_run_lines(store, run, cells)]
+    return [title, *_run_lines(store, run, cells, told=found is None)]
 
 
 def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | None, str]:
@@ -335,21 +166,22 @@ def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | 
     return run, f"last of the sweep: {settings_text(sweep, run.request.parameters)}"
 
 
-def _run_lines(store: Store, run: RunState, cells: int) -> list[Line]:
+def _run_lines(store: Store, run: RunState, cells: int, *, told: bool) -> list[Line]:
+    """Every figure of a run; its warnings too, unless they are told above."""
+    from tui.ui.views.outcome import state_words
+    from tui.ui.views.result import condition_lines, result_lines
+
     if run.result is None:
-        if run.progress is None:
-            return [line(Span("queued", TextStyle.QUIET))]
-        words = progress_words(run.progress)
-        if run.so_far is not None:
-            doing = "the time is taken; its study goes on" if words == "figures" else words
-            return result_lines(run.so_far, run.so_far.warnings, cells, doing)
-        estimate = run.progress.estimate_s
-        if estimate is not None:
-            words += f", {text.seconds(estimate, run.progress.half_width or 0.1)} so far"
-        return paragraph(words, cells, TextStyle.KEY)
+        if run.so_far is None:
+            words = state_words(run)
+            return paragraph(words.text, cells, words.style)
+        doing = progress_words(run.progress) if run.progress else "queued"
+        if doing == "figures":
+            doing = "the time is taken; its study goes on"
+        return result_lines(run.so_far, () if told else run.so_far.warnings, cells, doing)
     return [
         *flag_lines(store, run, cells),
-        *result_lines(run.result, warnings_of(run), cells),
+        *result_lines(run.result, () if told else warnings_of(run), cells),
         *condition_lines(run.conditions, cells),
     ]
 

@@ -53,12 +53,13 @@ def going_on(store: Store) -> list[str]:
     for run in store.runs.values():
         if run.progress and not run.ended:
             where = f"on {run.request.device}"
-            return _at_length(store, run.request.workload, where, _how_far(run.progress))
+            how_far = store.runner.silence or _how_far(run.progress)
+            return _at_length(store, run.request.workload, where, how_far)
     for state in store.comparisons.values():
         if state.progress and not state.done:
-            how_far: str = state.progress.phase
+            how_far = store.runner.silence or state.progress.phase
             done = state.comparison
-            if done is not None and done.pairs < done.pairs_wanted:
+            if not store.runner.silence and done is not None and done.pairs < done.pairs_wanted:
                 how_far = f"pair {done.pairs + 1} of {done.pairs_wanted}"
             where = f"with {state.request.flag}"
             return _at_length(store, state.request.workload, where, how_far)

@@ -6,6 +6,7 @@ from tui.state.events import LogLine
 from tui.state.store import Store
 from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 
+STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
 STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
 
 
@@ -32,6 +33,8 @@ def runner_notes(store: Store, cells: int) -> list[Line]:
         rows += paragraph(runner.reason, cells, TextStyle.NOTE, "  ")
     if runner.advice:
         rows += paragraph(runner.advice, cells, TextStyle.PLAIN, "  ")
+    if runner.status == "unusable":
+        rows += paragraph(STILL_WORKS, cells, TextStyle.QUIET, "  ")
     if runner.report:
         rows += paragraph(f"Report: {runner.report}", cells, TextStyle.QUIET, "  ")
     for problem in store.hello.problems if store.hello else ():

@@ -251,17 +251,19 @@ def _heading(
 
 
 def _axes_words(plot: Plot, upright: str, across: str) -> str:
-    """``ms over n (log scales)``."""
+    """``ms over n (log scales)``, ``GiB over time in s``."""
     first = " in ".join(filter(None, (clean(plot.upright.name), upright)))
     then = " in ".join(filter(None, (clean(plot.across.name), across)))
+    then = f"over {then}" if then else "across"
     log = [axis.scale.logarithmic for axis in (plot.upright, plot.across)]
-    if all(log):
-        return f"{first} over {then} (log scales)".strip()
-    first, then = (
-        f"{words} (log scale)" if one else words
-        for words, one in zip((first, then), log, strict=True)
-    )
-    return f"{first} over {then}".strip()
+    if not all(log):
+        first, then = (
+            f"{words} (log scale)" if one else words
+            for words, one in zip((first, then), log, strict=True)
+        )
+    # What has no name and no unit is named by the title alone.
+    words = " ".join(part for part in (first, then) if part.strip() and part != "across")
+    return f"{words} (log scales)" if all(log) else words
 
 
 def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[Line]:

@@ -13,9 +13,7 @@ from tui.state.sweep_curves import settings_text
 from tui.state.sweep_result import Swept, progress_text
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.chart import chart_lines
-from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
-from tui.ui.views.tables import table_lines
+from tui.ui.views.lines import Span, TextStyle
 from workloads.protocol.inventory import FlagInfo, Setting
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import Timing
@@ -110,6 +108,8 @@ def _urgency(run: RunState | None) -> int:
 
 def _phrase(store: Store, run: RunState) -> tuple[Span, ...]:
     if run.result is None:
+        if run.progress and store.runner.silence:
+            return (Span(store.runner.silence, TextStyle.NOTE),)
         return (Span(progress_words(run.progress) if run.progress else "", TextStyle.KEY),)
     result = run.result
     if result.status == "ok":
@@ -174,27 +174,14 @@ def _marks(store: Store, runs: list[RunState], before: str | None = None) -> tup
     return tuple(marks)
 
 
-def sweep_lines(found: Swept, sweep: Sweep, cells: int) -> list[Line]:
-    """How far the sweep is, its curves with the crossover, its table and its gaps."""
-    rows: list[Line] = [line(Span("Sweep", TextStyle.STRONG), f"  {progress_text(found)}")]
-    going = running(found)
-    if going is not None and going.progress is not None:
-        words = f"{going.request.device} {_settings(sweep, going)}: "
-        rows += paragraph(words + progress_words(going.progress), cells, TextStyle.KEY, indent="  ")
-    if found.done:
-        for chart in found.charts:
-            rows += [(), *chart_lines(chart, found.unavailable, cells)]
-        rows += [(), *table_lines(found.table, {}, cells)]
-    return rows
-
-
 def running(found: Swept) -> RunState | None:
     """The run of the sweep that goes on."""
     states = (run for _, runs in found.points for run in runs.values())
     return next((run for run in states if run and run.progress and not run.ended), None)
 
 
-def _settings(sweep: Sweep, run: RunState) -> str:
+def run_settings(sweep: Sweep, run: RunState) -> str:
+    """The swept settings of one of its runs."""
     return settings_text(sweep, run.request.parameters)
 
 
@@ -205,20 +192,20 @@ def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
     spans = [Span(f"sweep {found.done}/{found.wanted}", TextStyle.STRONG)]
     going = running(found)
     if going is not None and going.progress is not None:
-        words = f"  {going.request.device} {_settings(sweep, going)} "
+        words = f"  {going.request.device} {run_settings(sweep, going)} "
         spans.append(Span(words + progress_words(going.progress), TextStyle.KEY))
     elif found.done == found.wanted:
         bad = progress_text(found).partition(", ")[2]
         spans.append(Span(f"  {bad}" if bad else "  ok", TextStyle.NOTE if bad else TextStyle.GOOD))
     elif found.last is not None:
-        spans.append(Span(f"  last {_settings(sweep, found.last)}", TextStyle.QUIET))
+        spans.append(Span(f"  last {run_settings(sweep, found.last)}", TextStyle.QUIET))
     return tuple(spans)
 
 
 def sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:
     """The parameters in short, the swept ones as they were typed and first."""
     swept = " ".join(f"{name}={text}" for name, text in sweep.texts.items())
-    return f"{swept} {parameters.short(rest)}".strip()
+    return f"{swept} {parameters.short(rest, sweep.autos)}".strip()
 
 
 def latest_of(found: Swept, device: str) -> RunState | None:

@@ -152,7 +152,7 @@ def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
         shown = ({}, dict.fromkeys(names))
     else:
         name = Span(f"{name.text} {settings_text(sweep, shown[0])}")
-        swept_words = f"of {swept_words}"
+        swept_words = f"of the sweep {swept_words}"
     whole = Span(f"{name.text} {swept_words}")
     return Row(info.name, whole, _cells(info, shown[1]), sweep_state(found, sweep), name.width)
 
@@ -186,7 +186,8 @@ def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
 
 def _settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
     """The parameters in short; changed ones come first, as the end may have no room."""
-    return parameters.short({**parameters.changed(info, present), **present})
+    settings = {**parameters.changed(info, present), **present}
+    return parameters.short(settings, parameters.autos(info))
 
 
 # ---- cells -------------------------------------------------------------------------------------

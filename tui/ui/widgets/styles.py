@@ -13,15 +13,63 @@ from textual.strip import Strip
 
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, width
 
+_LAYERS = (
+    TextStyle.LAYER_A,
+    TextStyle.LAYER_B,
+    TextStyle.LAYER_C,
+    TextStyle.LAYER_D,
+    TextStyle.LAYER_E,
+    TextStyle.LAYER_F,
+)
+_FULL_LAYERS = (
+    TextStyle.FULL_LAYER_A,
+    TextStyle.FULL_LAYER_B,
+    TextStyle.FULL_LAYER_C,
+    TextStyle.FULL_LAYER_D,
+    TextStyle.FULL_LAYER_E,
+    TextStyle.FULL_LAYER_F,
+)
+_ON_LAYERS = (
+    TextStyle.ON_LAYER_A,
+    TextStyle.ON_LAYER_B,
+    TextStyle.ON_LAYER_C,
+    TextStyle.ON_LAYER_D,
+    TextStyle.ON_LAYER_E,
+    TextStyle.ON_LAYER_F,
+)
+
+
+def _layers(*colours: str) -> dict[TextStyle, Style]:
+    """Areas of colours, and letters on them in the background's colour.
+
+    A full cell has the colour behind its block too: fonts leave lines between blocks.
+    """
+    return {
+        **{style: Style(color=name) for style, name in zip(_LAYERS, colours, strict=True)},
+        **{
+            style: Style(color=name, bgcolor=name)
+            for style, name in zip(_FULL_LAYERS, colours, strict=True)
+        },
+        **{
+            style: Style(color=name, reverse=True)
+            for style, name in zip(_ON_LAYERS, colours, strict=True)
+        },
+    }
+
+
 SHARED = {
     TextStyle.PLAIN: Style(),
     TextStyle.STRONG: Style(bold=True),
     TextStyle.CURSOR: Style(reverse=True),
     # Decoration, not text: how faint this is differs from terminal to terminal.
     TextStyle.REST: Style(dim=True),
+    TextStyle.LAYER_REST: Style(dim=True),
+    TextStyle.FULL_LAYER_REST: Style(dim=True, reverse=True),
+    TextStyle.ON_LAYER_REST: Style(dim=True, reverse=True),
 }
 ON_DARK = {
     **SHARED,
+    **_layers("cyan", "bright_yellow", "bright_magenta", "green", "bright_blue", "bright_red"),
     TextStyle.QUIET: Style(),
     TextStyle.GOOD: Style(color="green"),
     TextStyle.NOTE: Style(color="bright_yellow"),
@@ -35,6 +83,7 @@ ON_DARK = {
 """In the terminal's own colours, on black or nearly so. Faint text is below 4.5:1 in most."""
 ON_LIGHT = {
     **SHARED,
+    **_layers("blue", "magenta", "red", "cyan", "green", "bright_black"),
     TextStyle.QUIET: Style(),
     TextStyle.GOOD: Style(),
     TextStyle.NOTE: Style(color="magenta"),

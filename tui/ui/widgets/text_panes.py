@@ -13,6 +13,10 @@ from tui.ui.views.log import log_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.pane import Pane
 
+PLOT_HEIGHT = (7, 20)
+"""Least and most rows of a plot between its edges."""
+AROUND_PLOT = 8
+
 
 class DetailPane(Pane):
     """What the workload shows, its code, its parameters, and each device's result in full."""
@@ -66,7 +70,9 @@ class DetailPane(Pane):
         # Imported when it is first drawn: where there is no room for it, never.
         from tui.ui.views.detail import detail_lines
 
-        return detail_lines(self.store, self._workload, cells)
+        # A plot and what stands around it fill the pane, where that is not too low for one.
+        height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
+        return detail_lines(self.store, self._workload, cells, height)
 
 
 class LogPane(Pane):

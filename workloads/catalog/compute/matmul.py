@@ -19,8 +19,8 @@ CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
     about="Multiplies two n x n matrices of normally distributed numbers (cuBLAS on a GPU, MKL or "
     "its like on the CPU).",
     look_for="The share of the limit: large products come near it, small ones wait for memory or "
-    "for Python. Set dtype, or allow TF32 in the workload tf32, for the tensor cores. Entries of "
-    "the product are checked against float64 on the CPU.",
+    "for their launch. For the tensor cores set dtype=bfloat16 or float16; the workload tf32 has "
+    "them for float32. Entries of the product are checked against float64 on the CPU.",
 )
 def matmul(
     on: Place,

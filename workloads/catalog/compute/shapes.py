@@ -80,13 +80,12 @@ def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float
 @workload(
     group="compute",
     title="matrix products of several shapes",
-    about="Multiplies a 1000 x 500 with a 500 x 200 matrix and says everything about the result, "
-    "then products of other shapes: square, matrix-vector, thin and batched.",
+    about="Multiplies a 1000 x 500 with a 500 x 200 matrix and shows the result's shape, strides, "
+    "type and device, then times products of other shapes: square, matrix-vector, thin, batched.",
     look_for="FLOP per byte: a shape below the ridge (the machine's FLOP/s over its memory's "
     "byte/s, both measured here) waits for memory and cannot come near the square product's rate; "
     "traffic above the memory's rate is the cache's. On a GPU small products wait for their "
-    "launch. The result is a leaf, as no factor requires a "
-    "gradient: autograd records nothing.",
+    "launch. The result is a leaf, as no factor requires a gradient: autograd records nothing.",
 )
 def matmul_shapes(
     on: Place,
@@ -201,10 +200,10 @@ def _time(found: Study, on: Place, shape: Shape) -> float:
     title="matrix products over sizes, beside the CPU",
     about="Square float32 products of growing size. On a GPU the CPU's are laid beside it, and the "
     "GPU's with the copies: both factors from the host, the product back.",
-    look_for="Where the GPU overtakes the CPU, with and without the copies: below it the CPU is "
-    "the better place. The knee is where the rate comes within 20 % of its best; sizes bound by "
-    "the launch are named: there the device has next to nothing to do, and no faster one would "
-    "help. On the CPU alone, the knee of its own curve.",
+    look_for="Where the GPU overtakes the CPU, with and without the copies: below that size the "
+    "CPU is faster. The knee is the smallest n from which on the rate is within 20 % of its best. "
+    "Where the launch takes at least half of the time, that is said too: a GPU with a higher rate "
+    "would take about as long there. On the CPU alone: the knee of its own curve.",
 )
 def matmul_sweep(
     on: Place,
@@ -267,7 +266,9 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
     found.figure("knee", float(place), "", "rows: from there on within 20 % of the best rate")
     _launch_bound(found, sizes, times[name], launch_s)
     if not beside:
-        found.absent("overtakes", "no GPU: only the CPU's own curve", "", "where a GPU gets ahead")
+        found.absent(
+            "overtakes", "this run is on the CPU: no GPU is timed", "", "where a GPU gets ahead"
+        )
         return
     if len(times["CPU"]) < len(sizes):
         ended = sizes[len(times["CPU"])]

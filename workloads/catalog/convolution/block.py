@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 BATCH, CHANNELS, SIZE = (4, 64), (32, 64), (56, 112)
 """On the CPU and on a GPU, where the small ones would time the launch."""
+FEW_OPERATIONS = "a few operations for each number: its time is that of reading and writing them"
 SMALLEST = 4
 """Height and width that can be pooled."""
 
@@ -28,16 +29,18 @@ SMALLEST = 4
     about="Convolution, batch norm, ReLU and max pooling as one block, then each by itself, with "
     "average pooling, a fully connected layer and an LSTM: what cuDNN, cuBLAS and oneDNN have "
     "kernels for.",
-    look_for="Only convolution, the fully connected layer and the LSTM multiply; the others move "
-    "bytes, and take a share of the time out of proportion to their arithmetic. Fusing them into "
-    "the convolution saves that: the last table folds batch norm into the convolution's weights, "
-    "as can be done once it is trained, and on a GPU has cuDNN apply ReLU in the same kernel.",
+    look_for="Convolution, the fully connected layer and the LSTM multiply each number that they "
+    "read many times. Batch norm, ReLU and pooling do a few operations for each, so that reading "
+    "and writing memory decides their time: it is a larger share of the block than their part of "
+    "the operations. Fusing them into the convolution saves that: the last table folds batch norm "
+    "into the convolution's weights, as can be done once it is trained, and on a GPU has cuDNN "
+    "apply ReLU in the same kernel.",
 )
 def conv_block(
     on: Place,
-    batch: Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")] = 0,
-    channels: Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")] = 0,
-    size: Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")] = 0,
+    batch: Annotated[int, whole(1, 4096, "images", auto=by_device(BATCH))] = 0,
+    channels: Annotated[int, whole(1, 4096, "in and out", auto=by_device(CHANNELS))] = 0,
+    size: Annotated[int, whole(1, 2048, "height and width, pixels", auto=by_device(SIZE))] = 0,
 ) -> Case:
     import torch
 
@@ -84,7 +87,7 @@ def conv_block(
             "primitives", f"{batch} images, {channels} channels, {size}²", Column("primitive"),
             Column("time", "s"), Column("rate", "FLOP/s"), Column("in and out", "byte/s"),
         )  # fmt: skip
-        found.unavailable["tables.primitives.rate"] = "it moves bytes and multiplies nothing"
+        found.unavailable["tables.primitives.rate"] = FEW_OPERATIONS
         for name, (flop, values, call) in calls.items():
             seconds = found.time(quiet(call))
             rate = None if flop is None else flop / seconds
@@ -112,7 +115,7 @@ def _fusion(
     }
     name, cudnn = "batch norm folded, ReLU in the kernel", torch.backends.cudnn
     if on.type != "cuda" or not cudnn.enabled:
-        found.say(f"{name}: n/a, it is cuDNN that fuses them")
+        found.say(f"{name}: n/a, it is tried with cuDNN alone")
     else:
 
         def in_one_kernel() -> torch.Tensor:

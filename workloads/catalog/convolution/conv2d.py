@@ -24,11 +24,12 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
     title="convolution of an image",
     about="A convolution layer on square images, padded by half its kernel. As it stands, it is "
     "the first layer of an image classifier: 3 channels in, 64 out, 3 x 3, 224 x 224, float32.",
-    look_for="What the backend switches do to it. On a GPU the multiplications of float32 are TF32 "
-    "unless allow TF32 is off; the first call holds cuDNN's search when benchmark is on. "
-    "Determinism is often free; forward and backward with dilation=2 is a known case where it "
-    "has cost 10 times and more on a GPU. In 16 bits try layout=channels_last too. A single image "
-    "is little work for a GPU, which then waits for launches: raise batch.",
+    look_for="What the backend switches do to it. On a GPU of capability 8.0 and later the "
+    "multiplications of float32 are TF32 unless allow TF32 is off; the first call holds cuDNN's "
+    "search when benchmark is on. Determinism often costs no time; forward and backward with "
+    "dilation=2 is a known case where it has cost 10 times and more on a GPU. In 16 bits try "
+    "layout=channels_last too. A single image is little work for a GPU, which then waits for "
+    "launches: raise batch.",
 )
 def conv2d(
     on: Place,

@@ -67,9 +67,9 @@ def tf32_set(allowed: bool | None) -> Iterator[None]:
     "and as channels_last, pixel by pixel, in float32, on a GPU that has TF32 without and with it, "
     "in bfloat16 and in float16. Timed: channels_last, float32.",
     look_for="Tensor cores read channels_last: NCHW in TF32 and in 16 bits pays for being turned "
-    "round in each call; float32 without TF32 does not run on them. Both the model and its input "
-    "must be converted; one alone gains nothing. On a CPU without 16-bit products the short types "
-    "are slower, not faster.",
+    "round in each call; float32 without TF32 does not run on them. Convert the weights and the "
+    "image: where one of them is channels_last, torch converts the other in each call. On a CPU "
+    "without 16-bit products the short types are slower, not faster.",
 )
 def conv_layouts(
     on: Place,

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 NCHW, NHWC = "NCHW", "channels_last"
 BATCH, CHANNELS, SIZE = (4, 64), (32, 128), (28, 56)
 """On the CPU and on a GPU, where the small ones would time the launch."""
-Batch = Annotated[int, whole(0, 4096, f"images; {by_device(BATCH)}")]
-Channels = Annotated[int, whole(0, 4096, f"in and out; {by_device(CHANNELS)}")]
-Size = Annotated[int, whole(0, 2048, f"height and width, pixels; {by_device(SIZE)}")]
+Batch = Annotated[int, whole(1, 4096, "images", auto=by_device(BATCH))]
+Channels = Annotated[int, whole(1, 4096, "in and out", auto=by_device(CHANNELS))]
+Size = Annotated[int, whole(1, 2048, "height and width, pixels", auto=by_device(SIZE))]
 
 
 def memory_format(layout: str) -> torch.memory_format:

@@ -27,7 +27,7 @@ SMALL_MIB = 2
     "torch.inference_mode(), which also leaves out version counters and is what is timed.",
     look_for="The peak memory: the graph's part grows with depth and batch. The times are near one "
     "another where layers are large; small ones gain a little from inference_mode. Its tensors "
-    "cannot be used in training later: the error is in the log.",
+    "cannot be saved for a backward pass later: the error is in the log.",
 )
 def inference_modes(
     on: Place,
@@ -103,8 +103,9 @@ def inference_modes(
     "and go back to the kernel at del, so there the size is made of pieces of 16 MiB. Timed: a "
     "tensor, or these pieces, made and dropped, from the cache.",
     look_for="After del, allocated falls and reserved stays: nvidia-smi sees no change. On CUDA a "
-    "small tensor cut out of the cached piece pins all of it: empty_cache() then returns nothing. "
-    "On the CPU the trim returns free pages around it. The ways show why there is a cache.",
+    "small tensor cut out of the cached segment keeps all of it: empty_cache() then returns "
+    "nothing, unless segments are expandable. On the CPU the trim returns free pages around it. "
+    "The ways show why there is a cache.",
 )
 def staircase(
     on: Place,
@@ -189,8 +190,9 @@ def largest_free(segments: list[dict[str, Any]], device: int) -> int:
     "neighbours. Against it: the same tensors with the long-lived ones made first.",
     look_for="Reserved is far above allocated, and still a request of four pieces finds no place "
     "and takes new memory from the device; in the other order it fits. This is what an out of "
-    "memory error means by reserved but unallocated; PYTORCH_ALLOC_CONF=expandable_segments:True "
-    "helps, and so does making what stays before what goes.",
+    "memory error means by reserved but unallocated; making what stays before what goes "
+    "avoids it. With PYTORCH_ALLOC_CONF=expandable_segments:True torch can give back the free "
+    "pieces themselves, by empty_cache() or when memory runs out, and map them again side by side.",
     devices=("cuda",),
 )
 def fragmentation(

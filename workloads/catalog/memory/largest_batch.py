@@ -214,11 +214,11 @@ def _report(found: Study, ended: BatchBounds, trials: Trials, where: str) -> Non
     "out, then bisected. On CUDA it ends with a real OutOfMemoryError at a stated share of the "
     "device (set_per_process_memory_fraction), on the CPU at a stated budget, so that other "
     "programs come to no harm. Timed is a step at the first batch.",
-    look_for="Memory grows in a straight line: a fixed part (weights, gradients, optimizer) and a "
-    "part per sample (activations), so two measurements foretell the rest. Samples per second "
-    "stop growing long before memory ends: the largest batch is seldom the one you want. In the "
-    "table, allocated is back at the weights and the batch after the step, while reserved and with "
-    "it NVML's figure stay near what the step needed.",
+    look_for="Memory grows nearly in a straight line: a fixed part (weights, gradients, optimizer) "
+    "and a part per sample (activations), so two measurements tell the rest within a fifth. "
+    "Samples per second stop growing long before memory ends: the largest batch is seldom the one "
+    "you want. In the table, allocated is back at the weights and the batch after the step, while "
+    "reserved and with it NVML's figure stay near what the step needed.",
 )
 def batch_until_oom(
     on: Place,

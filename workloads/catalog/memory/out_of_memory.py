@@ -27,7 +27,10 @@ PIECES = (
         r"this process has [\d.]+ \w+ memory in use",
         "all of this process: tensors, cache, and the CUDA context, which torch does not count",
     ),
-    (r"[\d.]+ \w+ is allocated by PyTorch", "held by live tensors: free some or take less"),
+    (
+        r"[\d.]+ \w+ is allocated by PyTorch",
+        "live tensors, and cuBLAS's workspaces: free some or take less",
+    ),
     (
         r"[\d.]+ \w+ is reserved by PyTorch but unallocated",
         "the cache; where it is large, it lies in pieces too small for the request",
@@ -58,8 +61,8 @@ def explained(text: str) -> list[str]:
     "so that nothing else comes into need.",
     look_for="The trap: while the exception is kept (as e in a list, a logger, a debugger), its "
     "traceback holds the frames and they hold the step's tensors, so a second try fails like the "
-    "first. Memory before and after recovery is equal (a heap may "
-    "keep a few KiB of Python's own). The log explains the error piece by piece.",
+    "first. Memory before and after recovery is equal (a heap may keep a few KiB of Python's own). "
+    "The log explains the error piece by piece.",
 )
 def out_of_memory(
     on: Place,

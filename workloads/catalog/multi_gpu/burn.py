@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, one_of, whole, workload
+from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.protocol.inventory import Setting
 from workloads.protocol.results import Check, Column
 
@@ -114,15 +114,15 @@ def _settings(on: Place, n: int, dtype: str) -> tuple[int, str]:
     title="burn: a steady load on every device",
     about="The same large matrix product again and again, on all GPUs side by side (or on this "
     "device alone). The last product of every quarter of a second is compared with the first one: "
-    "the same numbers must come out each time.",
-    look_for="A rate that stays level. A fall from the first second to the last is heat or a "
-    "power limit; a GPU well below its neighbours is worth a look; a wrong result is a broken "
+    "the same numbers must come out each time, on a CPU but for rounding.",
+    look_for="A rate that stays level. A fall from the first second to the last is mostly heat or "
+    "a power limit; a GPU well below its neighbours is worth a look; a wrong result is a broken "
     "device or memory. The power and the clocks are in the devices pane meanwhile.",
 )
 def burn(
     on: Place,
     seconds: Annotated[int, whole(1, 3600, f"of load; at most {QUICK_S} in a quick run")] = 5,
-    n: Annotated[int, whole(0, 65_536, f"rows; 0: {GPU_ROWS} on a GPU, {CPU_ROWS} on the CPU")] = 0,
+    n: Annotated[int, whole(1, 65_536, "rows", auto=by_device((CPU_ROWS, GPU_ROWS)))] = 0,
     dtype: Annotated[
         str,
         one_of(

@@ -123,10 +123,10 @@ def _what_to_see(found: Study, times: dict[int, float]) -> None:
 @workload(
     group="multi-GPU",
     title="training with DistributedDataParallel",
-    about="The same model in each rank, each with a batch of its own; "
-    "DistributedDataParallel averages the gradients over the ranks during backward, so all take "
-    "the same step. One process per GPU (NCCL), or two on the CPU (gloo), whose cores are divided "
-    "among the ranks so that their threads do not fight for them. Started by torchrun.",
+    about="The same model in each rank, each with a batch of its own; DistributedDataParallel "
+    "averages the gradients over the ranks during backward, so all take the same step. One process "
+    "per GPU (NCCL), or two on the CPU (gloo), whose cores are divided among the ranks so that "
+    "there are no more threads than cores. Started by torchrun.",
     look_for="The efficiency: samples per second of all ranks over those of as many ranks if "
     "nothing were lost. Ranks at once without exchange shows what sharing the machine costs; the "
     "rest is the exchange of gradients, which falls with a larger batch.",

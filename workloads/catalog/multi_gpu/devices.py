@@ -26,7 +26,8 @@ TOLERANCE = 5e-3
     title="list of devices",
     about="What torch sees: torch.cuda.device_count(), and each GPU's name, compute capability, "
     "multiprocessors and memory. CUDA_VISIBLE_DEVICES decides which GPUs a process sees and in "
-    "which order, so cuda:0 need not be the first of nvidia-smi.",
+    "which order; without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA also puts the fastest first. So cuda:0 "
+    "need not be the first of nvidia-smi.",
     look_for="The number of GPUs, and whether they are alike: work that is divided evenly waits "
     "for the slowest. On a box without a GPU the list is empty, and the log says why.",
 )
@@ -152,7 +153,8 @@ def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
     "all of them in every step and gathers the results on the first. One line of code, but "
     "PyTorch recommends DistributedDataParallel even on a single machine.",
     look_for="The speed-up over one GPU: often below one, since each step copies the model and "
-    "Python drives all GPUs in turn. Compare it with ddp_training at the same batch per GPU.",
+    "a single Python process launches the kernels of all GPUs: it has a thread for each, and they "
+    "share the interpreter's lock. Compare it with ddp_training at the same batch per GPU.",
     devices=("cuda",),
     needs=("2 GPUs",),
 )

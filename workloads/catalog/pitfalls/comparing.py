@@ -42,11 +42,11 @@ def tolerance(inner: int, magnitude: float, tf32: bool) -> float:
     about="The same product on the CPU and on the GPU, held against each other by torch.allclose. "
     "On the CPU alone its twin: the same products added up in another order, as a GPU does. "
     "Rounding depends on the order, so both results are right and neither is exact.",
-    look_for="From some dozens of rows on, allclose with its defaults says no: it allows each "
-    "entry 1e-5 of its own size, and an entry close to zero is the sum of large numbers that "
-    "cancel. The table of errors tells the truth: each result is a little off from float64. A "
-    "tolerance that fits comes from how much was added up; it passes both and still notices a "
-    "single product that is missing.",
+    look_for="allclose with its defaults says no: for some data from 4 rows on, and from 32 on for "
+    "nearly all. It allows each entry 1e-5 of its own size and 1e-8, and an entry close to zero is "
+    "the sum of large numbers that cancel. The table of errors holds each result against float64: "
+    "both are a little off. A tolerance that fits comes from how much was added up; it passes both "
+    "and still notices a single product that is missing.",
 )
 def comparing_results(
     on: Place,

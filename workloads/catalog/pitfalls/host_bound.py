@@ -89,7 +89,7 @@ def item_in_loop(
     "plain Python floats, and one vectorised expression, which is what is timed. Each indexing is "
     "an operation of its own: made, dispatched and on a GPU launched, for a single number.",
     look_for="The loop's time grows with n, that of the expression hardly at all until n is large: "
-    "the factor between them is as large as you make n. A loop over tensor elements is slower even "
+    "until then the factor between them grows with n. A loop over tensor elements is slower even "
     "than one over Python floats; on a GPU it is at its worst, a launch for each number.",
 )
 def python_loop(
@@ -147,10 +147,11 @@ def python_loop(
     title="tiny model",
     about=f"{LAYERS} linear layers with ReLU on a small batch, without gradients. Each operation "
     "costs its launch: Python, the dispatcher and on a GPU the driver, some microseconds whatever "
-    "its size. While the layers are narrow, that is all there is to see.",
-    look_for="The flat left end of the curve: there the width is free, and a GPU has nothing but "
-    "launches to do, so that the CPU is faster. The mark says where the GPU overtakes. On the CPU "
-    "alone: how the share of overhead falls as the layers widen.",
+    "its size. While the layers are narrow, nearly all of the time is launches.",
+    look_for="The flat left end of the curve: there a wider layer takes no more time. On a GPU all "
+    "of that time is launches, each of which takes longer than a call on the CPU, so that the CPU "
+    "is faster. The mark says where the GPU overtakes. On the CPU alone: how the share of overhead "
+    "falls as the layers widen.",
 )
 def tiny_model(
     on: Place,
@@ -205,7 +206,7 @@ def tiny_model(
         about = f"of the {operations} operations at width {WIDTHS[0]}: launch and Python"
         found.figure("overhead_per_operation", floor / operations, "s", about)
         if on_cpu:
-            found.absent("crossover", "there is no GPU here to overtake the CPU")
+            found.absent("crossover", "this run is on the CPU: no GPU is timed")
             found.mark("widths", f"at width {WIDTHS[0]} nearly all of the time is overhead")
             return
         ours, cpu = [pair[0] for pair in times], [pair[1] for pair in times]

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 FEATURES = 32
 STEPS = 40
 """Training steps after which the loss of a linear target has fallen by far more than noise."""
+ON_THE_CPU = "this run is on the CPU"
 META = (
-    "there is no GPU here: torch's meta device stands in for it. It has shapes and no data, raises "
+    "this run has no GPU: torch's meta device stands in for it. It has shapes and no data, raises "
     "where its kernels notice the mixture, and lets some operations pass that a GPU refuses"
 )
 
@@ -48,12 +49,13 @@ def outcome(call: Callable[[], torch.Tensor]) -> str:
 @workload(
     group="pitfalls",
     title="two devices in one operation",
-    about="All tensors of an operation must lie on one device; torch raises a RuntimeError and "
-    "never copies by itself. The fix is timed: move the input to the weights' device, then "
-    "compute. On a box without a GPU the meta device plays the other one.",
+    about="The tensors of an operation must lie on one device: else torch raises a RuntimeError "
+    "rather than copy one of them. The fix is timed: move the input to the weights' device, then "
+    "compute. On the CPU the meta device takes the place of the other one.",
     look_for="The words of the error in the log, so that you know them again: they name both "
-    "devices. One mixture is allowed: a CPU tensor of no dimensions (a number) beside GPU tensors. "
-    "The fix costs a copy each time it is called: move the data once, not in every step.",
+    "devices. Two mixtures are allowed: a CPU tensor of no dimensions (a number) beside GPU "
+    "tensors, and CPU tensors as indices of a GPU tensor, which torch copies at each use. The fix "
+    "costs a copy each time it is called: move the data once, not in every step.",
 )
 def device_mismatch(
     on: Place,
@@ -86,6 +88,7 @@ def device_mismatch(
             "moved input, model left": lambda: lost(here),
             "mse_loss(here, there)": lambda: torch.nn.functional.mse_loss(here, there),
             "number on the CPU * here": lambda: torch.tensor(2.0, device=elsewhere) * here,
+            "here[indices on the CPU]": lambda: here[torch.tensor([0], device=elsewhere)],
             "here + input.to(here.device)": lambda: (
                 here + on.host_randn(batch, width).to(on.device)
             ),
@@ -164,7 +167,7 @@ class Training:
     "step with it is timed.",
     look_for="The loss falls all the same, so the curve does not give it away; the table of where "
     "each parameter lies does, and so do 0 bytes allocated on the GPU. Where only the input is "
-    "moved, torch raises the error in the log. Without a GPU there is nothing to forget: the step, "
+    "moved, torch raises the error in the log. A run on the CPU has nothing to forget: the step, "
     "the table and the error remain.",
 )
 def model_on_cpu(
@@ -210,9 +213,9 @@ def model_on_cpu(
         _wrong_half(found, other_device(on) if on.type == "cpu" else on.device, left.model)
         about = "device bytes that building the left model took"
         if on.type == "cpu" or before is None or after is None:
-            reason = "the only device here is the CPU" if on.type == "cpu" else "not told"
+            reason = ON_THE_CPU if on.type == "cpu" else "not told"
             found.absent("gpu_bytes_of_left_model", reason, "byte", about)
-            found.absent("speed_up_by_moving", "the only device here is the CPU", "x")
+            found.absent("speed_up_by_moving", ON_THE_CPU, "x")
             return
         found.figure("gpu_bytes_of_left_model", float(after - before), "byte", about)
         ways: dict[str, Callable[[], object]] = {"left on the CPU": left.step, "moved": moved.step}

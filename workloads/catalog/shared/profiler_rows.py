@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 MICROSECOND = 1e-6
 """The profiler counts time in microseconds."""
 NO_DEVICE_ROWS = (
-    "the profiler saw no kernel: CUPTI is missing, or this user may not use it (counters need "
-    "CAP_SYS_ADMIN or the driver's option NVreg_RestrictProfilingToAdminUsers=0)"
+    "the profiler saw no kernel: CUPTI is missing, did not start, or serves another tool such as "
+    "Nsight Systems; the times of kernels need no special rights"
 )
 
 

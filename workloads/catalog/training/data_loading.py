@@ -134,8 +134,8 @@ class Loaders:
     "waiting is between the end of a step and the start of the next, by the device's clock.",
     look_for="Enough workers hide the cost: waiting falls and samples/s rise until the step itself "
     "is the limit. More workers than free cores take time from the step. prefetch evens out "
-    "samples that take longer than others, at the price of memory. A GPU that waits for data is "
-    "the commonest reason for a low utilisation.",
+    "samples that take longer than others, at the price of memory. A GPU that waits for data is a "
+    "common reason for a low utilisation.",
 )
 def data_loading(
     on: Place,

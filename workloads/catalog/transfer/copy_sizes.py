@@ -30,12 +30,12 @@ WAYS_AT_MOST = 16 * 2**20
     about="Copies of 4 KiB and more between the host and the device, from pinned and from pageable "
     "memory, each way. On the CPU, its twin: copies within host memory, bytes read and written "
     "both counted.",
-    look_for="Small copies pay a fixed latency, large ones run at the link's rate: the curve "
-    "bends where the two are equal. Pinned memory is read by the device itself; pageable memory "
-    "goes through a staging buffer that the CPU fills. Pinning costs more than one copy gains: "
-    "pin_memory().to() in the loop is often slower than plain .to(). A non_blocking copy to "
-    "pinned memory may not have arrived when the call returns: synchronize before the data is "
-    "read. On the CPU the steps of the curve are the caches.",
+    look_for="Small copies pay a fixed latency, large ones run at the link's rate: the curve bends "
+    "at the size where both take equally long. Pinned memory is read by the device itself; "
+    "pageable memory goes through a staging buffer that the CPU fills. Pinning costs more than one "
+    "copy gains: pin_memory().to() in the loop is often slower than plain .to(). A non_blocking "
+    "copy to pinned memory may not have arrived when the call returns: synchronize before the data "
+    "is read. On the CPU the steps of the curve are the caches.",
 )
 def copy_sizes(
     on: Place,
@@ -164,7 +164,7 @@ def _ways(found: Study, on: Place, pageable: torch.Tensor) -> None:
 )
 def device_copy(
     on: Place,
-    mib: Annotated[int, whole(0, 65_536, f"size of one tensor, MiB; {by_device(COPIED)}")] = 0,
+    mib: Annotated[int, whole(1, 65_536, "size of one tensor, MiB", auto=by_device(COPIED))] = 0,
     dtype: Annotated[str, one_of(COPIED_DTYPES, "of its numbers")] = "float32",
 ) -> Case:
     import torch

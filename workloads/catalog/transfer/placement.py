@@ -26,8 +26,8 @@ LOOPED = (16, 256)
     look_for="In the table each parameter and buffer before and after model.to(device): a module "
     "moves in place, a tensor's .to returns a copy, or the same tensor where it is there already. "
     "A tensor that is needed on the device is best created there: device=device spares the copy; "
-    ".cuda() is .to() that knows CUDA alone. "
-    "On the CPU nothing has to move, and both ways are the same.",
+    ".cuda() is .to() that knows CUDA alone. On the CPU nothing has to move, and both ways to make "
+    "a tensor do the same.",
 )
 def placement(
     on: Place,
@@ -133,7 +133,7 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
 )
 def copies_in_loop(
     on: Place,
-    mib: Annotated[int, whole(0, 16_384, f"size of the data, MiB; {by_device(LOOPED)}")] = 0,
+    mib: Annotated[int, whole(1, 16_384, "size of the data, MiB", auto=by_device(LOOPED))] = 0,
     steps: Annotated[int, whole(1, 1000, "steps in one call")] = 5,
 ) -> Case:
     import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.snapshots.model.results import Advice, Summary, Top, Verdict
+from tui.snapshots.model.results import AGAINST_OOM, OF_CACHED, Advice, Summary, Top, Verdict
 from tui.snapshots.reader.messages import FileInfo
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
@@ -25,11 +25,11 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
     """One failed allocation: what, why, who, what helps, where."""
     place = summary.ooms.index(verdict.event) + 1 if verdict.event in summary.ooms else 0
     which = f"OOM {place} of {len(summary.ooms)}" if len(summary.ooms) > 1 else "OOM"
-    where = f"device {verdict.device}, event {text.count(verdict.event)}"
+    where = f"device {verdict.device}, event {verdict.event}"
     rows = [
         line(
             Span(which, TextStyle.STRONG),
-            Span(f" on {where} of {text.count(summary.events)}, ", TextStyle.QUIET),
+            Span(f" on {where} of {summary.events}, ", TextStyle.QUIET),
             Span(clock_words(verdict.time_us), TextStyle.QUIET),
         )
     ]
@@ -41,7 +41,7 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
     for doubt in verdict.state.doubts:
         rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
     held = top_lines("Held the memory then", verdict.top, cells)
-    advice = advice_lines(verdict.advice, cells)
+    advice = advice_lines(AGAINST_OOM, verdict.advice, cells)
     asked = [(), line(Span("Asked for at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
     # Where the request is to blame, who asked matters more than who held.
     blamed = verdict.cause in ("larger than the device", "larger than what was free")
@@ -97,7 +97,7 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
         rows += bulleted(remark, cells, TextStyle.NOTE, "!")
     held = "Held the memory at the peak" if summary.top_at == "peak" else "Hold the memory"
     rows += top_lines(held, summary.top, cells)
-    rows += advice_lines(summary.advice, cells)
+    rows += advice_lines(OF_CACHED, summary.advice, cells)
     return rows
 
 
@@ -121,11 +121,11 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
     return rows
 
 
-def advice_lines(advice: Sequence[Advice], cells: int) -> list[Line]:
-    """What would help, each with its figure."""
+def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]:
+    """What there is to be done, each with its figure."""
     if not advice:
         return []
-    rows: list[Line] = [(), line(Span("What would help", TextStyle.STRONG))]
+    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
     for number, item in enumerate(advice, start=1):
         rows += bulleted(item.what, cells, mark=f"{number}")
         rows += indented(wrap(item.why, max(10, cells - 5)), 5, TextStyle.QUIET)

@@ -1,18 +1,20 @@
-"""The memory of a device over its events, drawn on a scale that never moves. Pure."""
+"""A moment of the timeline in words, and which part of the trace is shown. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.snapshots.model.results import Bucket, State, Timeline
+from tui.snapshots.model.results import Part, State, Timeline
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, fit, flow, line
-from tui.ui.views.snapshot.words import bulleted, clock_words, stack_lines
-
-FLICKERING = {False: "▓", True: "="}
-"""Where memory was live after some events of a column only; by whether glyphs are ASCII."""
-RESERVED = {False: "░", True: "."}
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line
+from tui.ui.views.snapshot.words import (
+    SITE_HEADING,
+    bulleted,
+    clock_words,
+    site_line,
+    stack_lines,
+)
 
 
 def column_of(timeline: Timeline, event: int | None) -> int | None:
@@ -25,129 +27,27 @@ def column_of(timeline: Timeline, event: int | None) -> int | None:
     return None
 
 
-def chart_lines(timeline: Timeline, rows: int, event: int | None) -> list[Line]:
-    """The chart, marks under it, annotations and the cursor; three rows more than the chart's.
-
-    Args:
-        timeline: as many buckets as there are cells, or fewer.
-        rows: of the chart itself.
-        event: of the cursor.
-    """
-    at = column_of(timeline, event)
-    made = [_chart_row(timeline, rows, row, at) for row in range(rows)]
-    return [*made, marks_line(timeline, at), bands_line(timeline)]
-
-
-def _chart_row(timeline: Timeline, rows: int, row: int, at: int | None) -> Line:
-    spans: list[Span] = []
-    piece, style = "", TextStyle.PLAIN
-    for place, bucket in enumerate(timeline.buckets):
-        glyph, this = _cell(bucket, timeline.scale, rows, row)
-        if place == at and glyph == " ":
-            glyph, this = glyphs.GLYPHS.wall, TextStyle.STRONG
-        if this is not style and piece:
-            spans.append(Span(piece, style))
-            piece = ""
-        style = this
-        piece += glyph
-    if piece:
-        spans.append(Span(piece, style))
-    return tuple(spans)
-
-
-def _cell(bucket: Bucket, scale: int, rows: int, row: int) -> tuple[str, TextStyle]:
-    """What stands in one cell; row 0 is the top."""
-    ascii_only = glyphs.GLYPHS.ascii
-    low = rows - 1 - row
-    steps = len(glyphs.GLYPHS.vertical)
-
-    def eighths(value: int) -> int:
-        """How many eighths of a cell are filled, from below."""
-        filled = value * rows * steps / scale - low * steps if scale else 0
-        return max(0, min(steps, round(filled)))
-
-    least, most = eighths(bucket.live_min), eighths(bucket.live_max)
-    if most == steps:
-        if least == steps:
-            return glyphs.GLYPHS.vertical[-1], TextStyle.ALLOCATED
-        return FLICKERING[ascii_only], TextStyle.ALLOCATED
-    if most:
-        return glyphs.GLYPHS.vertical[most - 1], TextStyle.ALLOCATED
-    if low == 0 and bucket.live_max > 0:
-        return glyphs.GLYPHS.vertical[0], TextStyle.ALLOCATED
-    if eighths(bucket.reserved_max) * 2 >= steps:
-        return RESERVED[ascii_only], TextStyle.CACHED
-    return " ", TextStyle.PLAIN
-
-
-def marks_line(timeline: Timeline, at: int | None) -> Line:
-    """``X`` an OOM, ``P`` the peak, ``^`` the cursor, ``*`` the cursor on one of them."""
-    marks = []
-    for place, bucket in enumerate(timeline.buckets):
-        mark = " "
-        if timeline.peak_event is not None and bucket.first <= timeline.peak_event <= bucket.last:
-            mark = "P"
-        if bucket.ooms:
-            mark = "X"
-        if place == at:
-            mark = "^" if mark == " " else "*"
-        marks.append(mark)
-    return line(Span("".join(marks), TextStyle.STRONG))
-
-
-def bands_line(timeline: Timeline) -> Line:
-    """The outermost annotations, each from where it begins; what is too narrow is a stroke."""
-    cells = [" "] * len(timeline.buckets)
-    for band in timeline.bands:
-        if band.depth:
-            continue
-        first, last = column_of(timeline, band.first), column_of(timeline, band.last)
-        if first is None or last is None:
-            continue
-        room = last - first + 1
-        label = f"|{fit(band.name, room - 1)}" if room > 2 else "|"
-        cells[first : first + len(label)] = list(label)
-    return line(Span("".join(cells[: len(timeline.buckets)]), TextStyle.QUIET))
-
-
-def legend(cells: int) -> Line:
-    """What the glyphs of the chart are, as far as there is room."""
-    ascii_only = glyphs.GLYPHS.ascii
-    parts = [
-        f"{glyphs.GLYPHS.vertical[-1]} live",
-        f"{FLICKERING[ascii_only]} at times",
-        f"{RESERVED[ascii_only]} reserved",
-        "P peak",
-        "X OOM",
-        "| annotation",
-        "^ cursor",
-        "* both",
-    ]
-    shown = ""
-    for part in parts:
-        if len(shown) + len(part) + 2 <= cells:
-            shown += f"{part}  "
-    return line(Span(shown.rstrip(), TextStyle.QUIET))
-
-
-def state_lines(state: State, events: int, begin_us: int | None, cells: int) -> list[Line]:
-    """The figures at the cursor, its entry, and the entry's stack.
+def state_lines(
+    state: State, events: int, begin_us: int | None, cells: int, *, part: Part | None = None
+) -> list[Line]:
+    """The figures at the cursor, its entry, and a stack.
 
     Args:
         state: at the cursor.
         events: of the whole trace.
         begin_us: time of the first event, to say how long after it this one is.
         cells: width of a line.
+        part: what the layer under the cursor held then, with its stack in place of the entry's.
     """
     entry = state.entry
-    rows: list[Line] = []
+    rows = [] if part is None else part_lines(part, cells)
     if entry is None:
         where = "at the end" if state.event is None else "before the first event"
         rows.append(line(Span(where, TextStyle.STRONG)))
     else:
         parts = [
-            line(Span(f"event {text.count(entry.event)}", TextStyle.STRONG)),
-            line(Span(f"of {text.count(events)}", TextStyle.QUIET)),
+            line(Span(f"event {entry.event}", TextStyle.STRONG)),
+            line(Span(f"of {events}", TextStyle.QUIET)),
             line(Span(f"{entry.action} {text.size(entry.size)}", TextStyle.STRONG)),
         ]
         if entry.name or entry.address is not None:
@@ -167,9 +67,31 @@ def state_lines(state: State, events: int, begin_us: int | None, cells: int) -> 
     rows += flow([_figure(name, value) for name, value in _figures(state)], cells)
     for doubt in state.doubts:
         rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
-    if entry is not None:
+    if entry is not None and part is None:
         rows += stack_lines(entry.stack, cells)
     return rows
+
+
+def part_lines(part: Part, cells: int) -> list[Line]:
+    """What one layer held at the cursor, what it is for as far as the file tells, and its stack."""
+    held = [
+        line(Span(part.label, TextStyle.STRONG)),
+        line(Span(text.size(part.bytes), TextStyle.STRONG)),
+        line(f"in {text.count(part.count, 'allocation')}"),
+        line(f"{text.share(part.bytes / part.live if part.live else None)} of what was live"),
+    ]
+    rows = flow(held, cells)
+    for name, told_by, size in part.categories:
+        amount = "" if len(part.categories) == 1 else f"{text.size(size)} "
+        rows += bulleted(f"{amount}{name}: {told_by}", cells)
+    if len(part.top) > 1:
+        rows.append(fit_line((Span(f"{SITE_HEADING}site", TextStyle.QUIET),), cells))
+        rows += [
+            site_line(top.bytes, top.share, top.count, top.label, TextStyle.PLAIN, cells)
+            for top in part.top
+        ]
+        rows.append(line(Span("the stack of most bytes:", TextStyle.QUIET)))
+    return rows + (stack_lines(part.stack, cells) if part.count else [])
 
 
 def _figures(state: State) -> Sequence[tuple[str, str]]:
@@ -214,8 +136,7 @@ def clamped(first: int, last: int, events: int) -> tuple[int, int]:
 
 def heading(timeline: Timeline, device: int) -> str:
     """What the pane's title says."""
-    dash = glyphs.GLYPHS.dash
-    whole = f"device {device}   0 B{dash}{text.size(timeline.scale)}"
+    whole = f"device {device} by {timeline.stacking}"
     if not timeline.buckets:
         return f"{whole}   nothing recorded"
-    return f"{whole}   events {text.count(timeline.first)}{dash}{text.count(timeline.last)}"
+    return f"{whole}   events {timeline.first}{glyphs.GLYPHS.dash}{timeline.last}"

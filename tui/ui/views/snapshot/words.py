@@ -26,18 +26,18 @@ FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
 
 
 def moment_words(focus: Focus, summary: Summary) -> str:
-    """``at the peak (event 11 205)``."""
+    """``at the peak (event 11205)``: an event's number is a name, so its digits are not parted."""
     event = focus.event
     if event is None:
         return "at the end"
     if event < 0:
         return "before the first event"
-    number = f"event {text.count(event)}"
+    number = f"event {event}"
     if event in summary.ooms:
         return f"at the OOM ({number})"
     if event == summary.live_peak_event:
         return f"at the peak ({number})"
-    return f"at {number} of {text.count(summary.events)}"
+    return f"at {number} of {summary.events}"
 
 
 def clock_words(time_us: int | None) -> str:

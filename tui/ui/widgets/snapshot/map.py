@@ -67,8 +67,9 @@ class MapPane(SnapshotPane):
     HELP = (
         "One row for each segment (of expandable segments for each mapped range), by address: its "
         "size, the share in use, S small or L large pool, e expandable, P private pool, s another "
-        "stream than the default one, and a picture of its addresses. A full cell is in use, a "
-        "dot is free, between them it is partly in use; p is freed but perhaps in use by a stream. "
+        "stream than the default one, and a picture of its addresses. A full cell is in use, with "
+        "a line where a block begins and a broken line where several do; a dot is free, between "
+        "them it is partly in use; p is freed but perhaps in use by a stream. "
         "Below stands the segment under the cursor as a wider picture: left and right move along "
         "it, + or enter zooms in and - out; the block there is told with its stack. Then what "
         "pins the segment: the block whose release frees the longest span. The map shows the "
@@ -140,7 +141,7 @@ class MapPane(SnapshotPane):
         found = self._pictures.get(index)
         if found is None:
             return line(f"{glyphs.GLYPHS.ellipsis:>9}")
-        return view.map_line(found.row, found.states, found.used, cells)
+        return view.map_line(found, cells)
 
     @property
     def selected(self) -> RowPicture | None:

@@ -11,19 +11,28 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.session.snapshot.session import SnapshotSession
-from tui.snapshots.model.results import Timeline
-from tui.snapshots.reader.messages import AskState, AskTimeline, Refused, StateIs, TimelineIs
+from tui.snapshots.model.results import Part, Stacking, Timeline
+from tui.snapshots.reader.messages import (
+    AskPart,
+    AskState,
+    AskTimeline,
+    PartIs,
+    Refused,
+    StateIs,
+    TimelineIs,
+)
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.ui.views.lines import Line, Span, line
+from tui.ui.views.snapshot import layers
 from tui.ui.views.snapshot import timeline as view
 from tui.ui.views.snapshot.words import refused_lines
-from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.snapshot.pane import SnapshotPane
 from tui.ui.widgets.styles import strip_of
 
-MARK_ROWS = 2
+LEGEND_SHARE = 5
+"""The legend takes a part of the pane's rows at the most: one of so many."""
 PAGE = 10
 """Columns of a page: an eighth of a narrow screen."""
 
@@ -40,8 +49,8 @@ class TimelineChart(Widget, can_focus=True):
         Binding("pagedown", f"step({PAGE})", show=False),
         Binding("home,g", "start", show=False),
         Binding("end,G", "end", show=False),
-        Binding("up,k", "scroll_state(-1)", show=False),
-        Binding("down,j", "scroll_state(1)", show=False),
+        Binding("up,k", "layer(1)", show=False),
+        Binding("down,j", "layer(-1)", show=False),
     ]
 
     def __init__(self, pane: TimelinePane) -> None:
@@ -51,8 +60,7 @@ class TimelineChart(Widget, can_focus=True):
 
     def rebuild(self) -> None:
         """Draw anew if something changed."""
-        rows = max(1, self.size.height - MARK_ROWS)
-        new = self._pane.chart(rows)
+        new = self._pane.chart(self.size.height)
         if new != self._lines:
             self._lines = new
             self.refresh()
@@ -77,39 +85,53 @@ class TimelineChart(Widget, can_focus=True):
     def action_end(self) -> None:
         self._pane.session.look_at(None)
 
-    def action_scroll_state(self, by: int) -> None:
-        self._pane.state.scroll_relative(y=by, animate=False)
+    def action_layer(self, by: int) -> None:
+        """Go to the layer above or below."""
+        self._pane.next_layer(by)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the column under the mouse."""
-        self._pane.put(event.x)
+        """Put the cursor on the column and the layer under the mouse."""
+        self._pane.put(event.x, event.y, self.size.height)
 
 
 class TimelinePane(SnapshotPane):
-    """Live and reserved memory over all events of the device's trace."""
+    """What was live over all events of the device's trace, in layers, and what was reserved."""
 
     HELP = (
-        "Memory over the events of the trace, on a scale from nothing to the most that was ever "
-        "reserved or live. A full cell was live all through its column, the lighter one at times, "
-        "the lightest is reserved only. Below: P the peak, X an OOM, ^ the cursor, * the "
-        "cursor on one of them; then annotations from where they begin. left and right move by a "
-        "column, comma and full stop by one event, page up and down by ten columns, home and end "
-        "to the ends; p goes to the peak, n to the next OOM, e to the end; + and - zoom around the "
-        "cursor. Below stands the state right after the cursor's event, and the event's stack; up "
-        "and down scroll it. The other views show the same moment."
+        "Live memory over the events of the trace, on a scale from nothing to the most that was "
+        "ever reserved or live, in layers: the sites that held the most, with a letter and a "
+        "colour each, the steadiest at the bottom; the line above them is what was reserved. b "
+        "stacks it by site, by category or by annotation. A column has the same number of events "
+        "as the others and is drawn at its moment of most live memory. P is the peak, X an OOM, ^ "
+        "the cursor; below are annotations from where they begin. left and right move by a column, "
+        "comma and full stop by one event, page up and down by ten columns, home and end to the "
+        "ends; p goes to the peak, n to the next OOM, e to the end; + and - zoom around the "
+        "cursor. up and down, or a click, choose a layer of the cursor's column: below stand what "
+        "it held then and its stack, else the cursor's event and its stack. tab goes there to "
+        "scroll it. The other views show the same moment. A category is told by the file (a "
+        "snapshot of torch's profiler), by the stack (a module's .to, a forward or backward pass, "
+        "an optimizer's step) or by an annotation; where none of them tells it, this is said. A "
+        "forward pass makes activations and temporaries, a backward pass gradients and "
+        "temporaries: where the file has the stack of the free, what the backward pass freed is "
+        "called activations, and what zero_grad freed gradients."
     )
 
     def __init__(self, store: Store, session: SnapshotSession) -> None:
         super().__init__(store, session, id="timeline")
         self.drawn = TimelineChart(self)
+        self.legend = LinesView(self._legend_lines, id="legend")
+        self.legend.can_focus = False
         self.state = LinesView(self._state_lines, id="state")
+        self._chosen: str | None = None
+        """The key of the layer under the cursor; ``None`` for none."""
+        self._stacking: Stacking = session.stacking
         self._window: tuple[int, int] | None = None
         self._device: object = None
         self._event: object = None
 
     def compose(self) -> ComposeResult:
         yield self.drawn
-        yield LineBar(view.legend, id="legend")
+        yield self.legend
         yield self.state
 
     def focus_first(self) -> None:
@@ -119,12 +141,16 @@ class TimelinePane(SnapshotPane):
         focus = self.session.focus
         device = (self.session.main.store.paths, focus and focus.device)
         if device != self._device:
-            self._device, self._window = device, None
+            self._device, self._window, self._chosen = device, None, None
+        if self.session.stacking != self._stacking:
+            self._stacking, self._chosen = self.session.stacking, None
         self._follow()
         if focus is not None and focus.event != self._event:
             self._event = focus.event
             self.state.scroll_to(y=0, animate=False)
+        self._size_legend()
         self.drawn.rebuild()
+        self.legend.rebuild()
         self.state.rebuild()
         self._retitle()
 
@@ -132,11 +158,11 @@ class TimelinePane(SnapshotPane):
 
     def _request(self) -> AskTimeline | None:
         focus = self.session.focus
-        cells = self.drawn.size.width
+        cells = self.drawn.size.width - layers.GUTTER
         if focus is None or cells < 1:
             return None
         first, last = self._window or (0, None)
-        return AskTimeline(0, focus.device, cells, first, last)
+        return AskTimeline(0, focus.device, cells, first, last, self.session.stacking)
 
     def timeline(self) -> Timeline | None:
         """What is drawn: the newest that there is of this device."""
@@ -148,7 +174,12 @@ class TimelinePane(SnapshotPane):
             return answer.timeline
         return None
 
-    def chart(self, rows: int) -> list[Line]:
+    @property
+    def _letters(self) -> bool:
+        """Nothing is told by a colour."""
+        return self.app.no_color
+
+    def chart(self, height: int) -> list[Line]:
         """The chart as lines, or the line that says why there is none."""
         shown = self.timeline()
         if shown is None:
@@ -156,7 +187,29 @@ class TimelinePane(SnapshotPane):
         if not shown.buckets:
             return [line(Span("no history was recorded: there is the state at the end only"))]
         event = self.session.focus.event if self.session.focus else None
-        return view.chart_lines(shown, rows, event)
+        return layers.chart_lines(shown, height, event, self._chosen, letters=self._letters)
+
+    def _legend_lines(self, cells: int) -> list[Line]:
+        shown = self.timeline()
+        if shown is None or not shown.buckets:
+            return []
+        return layers.legend_lines(shown, cells, self._chosen, letters=self._letters)
+
+    def _size_legend(self) -> None:
+        """As many rows as the legend has; what has no room is scrolled."""
+        rows = len(self._legend_lines(max(1, self.drawn.size.width)))
+        height = max(1, min(rows, self.size.height // LEGEND_SHARE))
+        if self.legend.styles.height is None or self.legend.styles.height.value != height:
+            self.legend.styles.height = height
+
+    def _part(self) -> Part | None:
+        """What the layer under the cursor held; ``None`` where none is chosen or known yet."""
+        focus = self.session.focus
+        if focus is None or self._chosen is None:
+            return None
+        request = AskPart(0, focus.device, focus.event, self.session.stacking, self._chosen)
+        answer = self.ask(request)
+        return answer.part if isinstance(answer, PartIs) else None
 
     def _state_lines(self, cells: int) -> list[Line]:
         focus, summary = self.session.focus, self.session.summary
@@ -168,8 +221,8 @@ class TimelinePane(SnapshotPane):
         if not isinstance(answer, StateIs):
             return [line(glyphs.GLYPHS.ellipsis)]
         shown = self.timeline()
-        begin = shown.buckets[0].time_us if shown and shown.buckets and not shown.first else None
-        return view.state_lines(answer.state, summary.events, begin, cells)
+        begin = shown.begin_us if shown else None
+        return view.state_lines(answer.state, summary.events, begin, cells, part=self._part())
 
     def _retitle(self) -> None:
         focus, summary, shown = self.session.focus, self.session.summary, self.timeline()
@@ -202,11 +255,24 @@ class TimelinePane(SnapshotPane):
             return
         self.session.look_at(shown.buckets[at + columns].first)
 
-    def put(self, column: int) -> None:
-        """Put the cursor on a column."""
+    def put(self, x: int, y: int, height: int) -> None:
+        """Put the cursor on what is drawn in a cell of a chart so high."""
         shown = self.timeline()
+        column = x - layers.GUTTER
         if shown is not None and 0 <= column < len(shown.buckets):
-            self.session.look_at(shown.buckets[column].first)
+            self._choose(layers.layer_at(shown, height, x, y))
+            self.session.look_at(shown.buckets[column].moment)
+
+    def next_layer(self, by: int) -> None:
+        """Choose the layer above or below in the cursor's column."""
+        shown, focus = self.timeline(), self.session.focus
+        if shown is not None and focus is not None:
+            self._choose(layers.next_layer(shown, focus.event, self._chosen, by))
+            self.store_changed()
+
+    def _choose(self, layer: str | None) -> None:
+        self._chosen = layer
+        self.state.scroll_to(y=0, animate=False)
 
     def zoom(self, factor: float) -> None:
         """Show a shorter or longer stretch around the cursor."""

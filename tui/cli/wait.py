@@ -16,7 +16,7 @@ from workloads.protocol import messages
 END_S = 3.0
 
 
-class Watcher:
+class Waiter:
     """Waits for the store to become what a command needs, and hears what would end it."""
 
     def __init__(self, session: Session) -> None:

@@ -1,0 +1,70 @@
+"""What is on the screen first, and what is started when."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.screens.app_helpers import PromptApp, Running
+from tests.screens.fakes import FakeSession
+from tests.screens.helpers import clock, gpu, make_store, sample, screen_text
+from tui.ui.app.workbench import AT_ONCE_S
+
+
+class SeeingSession(FakeSession):
+    """Its monitor has answered by the time it is asked; the devices are drawn when a test says."""
+
+    def __init__(self) -> None:
+        super().__init__(make_store("empty"))
+        self.app = PromptApp(self, clock=clock)
+        self.first_paint: list[str] = []
+        self.drawn = asyncio.Event()
+        self.at_start: list[str] = []
+
+    def watch(self) -> None:
+        self.tell(sample(*(gpu(index) for index in range(8))))
+
+    async def looked(self, patience: float = 60.0) -> None:
+        if patience > AT_ONCE_S:
+            self.first_paint = screen_text(self.app)
+            await self.drawn.wait()
+
+    async def start(self) -> None:
+        self.at_start = screen_text(self.app)
+        await super().start()
+
+
+async def test_the_first_paint_has_the_figures_and_the_runner_comes_after_it() -> None:
+    session = SeeingSession()
+    async with session.app.run_test(size=(120, 40)) as pilot:
+        on = Running(session.app, session, pilot)
+        await on.until(lambda: session.first_paint != [])
+        assert sum("°C" in row for row in session.first_paint) == 8
+        await on.press("j", "r")
+        await on.settle()
+        assert not session.started, "the runner's import would take the cores from the devices"
+        session.drawn.set()
+        await on.until(lambda: session.started)
+        assert sum("°C" in row for row in session.at_start) == 8
+
+
+class LateSession(SeeingSession):
+    """Its monitor answers after the first paint."""
+
+    def watch(self) -> None:
+        """It has begun to look."""
+
+    async def looked(self, patience: float = 60.0) -> None:
+        await super().looked(patience)
+        if patience > AT_ONCE_S:
+            super().watch()
+
+
+async def test_figures_that_come_later_are_drawn_before_the_runner_starts() -> None:
+    session = LateSession()
+    async with session.app.run_test(size=(120, 40)) as pilot:
+        on = Running(session.app, session, pilot)
+        await on.until(lambda: session.first_paint != [])
+        assert not any("°C" in row for row in session.first_paint)
+        session.drawn.set()
+        await on.until(lambda: session.started)
+        assert sum("°C" in row for row in session.at_start) == 8

@@ -1,0 +1,83 @@
+"""What is said of a child that has said nothing for a while."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.hog import busy
+from tests.screens.helpers import make_store
+from tests.screens.results import progress, queued
+from tui.cli.output import ProgressLine
+from tui.session.silence import Seen, look, silence
+from tui.state.events import RunnerStatus
+from tui.ui.views.header import runner_words
+from tui.ui.views.lines import plain
+from tui.ui.views.log import runner_notes
+from tui.ui.views.workload_state import state_of
+
+STOPPED = silence("worker", 71, 12.4, None, Seen("T", 3.0, 9.0))
+
+
+def test_a_stopped_process_is_said_to_be_stopped_and_how_it_goes_on() -> None:
+    assert STOPPED.reason == "no word from the worker for 12 s: stopped (state T)"
+    assert STOPPED.advice == "kill -CONT 71 lets it go on, kill -KILL 71 ends it"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "says"),
+    [
+        (Seen("R", 3.0, 9.0), Seen("R", 5.0, 10.0), "at work, 2.0 cores busy"),
+        (Seen("R", 3.0, 9.0), Seen("S", 4.0, 10.0), "at work, 1.0 cores busy"),
+        (Seen("S", 3.0, 9.0), Seen("S", 3.0, 10.0), "takes no processor time (state S)"),
+        (None, Seen("R", 3.0, 9.0), "state R"),
+        (Seen("S", 3.0, 9.0), Seen("D", 3.0, 10.0), "a disk or a driver (state D)"),
+        (Seen("S", 3.0, 9.0), Seen("t", 3.0, 10.0), "stopped by a debugger (state t)"),
+        (None, Seen("Z", 3.0, 9.0), "it has ended (state Z)"),
+        (None, None, "process 71 cannot be looked at"),
+    ],
+)
+def test_what_is_known_of_it_is_said_and_nothing_more(
+    before: Seen | None, now: Seen | None, says: str
+) -> None:
+    found = silence("runner", 71, 6.0, before, now)
+    assert found.reason.startswith("no word from the runner for 6 s: ")
+    assert says in found.reason
+    assert "dead" not in found.reason
+
+
+def test_a_process_is_looked_at_by_its_number() -> None:
+    with busy(ours=True) as pid:
+        seen = look(pid, 1.0)
+        assert seen is not None
+        assert seen.state in ("R", "S")
+        assert seen.cpu_s >= 0
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=-1)
+    assert look(int(ended.stdout), 1.0) is None
+
+
+def test_the_screen_says_so_in_the_place_of_how_far_a_run_is() -> None:
+    store = make_store("one gpu", queued())
+    store.apply(progress(phase="warm-up", remaining_s=None))
+    store.apply(RunnerStatus("ready", STOPPED.reason, STOPPED.advice))
+    words = "no word from the worker for 12 s"
+    assert runner_words(store).text == f"running matmul on cuda:0, {words}"
+    (run,) = store.runs.values()
+    assert plain(state_of(store, {"cuda:0": run})) == words
+    assert [plain(row).strip() for row in runner_notes(store, 80)] == [
+        STOPPED.reason,
+        STOPPED.advice,
+    ]
+
+
+def test_without_a_terminal_each_silence_is_a_line_once(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ProgressLine()
+    quiet, silent = RunnerStatus("ready"), RunnerStatus("ready", STOPPED.reason, STOPPED.advice)
+    for runner in (quiet, silent, silent, quiet, silent, RunnerStatus("restarting", "it ended")):
+        line.show_going_on("0/1 done", runner)
+    assert (
+        capsys.readouterr().err.splitlines()
+        == [f"gpu-workbench: {STOPPED.reason}; {STOPPED.advice}"] * 2
+    )

@@ -1,0 +1,167 @@
+"""What figures tell over time: that, and no more."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.watch.findings import MOST_POINTS, Track
+from tui.watch.growth import FEWEST_BLOCKS, Growth, growth
+from workloads.protocol.messages import TorchMemory
+
+MIB, GIB = 2**20, 2**30
+
+
+def figures(at: float, **values: int) -> TorchMemory:
+    known = {
+        "requested": 0,
+        "allocated": 4 * GIB,
+        "active": 4 * GIB,
+        "reserved": 4 * GIB,
+        "inactive_split": 0,
+        "allocated_peak": 0,
+        "reserved_peak": 0,
+        "alloc_retries": 0,
+        "ooms": 0,
+    }
+    return TorchMemory(device="cuda:0", pid=7, at=at, **{**known, **values})
+
+
+def told(readings: Iterable[TorchMemory]) -> dict[str, str]:
+    track = Track()
+    for each in readings:
+        track.add(each)
+    found = track.findings()
+    assert all(each.source for each in found)
+    return {each.key: each.text for each in found}
+
+
+def over(
+    seconds: float, make: Callable[[float], dict[str, int]], every: float = 0.1
+) -> dict[str, str]:
+    count = round(seconds / every)
+    return told(figures(1e9 + number * every, **make(number * every)) for number in range(count))
+
+
+# ---- growth ----
+
+
+@given(st.floats(-1e6, 1e6), st.integers(FEWEST_BLOCKS * 3, 400))
+def test_what_grows_evenly_has_that_rate(rate: float, count: int) -> None:
+    found = growth([(float(at), rate * at) for at in range(count)])
+    assert found is not None
+    assert found.low <= found.rate <= found.high
+    assert found.rate == pytest.approx(rate, rel=1e-6, abs=1e-6)
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=0, max_size=60))
+def test_a_rate_lies_within_its_interval(values: list[float]) -> None:
+    found = growth(list(enumerate(values)))
+    assert found is None or found.low <= found.rate <= found.high
+
+
+@given(st.floats(0, 1e9), st.integers(30, 300))
+def test_what_stands_still_does_not_grow(value: float, count: int) -> None:
+    assert growth([(float(at), value) for at in range(count)]) == Growth(0, 0, 0)
+
+
+def test_noise_is_called_growth_no_more_often_than_its_interval_says() -> None:
+    chance = random.Random(3)
+    wrong = 0
+    for _ in range(300):
+        found = growth([(float(at), chance.random()) for at in range(480)])
+        assert found is not None
+        wrong += found.low > 0 or found.high < 0
+    assert wrong <= 300 * 0.05 * 1.6
+
+
+def test_a_leak_under_the_steps_of_a_training_is_told_with_its_interval() -> None:
+    chance = random.Random(5)
+
+    sizes = [chance.random() * MIB for _ in range(121)]
+
+    def training(at: float) -> dict[str, int]:
+        # A step ends near the floor of the one before, and rises far above it in between.
+        floor = 4 * GIB + at * 31 * MIB / 60 + sizes[int(at)]
+        return {"allocated": round(floor + at % 1.0 * 2 * GIB)}
+
+    text = over(120, training)["growth"]
+    found = re.fullmatch(
+        r"allocated grows ([\d.]+) MiB/min, ([\d.]+) to ([\d.]+) \(95 %\), in 1 min 59 s", text
+    )
+    assert found is not None, text
+    rate, low, high = map(float, found.groups())
+    assert 30 < low < rate < high < 32
+    assert low <= 31 <= high
+
+    def noise(_: float) -> dict[str, int]:
+        return {"allocated": round(4 * GIB + chance.random() * 2 * GIB)}
+
+    assert "growth" not in over(60, noise)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda _: {"allocated": 4 * GIB},
+        lambda at: {"allocated": round(4 * GIB + (at % 1.0) * GIB)},
+        # A warm-up ends.
+        lambda at: {"allocated": round(min(at, 10.0) * GIB)},
+        # A few blocks of rounding.
+        lambda at: {"allocated": round(4 * GIB + at * 1000)},
+        lambda at: {"allocated": round(40 * GIB - at * 31 * MIB)},
+    ],
+)
+def test_what_does_not_leak_is_not_told(make: Callable[[float], dict[str, int]]) -> None:
+    assert "growth" not in over(120, make)
+
+
+def test_a_short_look_tells_no_growth() -> None:
+    assert "growth" not in over(20, lambda at: {"allocated": round(at * GIB)})
+
+
+# ---- the others ----
+
+
+def test_a_cache_that_stays_unused_is_told() -> None:
+    text = over(30, lambda _: {"reserved": 22 * GIB})["idle cache"]
+    assert text.startswith("18.0 GiB cached and not used in the last 29 s: ")
+    # It was used in between: it is no idle cache.
+    used = over(30, lambda at: {"reserved": 22 * GIB, "active": 22 * GIB if at == 15 else GIB})
+    assert "idle cache" not in used
+    assert "idle cache" not in over(30, lambda _: {"reserved": 4 * GIB + 100 * MIB})
+    assert "idle cache" not in over(30, lambda _: {"reserved": 200 * GIB, "active": 195 * GIB})
+    assert "idle cache" not in over(5, lambda _: {"reserved": 22 * GIB})
+
+
+def test_what_lies_between_blocks_is_fragmentation_and_no_idle_cache() -> None:
+    found = over(30, lambda _: {"reserved": 22 * GIB, "inactive_split": 18 * GIB})
+    assert set(found) == {"fragmentation"}
+    assert found["fragmentation"].startswith("18.0 GiB cached is free parts of segments")
+
+
+def test_retries_that_rise_are_told_with_their_time() -> None:
+    text = over(100, lambda at: {"alloc_retries": 3 + round(at / 5)})["retries"]
+    assert text.startswith("the allocator flushed its cache 12 times in the last 1 min 00 s")
+    assert over(100, lambda _: {"alloc_retries": 3}) == {}
+    # What was before the last minute is over.
+    assert over(200, lambda at: {"alloc_retries": 3 + (at > 100)}) == {}
+
+
+def test_a_track_is_bounded_and_keeps_what_it_tells() -> None:
+    track = Track()
+    for number in range(40 * MOST_POINTS):
+        track.add(figures(number * 0.1, allocated=GIB + number * 10_000 + number % 7 * MIB))
+    assert len(track._points) <= MOST_POINTS
+    assert len(track._retries) <= 700
+    (found,) = [each.text for each in track.findings() if each.key == "growth"]
+    assert found.startswith("allocated grows 5.72 MiB/min, 5.72 to 5.72 (95 %), in ")
+
+
+def test_without_a_reading_nothing_is_told() -> None:
+    assert Track().findings() == ()

@@ -1,0 +1,388 @@
+"""Which processes are watched, what is told of each, and what is said where nothing can be read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.watch.target import TORCH, ScriptedTarget, build_target, running
+from tui.watch import peek
+from tui.watch.discover import Ranks, ranks_of
+from tui.watch.messages import (
+    WATCH_EVENTS,
+    ListedProcesses,
+    LookFor,
+    ProcessFigures,
+    TorchProcess,
+    TorchProcesses,
+    WatchHello,
+    WatchPace,
+)
+from tui.watch.permission import Access, no_process, refusal
+from tui.watch.watch import Watch
+from workloads.protocol import wire
+
+NOBODY = 65_534
+TOP = Path(__file__).parents[2]
+DEADLINE = 30.0
+
+
+def looked(watch: Watch) -> dict[int, TorchProcess]:
+    told = watch.look(time.time())
+    assert told is not None
+    return {each.pid: each for each in told.processes}
+
+
+def watching(*pids: int, children: bool = False) -> Watch:
+    return Watch(0.1, LookFor(pids, children))
+
+
+def allocated(watch: Watch) -> dict[tuple[int, str], int]:
+    figures = watch.read(time.time())
+    assert figures.unavailable == {}
+    return {(each.pid, each.device): each.allocated for each in figures.devices}
+
+
+def expected(target: ScriptedTarget, device: int = 0) -> dict[tuple[int, str], int]:
+    return {(target.pid, f"cuda:{device}"): target.numbers(device)[48]}
+
+
+# ---- which, and what is told of them ----
+
+
+def test_processes_with_torch_are_found_and_told_with_what_their_launcher_said(
+    target_program: Path,
+) -> None:
+    variables = {
+        "TORCHELASTIC_RUN_ID": "x",
+        "RANK": "3",
+        "LOCAL_RANK": "1",
+        "WORLD_SIZE": "8",
+        "CUDA_VISIBLE_DEVICES": "5,1",
+    }
+    with running(target_program, variables) as ranked, running(target_program) as plain:
+        for target in (ranked, plain):
+            target.make(1)
+            target.do("churn", 0, 40)
+        watch = watching()
+        found = looked(watch)
+        assert os.getpid() not in found
+        told = found[ranked.pid]
+        assert (told.rank, told.local_rank, told.world_size, told.launcher) == (3, 1, 8, "torchrun")
+        assert (told.visible_devices, told.torch, told.reason) == ("5,1", TORCH, "")
+        assert told.parent == os.getpid()
+        assert told.command == str(target_program)
+        assert told.start is not None
+        assert abs(told.start - time.time()) < DEADLINE
+        other = found[plain.pid]
+        assert other.rank is None
+        assert "no launcher" in other.unavailable["rank"]
+        seen = allocated(watch)
+        assert seen.items() >= {**expected(ranked), **expected(plain)}.items()
+
+
+def test_only_what_was_asked_for_is_watched(target: ScriptedTarget, target_program: Path) -> None:
+    target.make(1)
+    target.do("churn", 0, 40)
+    with running(target_program) as other:
+        other.make(1)
+        other.do("churn", 0, 40)
+        watch = watching(target.pid)
+        assert set(looked(watch)) == {target.pid}
+        assert allocated(watch) == expected(target)
+        watch.take_request(LookFor((other.pid,)))
+        assert set(looked(watch)) == {other.pid}
+        assert allocated(watch) == expected(other)
+        # With what it has started: these tests' own process is told, and says why not.
+        watch.take_request(LookFor((os.getpid(),), children=True))
+        found = looked(watch)
+        assert {target.pid, other.pid} <= set(found)
+        watch.take_request(LookFor((os.getpid(),), children=False))
+        assert set(looked(watch)) == {os.getpid()}
+
+
+def test_what_nvml_lists_is_told_of_where_it_has_torch(target: ScriptedTarget) -> None:
+    target.make(1)
+    watch = watching()
+    watch.take_request(ListedProcesses((target.pid, os.getppid(), 4_194_305)))
+    found = looked(watch)
+    assert target.pid in found
+    assert not {os.getppid(), 4_194_305} & set(found)
+
+
+def test_a_process_is_told_again_only_where_something_of_it_changed(target: ScriptedTarget) -> None:
+    watch = watching(target.pid)
+    assert looked(watch)[target.pid].reason == peek.NOT_USED_YET
+    assert watch.look(time.time()) is None
+    assert watch.read(time.time()).devices == ()
+
+
+def test_a_process_that_ends_costs_its_row(target: ScriptedTarget) -> None:
+    target.make(1)
+    target.do("churn", 0, 40)
+    watch = watching()
+    assert target.pid in looked(watch)
+    target.process.kill()
+    os.waitid(os.P_PID, target.pid, os.WEXITED | os.WNOWAIT)
+    assert target.pid not in {each.pid for each in watch.read(time.time()).devices}
+    assert watch.look_now.is_set()
+    assert target.pid not in looked(watch)
+    asked = watching(target.pid)
+    assert "there is no process" in looked(asked)[target.pid].reason
+
+
+def test_a_process_that_runs_another_program_is_read_anew(target: ScriptedTarget) -> None:
+    target.make(1)
+    target.do("churn", 0, 40)
+    watch = watching(target.pid)
+    looked(watch)
+    assert target.process.stdin is not None
+    target.process.stdin.write("exec\n")
+    target.process.stdin.flush()
+    target.make(1)
+    target.do("churn", 0, 7)
+    assert allocated(watch) == {}
+    watch.look(time.time())
+    assert allocated(watch) == expected(target)
+
+
+def test_a_fork_does_not_pass_for_a_process_that_holds_the_same_again(
+    target: ScriptedTarget,
+) -> None:
+    target.make(1)
+    target.do("churn", 0, 40)
+    fork = int(target.ask("fork"))
+    try:
+        watch = watching()
+        found = looked(watch)
+        assert found[target.pid].reason == ""
+        assert f"a fork of process {target.pid}" in found[fork].reason
+        assert fork not in {pid for pid, _ in allocated(watch)}
+        # Alone, too; and the driver knows better than addresses do.
+        assert f"a fork of process {target.pid}" in looked(watching(fork))[fork].reason
+        listed = Watch(0.1, LookFor((fork,), children=False), (fork,))
+        assert looked(listed)[fork].reason == ""
+    finally:
+        os.kill(fork, signal.SIGKILL)
+
+
+def test_a_pid_that_is_nobody_s_is_answered() -> None:
+    (told,) = looked(watching(4_194_305)).values()
+    assert told.refused
+    assert "there is no process 4194305" in told.reason
+    assert told.start is None
+    assert told.unavailable["start"] == told.reason
+
+
+@pytest.mark.parametrize(
+    ("variables", "ranks"),
+    [
+        ({}, Ranks()),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, Ranks(1, None, 2)),
+        ({"RANK": "many"}, Ranks()),
+        (
+            {"SLURM_STEP_ID": "0", "SLURM_PROCID": "9", "SLURM_LOCALID": "1"},
+            Ranks(9, 1, None, "srun"),
+        ),
+        # A shell in an allocation is no rank.
+        ({"SLURM_JOB_ID": "4", "SLURM_PROCID": "0"}, Ranks()),
+        (
+            {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "RANK": "2"},
+            Ranks(2, None, 4, "Open MPI"),
+        ),
+        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, Ranks(2, None, 4, "MPICH")),
+    ],
+)
+def test_ranks_are_read_as_each_launcher_tells_them(
+    variables: dict[str, str], ranks: Ranks
+) -> None:
+    assert ranks_of(variables) == ranks
+
+
+# ---- why not ----
+
+
+def access(**changes: object) -> Access:
+    values: dict[str, object] = {
+        "pid": 7,
+        "user": 4_000_000,
+        "own_user": 4_000_000,
+        "may_trace": False,
+        "dumpable": True,
+        "scope": 0,
+        "started_it": False,
+        "same_namespace": True,
+    }
+    return Access(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "advice"),
+    [
+        ({"user": 4_000_001}, "it is run by uid 4000001:", "sudo gpu-workbench watch --pid 7"),
+        ({"scope": 1}, "Yama's ptrace_scope is 1:", "kernel.yama.ptrace_scope=0, after which any"),
+        ({"scope": 1, "started_it": True}, "a security module", "sudo"),
+        ({"scope": 2}, "Yama's ptrace_scope is 2: only root", "sudo gpu-workbench"),
+        ({"scope": 3, "may_trace": True}, "Yama's ptrace_scope is 3: nobody", "another value"),
+        ({"dumpable": False}, "it is not dumpable:", "sudo gpu-workbench"),
+        ({"own_user": 0}, "this root has no CAP_SYS_PTRACE", "--cap-add SYS_PTRACE"),
+        ({"same_namespace": False}, "another PID namespace", "within that container"),
+        ({"may_trace": True}, "a security module", ""),
+    ],
+)
+def test_each_rule_has_its_sentence(changes: dict[str, object], reason: str, advice: str) -> None:
+    found = refusal(access(**changes))
+    assert reason in found.reason
+    assert advice in found.advice
+    assert bool(advice) == bool(found.advice)
+
+
+def test_in_a_container_a_pid_may_be_the_host_s() -> None:
+    assert "in a container the host's pids are other numbers" in no_process(7, True).reason
+    assert "has ended, or is hidden" in no_process(7, False).reason
+
+
+# ---- as a child ----
+
+
+class Child:
+    def __init__(self, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tui.watch", "serve", *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=TOP,
+        )
+
+    def event(self) -> object:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr and self.process.stderr.read()
+        return wire.decode(line, WATCH_EVENTS)
+
+    def until(self, holds: Callable[[object], bool]) -> object:
+        while True:
+            event = self.event()
+            if holds(event):
+                return event
+
+    def send(self, request: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(wire.encode(request))
+        self.process.stdin.flush()
+
+    def processes(self) -> dict[int, TorchProcess]:
+        found = self.until(lambda event: isinstance(event, TorchProcesses))
+        assert isinstance(found, TorchProcesses)
+        return {each.pid: each for each in found.processes}
+
+
+@pytest.fixture
+def child() -> Iterator[Callable[..., Child]]:
+    started: list[Child] = []
+
+    def start(*arguments: object) -> Child:
+        started.append(Child(*arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+        for stream in (each.process.stdin, each.process.stdout, each.process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+def test_the_child_tells_processes_and_figures_and_ends_with_its_parent(
+    target: ScriptedTarget, child: Callable[..., Child]
+) -> None:
+    target.make(2)
+    target.do("churn", 0, 40)
+    watch = child("--interval", 0.05, "--pids", target.pid)
+    assert watch.event() == WatchHello(1, watch.process.pid)
+    assert watch.processes()[target.pid].reason == ""
+    expected_now = target.numbers(0)[48]
+    watch.until(
+        lambda event: (
+            isinstance(event, ProcessFigures)
+            and [each.allocated for each in event.devices] == [expected_now]
+        )
+    )
+    target.do("churn", 1, 40)
+    watch.send(WatchPace(0.06))
+    watch.until(lambda event: isinstance(event, ProcessFigures) and len(event.devices) == 2)
+    target.process.kill()
+    target.process.wait()
+    assert "there is no process" in watch.processes()[target.pid].reason
+    assert watch.process.stdin is not None
+    watch.process.stdin.close()
+    assert watch.process.wait(DEADLINE) == 0
+
+
+# ---- of another user ----
+
+AS_NOBODY = """
+import os, sys, time
+from tui.watch.messages import LookFor
+from tui.watch.watch import Watch
+from workloads.protocol import wire
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+told = Watch(0.1, LookFor((int(sys.argv[1]),), children=False)).look(time.time())
+sys.stdout.buffer.write(wire.encode(told))
+"""
+
+
+def told_to_nobody(pid: int) -> TorchProcess:
+    """What another user is told of a process; that user need not be able to read this checkout."""
+    done = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, str(pid)], cwd=TOP, capture_output=True, check=True
+    )
+    found = wire.decode(done.stdout, WATCH_EVENTS)
+    assert isinstance(found, TorchProcesses)
+    return found.processes[0]
+
+
+@pytest.fixture(scope="module")
+def open_program() -> Iterator[Path]:
+    """A target's program that any user may run; the folders of pytest are for their owner alone."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can start processes of another user")
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield build_target(folder)
+    shutil.rmtree(folder)
+
+
+def test_of_another_user_s_process_the_reason_is_said(
+    open_program: Path, target: ScriptedTarget
+) -> None:
+    assert open_program
+    told = told_to_nobody(target.pid)
+    assert told.refused
+    assert "it is run by root (uid 0)" in told.reason
+    assert f"sudo gpu-workbench watch --pid {target.pid}" in told.advice
+    assert "Permission denied" in told.unavailable["rank"]
+
+
+def test_a_process_that_is_not_dumpable_is_read_by_root_alone(open_program: Path) -> None:
+    with running(open_program, user=NOBODY) as target:
+        target.make(1)
+        target.do("churn", 0, 40)
+        target.do("undumpable")
+        told = told_to_nobody(target.pid)
+        assert told.refused
+        assert "it is not dumpable" in told.reason
+        assert looked(watching(target.pid))[target.pid].reason == ""

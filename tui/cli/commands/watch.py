@@ -1,0 +1,300 @@
+"""``gpu-workbench watch``: what torch's allocator holds in processes that run already."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from tui.child.process import ChildProcess, Garbage
+from tui.cli.errors import Failure, UsageError
+from tui.cli.look import look
+from tui.cli.options import Parser
+from tui.cli.output import SCHEMA, print_json, run_to_exit
+from tui.cli.streams import print_line, print_text, say
+from tui.cli.subcommand import Subcommand
+from tui.cli.watch_output import WHAT_IS_READ, Row, as_plain, reasons, rows_of, table
+from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
+from tui.text.clean import rows_of_text
+from tui.watch.findings import Track
+from tui.watch.messages import (
+    WATCH_EVENTS,
+    ListedProcesses,
+    ProcessFigures,
+    TorchProcess,
+    TorchProcesses,
+    WatchEvent,
+)
+from workloads.protocol.frozen import frozen
+
+SAMPLE_S = 0.1
+"""Between two readings, while something is watched for a time."""
+SETTLE_S = 1.0
+"""That one look waits for a process whose figures change while they are read."""
+UNTIL = ("exit",)
+NOTHING = "no process of yours has loaded a CUDA build of torch"
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@frozen
+class WatchOptions:
+    """Which processes, how long, and how they are printed."""
+
+    pid: int | None = None
+    no_children: bool = False
+    json: bool = False
+    jsonl: bool = False
+    seconds: float | None = None
+    until: str | None = None
+    every: float | None = None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it goes on after the first look."""
+        return self.jsonl or self.until is not None or self.seconds is not None
+
+
+def watch(options: WatchOptions) -> int:
+    """Print the processes; returns the exit code, 1 where what was asked for may not be read.
+
+    Raises:
+        UsageError: options that do not go together.
+    """
+    if options.until is not None and options.pid is None:
+        raise UsageError("--until exit: give the process with --pid")
+    if options.json and options.jsonl:
+        raise UsageError("--json and --jsonl: give one of them")
+    if options.no_children and options.pid is None:
+        raise UsageError("--no-children: give the process with --pid")
+    if options.every is not None and not options.lasts:
+        raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
+    return run_to_exit(_Watching(options).work())
+
+
+class _Watching:
+    """What both children say, until it is enough."""
+
+    def __init__(self, options: WatchOptions) -> None:
+        self._options = options
+        self._processes: tuple[TorchProcess, ...] = ()
+        self._figures: ProcessFigures | None = None
+        self._devices: tuple[Device, ...] = ()
+        self._listed: tuple[int, ...] = ()
+        self._tracks: dict[tuple[int, float | None, str], Track] = {}
+        self._signalled: signal.Signals | None = None
+        self._watch: ChildProcess[WatchEvent] | None = None
+
+    async def work(self) -> int:
+        self._take(await look())
+        options = self._options
+        monitor: ChildProcess[MonitorEvent] | None = None
+        tasks: list[asyncio.Task[None]] = []
+        self._watch = ChildProcess(self._command(), WATCH_EVENTS, folder="/")
+        try:
+            await self._watch.start()
+            if options.lasts:
+                interval = max(1.0, options.every or 1.0)
+                command = ("-m", "tui.monitor", "serve", "--interval", str(interval))
+                monitor = ChildProcess((sys.executable, *command), MONITOR_EVENTS, folder="/")
+                await monitor.start()
+                tasks.append(asyncio.create_task(self._follow(monitor)))
+            return await self._until_enough(self._watch)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._watch.stop()
+            if monitor is not None:
+                await monitor.stop()
+
+    def _command(self) -> tuple[str, ...]:
+        options = self._options
+        interval = min(SAMPLE_S, options.every or SAMPLE_S)
+        words = ["serve", "--interval", str(interval)]
+        if options.pid is not None:
+            words += ["--pids", str(options.pid)]
+        if options.no_children:
+            words.append("--no-children")
+        if self._listed:
+            words += ["--listed", ",".join(map(str, self._listed))]
+        return (sys.executable, "-m", "tui.watch", *words)
+
+    def _take(self, sample: Sample) -> None:
+        self._devices = sample.devices
+        rows = (row for device in sample.devices for row in device.processes or ())
+        # A row without a start cannot be tied to a process here: in a container pids differ.
+        self._listed = tuple(sorted({row.pid for row in rows if row.started_at is not None}))
+
+    async def _follow(self, monitor: ChildProcess[MonitorEvent]) -> None:
+        async for event in monitor.events():
+            if isinstance(event, Sample):
+                self._take(event)
+                if self._watch is not None:
+                    self._watch.send(ListedProcesses(self._listed))
+        self._devices = ()  # what it said last would be taken for what is
+
+    async def _until_enough(self, child: ChildProcess[WatchEvent]) -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        for number in _ENDS:
+            loop.add_signal_handler(number, self._take_signal, number, task)
+        self._say_what_is_read()
+        try:
+            await self._read(child)
+        except asyncio.CancelledError:
+            if self._signalled is None:
+                raise
+        return self._end()
+
+    def _say_what_is_read(self) -> None:
+        if self._options.jsonl:
+            say(WHAT_IS_READ)  # a stream of objects has no room for a sentence
+        elif not self._options.json:
+            print_line(WHAT_IS_READ)
+
+    async def _read(self, child: ChildProcess[WatchEvent]) -> None:
+        """Take what the watch says until it is enough.
+
+        Raises:
+            Failure: it has ended, or says something else.
+        """
+        began = due = time.monotonic()
+        async for event in child.events():
+            if isinstance(event, Garbage):
+                raise Failure(f"the watch says {event.line!r}: {event.reason}")
+            if isinstance(event, TorchProcesses):
+                self._processes = event.processes
+            if isinstance(event, ProcessFigures):
+                self._remember(event)
+                now = time.monotonic()
+                if self._is_enough(now - began):
+                    return
+                if self._options.lasts and now >= due and not self._options.json:
+                    self._print_rows()
+                    due = max(due + (self._options.every or 1.0), now)
+        last = " ".join(child.stderr.last(1))
+        raise Failure(f"the watch ended: {await child.ended()} {last}")
+
+    def _is_enough(self, lasted: float) -> bool:
+        options = self._options
+        if not options.lasts:
+            # One whose figures change while they are read is read again.
+            changing = self._figures is not None and self._figures.unavailable
+            return not changing or lasted >= SETTLE_S
+        if options.seconds is not None and lasted >= options.seconds:
+            return True
+        return options.pid is not None and all(each.refused for each in self._processes)
+
+    def _take_signal(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
+        self._signalled = number
+        task.cancel()
+
+    def _remember(self, figures: ProcessFigures) -> None:
+        self._figures = figures
+        starts = {each.pid: each.start for each in self._processes}
+        for each in figures.devices:
+            key = each.pid, starts.get(each.pid), each.device
+            self._tracks.setdefault(key, Track()).add(each)
+
+    def _rows(self) -> list[Row]:
+        figures = self._figures or ProcessFigures(time.time(), ())
+        return rows_of(self._processes, figures, self._devices)
+
+    def _gives_nothing(self) -> bool:
+        """Whether there are no figures of what was asked for, or none may be read."""
+        if self._tracks:
+            return False
+        refused = bool(self._processes) and all(each.refused for each in self._processes)
+        return refused or self._options.pid is not None
+
+    def _print_rows(self) -> None:
+        rows = self._rows()
+        if self._options.jsonl:
+            at = self._figures.at if self._figures else time.time()
+            plain = {"schema": SCHEMA, "at": at, **as_plain(rows)}
+            print_text(json.dumps(plain, allow_nan=False))
+        else:
+            print_text(rows_of_text(_fitted(table(rows)) or [NOTHING]))
+            print_text(rows_of_text(reasons(rows)))
+
+    def _end(self) -> int:
+        options = self._options
+        if options.json:
+            print_json(as_plain(self._rows()))
+        elif not options.lasts or not self._tracks:
+            self._print_rows()
+        if not options.json and not options.jsonl:
+            print_text(rows_of_text(self._findings()))
+        if self._signalled is not None:
+            return 128 + int(self._signalled)
+        return 1 if self._gives_nothing() else 0
+
+    def _findings(self) -> Sequence[str]:
+        return [
+            f"{pid} {device}: {found.text} ({found.source})"
+            for (pid, _, device), track in self._tracks.items()
+            for found in track.findings()
+        ]
+
+
+def _fitted(lines: list[str]) -> list[str]:
+    """The lines as wide as the terminal, whole where none shows them."""
+    if not sys.stdout.isatty():
+        return lines
+    # Here, because it measures with rich, which a pipe has no use for.
+    from tui.ui.views.lines import fit
+
+    columns = shutil.get_terminal_size().columns
+    return [fit(line, columns) for line in lines]
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise UsageError(f"{text}: give seconds, above 0")
+    return value
+
+
+def _pace(text: str) -> float:
+    value = _positive(text)
+    if value < 0.05:
+        raise UsageError(f"--every {text}: at least 0.05 s")
+    return value
+
+
+def _pid(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
+        raise UsageError(f"--pid {text}: give the number of a process")
+    return int(text)
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
+    parser.add_argument("--pid", type=_pid, metavar="N", help="this process and what it started")
+    parser.add_argument("--no-children", action="store_true", help="not what it started")
+    parser.add_argument(
+        "--jsonl", action="store_true", help="one JSON object a line, until stopped"
+    )
+    parser.add_argument(
+        "--for", dest="seconds", type=_positive, metavar="S", help="go on for that many seconds"
+    )
+    parser.add_argument("--until", choices=UNTIL, help="go on until the process has ended")
+    parser.add_argument(
+        "--every", type=_pace, metavar="S", help="print this far apart; 1 unless given"
+    )
+
+
+SUBCOMMAND = Subcommand(
+    "what torch's allocator holds in processes that run already, read from outside",
+    WatchOptions,
+    _add_options,
+    watch,
+    place=15,
+)

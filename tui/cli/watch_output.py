@@ -1,0 +1,208 @@
+"""What ``gpu-workbench watch`` prints: processes and what they hold, as plain data and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tui.monitor.messages import Device
+from tui.text import numbers as fmt
+from tui.watch.messages import ProcessFigures, TorchProcess
+from tui.watch.pairing import Placed, listed_on, place
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+WHAT_IS_READ = (
+    "read from outside, read-only: the statistics of torch's allocator in the memory of each "
+    "process; nothing runs in it, and nothing stops it"
+)
+_FIGURES = (
+    "allocated",
+    "allocated_peak",
+    "reserved",
+    "reserved_peak",
+    "requested",
+    "active",
+    "inactive_split",
+    "alloc_retries",
+    "ooms",
+)
+_HEADINGS = (
+    "pid",
+    "user",
+    "rank",
+    "torch",
+    "device",
+    "allocated",
+    "peak",
+    "reserved",
+    "peak",
+    "process",
+    "retries",
+    "ooms",
+    "command",
+)
+_LEFT = ("user", "torch", "device", "command")
+
+
+@frozen
+class Row:
+    """A process, its devices, and where each of them is."""
+
+    process: TorchProcess
+    figures: tuple[TorchMemory, ...]
+    placed: Mapping[str, Placed]
+    listed: Mapping[str, tuple[int | None, str]]
+    """What NVML says that it holds, by the device's id."""
+    silent: Mapping[str, str]
+    """Why there are no figures of a device now, by its name."""
+
+
+def rows_of(
+    processes: Sequence[TorchProcess], figures: ProcessFigures, devices: Sequence[Device]
+) -> list[Row]:
+    """Join what the watch says with what NVML says."""
+    rows = []
+    for process in processes:
+        own = tuple(each for each in figures.devices if each.pid == process.pid)
+        silent = {
+            key.partition(" ")[2]: why
+            for key, why in figures.unavailable.items()
+            if key.startswith(f"{process.pid} ")
+        }
+        rows.append(
+            Row(process, own, place(process, own, devices), listed_on(process, devices), silent)
+        )
+    return rows
+
+
+# ---- plain data ----
+
+
+def as_plain(rows: Sequence[Row]) -> dict[str, Any]:
+    """The object of ``--json``: bytes, and for each ``null`` a reason under its path."""
+    unavailable: dict[str, str] = {}
+    processes = [_process(row, unavailable) for row in rows]
+    return {"processes": processes, "unavailable": unavailable}
+
+
+def _process(row: Row, unavailable: dict[str, str]) -> dict[str, Any]:
+    process, path = row.process, f"processes.{row.process.pid}"
+    if process.reason:
+        unavailable[path] = process.reason
+    plain: dict[str, Any] = {"pid": process.pid}
+    for name in ("start", "command", "user", "rank", "torch"):
+        plain[name] = getattr(process, name)
+        if plain[name] is None:
+            unavailable[f"{path}.{name}"] = process.unavailable.get(name) or process.reason
+    plain["sources"] = [
+        *(["nvml"] if row.listed else []),
+        *(["allocator"] if row.figures else []),
+    ]
+    devices = [_device(each, row.placed[each.device], path, unavailable) for each in row.figures]
+    devices += [
+        _silent(int(name.partition(":")[2]), why, path, unavailable)
+        for name, why in row.silent.items()
+    ]
+    if not devices:
+        devices = [
+            _of_nvml(identity, memory, why, process.reason, path, unavailable)
+            for identity, (memory, why) in row.listed.items()
+        ]
+    plain["devices"] = devices
+    return plain
+
+
+def _plain_device(
+    ordinal: int | None, identity: str | None, figures: Mapping[str, int | None], held: int | None
+) -> dict[str, Any]:
+    first = {name: figures.get(name) for name in _FIGURES[:-2]}
+    counts = {name: figures.get(name) for name in _FIGURES[-2:]}
+    return {"ordinal": ordinal, "id": identity, **first, "process": held, **counts}
+
+
+def _device(
+    figures: TorchMemory, placed: Placed, path: str, unavailable: dict[str, str]
+) -> dict[str, Any]:
+    ordinal = int(figures.device.partition(":")[2])
+    here = f"{path}.devices.{ordinal}"
+    if placed.id is None:
+        unavailable[f"{here}.id"] = placed.why_no_id
+    if placed.process is None:
+        unavailable[f"{here}.process"] = placed.why_no_process
+    values = {name: getattr(figures, name) for name in _FIGURES}
+    return _plain_device(ordinal, placed.id, values, placed.process)
+
+
+def _silent(ordinal: int, why: str, path: str, unavailable: dict[str, str]) -> dict[str, Any]:
+    here = f"{path}.devices.{ordinal}"
+    unavailable |= {f"{here}.{name}": why for name in (*_FIGURES, "id", "process")}
+    return _plain_device(ordinal, None, {}, None)
+
+
+def _of_nvml(
+    identity: str,
+    memory: int | None,
+    why: str,
+    reason: str,
+    path: str,
+    unavailable: dict[str, str],
+) -> dict[str, Any]:
+    here = f"{path}.devices.{identity}"
+    unavailable |= {f"{here}.{name}": reason for name in (*_FIGURES, "ordinal")}
+    if memory is None:
+        unavailable[f"{here}.process"] = why
+    return _plain_device(None, identity, {}, memory)
+
+
+# ---- text ----
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """A line for each device of each process, headings first; nothing where there is none."""
+    lines = [_HEADINGS, *(cells for row in rows for cells in _cells(row))] if rows else []
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    told = []
+    for cells in lines:
+        parts = [
+            cell.ljust(width) if name in _LEFT else cell.rjust(width)
+            for cell, width, name in zip(cells, widths, _HEADINGS, strict=True)
+        ]
+        told.append("  ".join(parts).rstrip())
+    return told
+
+
+def reasons(rows: Sequence[Row]) -> list[str]:
+    """Why there are no figures, and what would help, a line each."""
+    return [line for row in rows for line in _why_not(row)]
+
+
+def _cells(row: Row) -> list[tuple[str, ...]]:
+    process = row.process
+    ranks = fmt.NA if process.rank is None else str(process.rank)
+    if process.rank is not None and process.world_size is not None:
+        ranks = f"{process.rank}/{process.world_size}"
+    first = (str(process.pid), process.user or fmt.NA, ranks, process.torch or fmt.NA)
+    last = (process.command or fmt.NA,)
+    lines = []
+    for each in row.figures:
+        sizes = (each.allocated, each.allocated_peak, each.reserved, each.reserved_peak)
+        held = row.placed[each.device].process
+        texts = [fmt.size(size) for size in (*sizes, held)]
+        counts = (fmt.count(each.alloc_retries), fmt.count(each.ooms))
+        lines.append((*first, each.device, *texts, *counts, *last))
+    if not lines:
+        known = [memory for memory, _ in row.listed.values() if memory is not None]
+        held = sum(known) if known and len(known) == len(row.listed) else None
+        nothing = (fmt.NA,) * 5
+        lines.append((*first, *nothing, fmt.size(held), fmt.NA, fmt.NA, *last))
+    return lines
+
+
+def _why_not(row: Row) -> list[str]:
+    process = row.process
+    found = [f"{process.pid} {name}: {why}" for name, why in row.silent.items()]
+    if process.reason:
+        advice = f"; {process.advice}" if process.advice else ""
+        found.append(f"{process.pid}: {process.reason}{advice}")
+    return found

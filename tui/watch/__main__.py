@@ -1,0 +1,52 @@
+"""``python -m tui.watch serve``: torch processes and their allocators' figures as JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+
+from tui.child.channel import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and value >= 0.05):
+        raise argparse.ArgumentTypeError("at least 0.05 s")
+    return value
+
+
+def _pids(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tui.watch", description=__doc__)
+    modes = parser.add_subparsers(dest="mode", required=True)
+    serving = modes.add_parser("serve", help="figures at each tick, until standard input closes")
+    serving.add_argument("--interval", type=_seconds, default=0.5, metavar="S", help="seconds")
+    serving.add_argument("--pids", type=_pids, default=(), help="these alone, with commas between")
+    serving.add_argument("--no-children", action="store_true", help="not those they have started")
+    serving.add_argument("--listed", type=_pids, default=(), help="what NVML says uses a GPU")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the watch; it never returns."""
+    arguments = _arguments()
+    parent = ParentChannel()
+    end_by_signals_alone()
+    end_with_parent()
+    from tui.watch.messages import VERSION, LookFor, WatchHello
+
+    parent.send(WatchHello(version=VERSION, pid=os.getpid()))
+    from tui.watch.watch import Watch, lower_priority, serve
+
+    lower_priority()
+    wanted = LookFor(arguments.pids, not arguments.no_children)
+    serve(parent, Watch(arguments.interval, wanted, arguments.listed))
+    quit_now()
+
+
+if __name__ == "__main__":
+    main()

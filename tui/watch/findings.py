@@ -1,0 +1,173 @@
+"""What the figures of a process's device tell over time, in sentences with their sources. Pure.
+
+Each sentence stands only where the figures carry it; where not, there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from tui.text import numbers as text
+from tui.text.digits import plain, significant
+from tui.watch.growth import Growth, growth
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+MOST_POINTS = 960
+"""That are kept; beyond, neighbours are joined, and the least of each pair stays."""
+WINDOW_S = 60.0
+SHORTEST_S = 10.0
+"""For which something has to stay as it is before it is told."""
+SHORTEST_GROWTH_S = 30.0
+LEAST_GROWTH = 1 << 20
+"""Bytes within the time that was watched: below it is the rounding of a few blocks."""
+LEAST_IDLE = 1 << 30
+"""Bytes of cache that are worth a sentence, where they are also a tenth of what is reserved."""
+LEAST_SHARE = 0.1
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+FROM_OUTSIDE = "torch's DeviceStats, read from outside"
+
+
+@frozen
+class Finding:
+    """A sentence and what it stands on."""
+
+    key: str
+    text: str
+    source: str
+
+
+@frozen
+class _Point:
+    at: float
+    allocated: int
+    idle: int
+    """Reserved, in segments of which nothing is in use: what ``empty_cache`` returns."""
+    split: int
+    """Free parts of segments that are partly in use."""
+    reserved: int
+
+
+class Track:
+    """One device of one process over time, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._points: list[_Point] = []
+        self._retries: deque[tuple[float, int]] = deque()
+        self._step = 1
+        """Readings for each point."""
+        self._left = 0
+
+    def add(self, figures: TorchMemory) -> None:
+        """Take the next reading."""
+        point = _Point(
+            figures.at,
+            figures.allocated,
+            max(0, figures.reserved - figures.active - figures.inactive_split),
+            figures.inactive_split,
+            figures.reserved,
+        )
+        if self._left and self._points:
+            self._points[-1] = _least(self._points[-1], point)
+            self._left -= 1
+        else:
+            self._points.append(point)
+            self._left = self._step - 1
+        if len(self._points) > MOST_POINTS:
+            pairs = zip(self._points[0::2], self._points[1::2], strict=False)
+            self._points = [_least(one, other) for one, other in pairs]
+            self._step, self._left = 2 * self._step, 0
+        self._retries.append((figures.at, figures.alloc_retries))
+        while self._retries[0][0] < figures.at - WINDOW_S:
+            self._retries.popleft()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What can be told now."""
+        found = (self._growth(), self._edge(), self._idle(), self._split())
+        return tuple(each for each in found if each is not None)
+
+    @property
+    def _lasted(self) -> float:
+        return self._points[-1].at - self._points[0].at if self._points else 0.0
+
+    def _growth(self) -> Finding | None:
+        if self._lasted < SHORTEST_GROWTH_S:
+            return None
+        found = growth([(point.at, float(point.allocated)) for point in self._points])
+        if found is None or found.low <= 0 or found.low * self._lasted < LEAST_GROWTH:
+            return None
+        return Finding(
+            "growth",
+            f"allocated grows {_per_minute(found)} (95 %), in {text.duration(self._lasted)}",
+            f"{FROM_OUTSIDE}: allocated_bytes, the least of each part of the time; Sen 1968",
+        )
+
+    def _edge(self) -> Finding | None:
+        if not self._retries:
+            return None
+        (first, before), (last, now) = self._retries[0], self._retries[-1]
+        if now <= before:
+            return None
+        return Finding(
+            "retries",
+            f"the allocator flushed its cache {text.count(now - before, 'time')} in the last "
+            f"{text.duration(last - first)}: it is at the edge of the GPU's memory",
+            f"{FROM_OUTSIDE}: num_alloc_retries",
+        )
+
+    def _recent(self) -> list[_Point]:
+        newest = self._points[-1].at if self._points else 0.0
+        found = [point for point in self._points if point.at >= newest - WINDOW_S]
+        return found if found and newest - found[0].at >= SHORTEST_S else []
+
+    def _idle(self) -> Finding | None:
+        points = self._recent()
+        if not points:
+            return None
+        idle = min(point.idle for point in points)
+        if idle < max(LEAST_IDLE, LEAST_SHARE * max(point.reserved for point in points)):
+            return None
+        return Finding(
+            "idle cache",
+            f"{text.size(idle)} cached and not used in the last "
+            f"{text.duration(points[-1].at - points[0].at)}: `torch.cuda.empty_cache()` would let "
+            "another process have it",
+            f"{FROM_OUTSIDE}: reserved_bytes - active_bytes - inactive_split_bytes",
+        )
+
+    def _split(self) -> Finding | None:
+        points = self._recent()
+        if not points:
+            return None
+        split = min(point.split for point in points)
+        if split < max(LEAST_IDLE, LEAST_SHARE * max(point.reserved for point in points)):
+            return None
+        return Finding(
+            "fragmentation",
+            f"{text.size(split)} cached is free parts of segments that are partly in use, which "
+            "`empty_cache` cannot return: `expandable_segments:True` in PYTORCH_CUDA_ALLOC_CONF "
+            "makes fewer of them",
+            f"{FROM_OUTSIDE}: inactive_split_bytes; PyTorch's notes on CUDA, memory management",
+        )
+
+
+def _per_minute(found: Growth) -> str:
+    """The rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4``."""
+    rates = [60 * each for each in (found.rate, found.low, found.high)]
+    power = min(4, max(1, math.floor(math.log(max(rates), 1024))))
+    half_width = (found.high - found.low) / 2 / found.rate
+    rate, low, high = (plain(significant(each / 1024**power, half_width or None)) for each in rates)
+    return f"{rate} {_UNITS[power]}/min, {low} to {high}"
+
+
+def _least(one: _Point, other: _Point) -> _Point:
+    return _Point(
+        min(one, other, key=lambda point: point.allocated).at,
+        min(one.allocated, other.allocated),
+        min(one.idle, other.idle),
+        min(one.split, other.split),
+        max(one.reserved, other.reserved),
+    )

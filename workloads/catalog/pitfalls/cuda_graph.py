@@ -1,0 +1,286 @@
+"""CUDA graphs: the launches of a training step recorded once and replayed by one call."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.results import Check, Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+LAYERS = 8
+WIDTHS = (64, 256, 1024, 2048)
+WARM_UPS = 3
+"""Steps on the stream of the capture before it, as torch's notes on CUDA graphs ask for."""
+CHECKED_STEPS = 5
+WORKSPACES = 2 * 32 * 2**20
+"""Bytes of cuBLAS on the stream of the capture, for this thread and for autograd's: at most 32 MiB
+each by default (torch: ``CUDABlas.cpp``)."""
+RATE = 0.1
+"""The learning rate."""
+OF_THE_UPDATE = 1e-2
+"""Of what so many steps change the weights by: rounding of float32 and TF32 stays below it, and a
+replay that leaves a kernel out, or repeats an old gradient, does not."""
+
+
+class Step:
+    """A training step whose data, weights and results stay where they are.
+
+    Args:
+        on: a CUDA device.
+        width: of all layers.
+        batch: samples.
+    """
+
+    def __init__(self, on: Place, width: int, batch: int) -> None:
+        import torch
+
+        from workloads.declare.place import SEED
+
+        torch.manual_seed(SEED)
+        layers: list[torch.nn.Module] = []
+        for _ in range(LAYERS):
+            layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
+        self._model = torch.nn.Sequential(*layers[:-1]).to(on.device)
+        self._optimizer = torch.optim.SGD(self._model.parameters(), lr=RATE)
+        self._inputs, self._targets = on.randn(batch, width), on.randn(batch, width)
+        self._device = on.device
+
+    def launch(self) -> None:
+        """Take a step, kernel by kernel."""
+        import torch
+
+        # With no gradient there, backward makes new ones: in a capture from the graph's pool.
+        self._optimizer.zero_grad(set_to_none=True)
+        torch.nn.functional.mse_loss(self._model(self._inputs), self._targets).backward()
+        self._optimizer.step()
+
+    def capture(self) -> torch.cuda.CUDAGraph:
+        """Take some steps, then record one: its replay takes it again."""
+        import torch
+
+        stream, current = capture_stream(self._device), torch.cuda.current_stream(self._device)
+        stream.wait_stream(current)
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UPS):
+                self.launch()
+        current.wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            self.launch()
+        return graph
+
+    def weights(self) -> list[torch.Tensor]:
+        """Copies of the weights as they are."""
+        return [weight.detach().clone() for weight in self._model.parameters()]
+
+    def set_weights(self, weights: list[torch.Tensor]) -> None:
+        """Write weights to where the step has its own."""
+        import torch
+
+        with torch.no_grad():
+            for weight, value in zip(self._model.parameters(), weights, strict=True):
+                weight.copy_(value)
+
+
+@functools.cache
+def capture_stream(device: torch.device) -> torch.cuda.Stream:
+    """One stream for all captures: cuBLAS keeps a workspace for each that it has been used on."""
+    import torch
+
+    return torch.cuda.Stream(device)
+
+
+@workload(
+    group="pitfalls",
+    title="CUDA graph: replay a step instead of launching it",
+    about=f"A training step of {LAYERS} narrow linear layers is some dozens of short kernels: "
+    "forward, backward and SGD. Each launch costs the CPU some microseconds in Python, in torch "
+    "and in the driver, and the GPU waits for it. torch.cuda.graph records the launches of one "
+    "step (the capture); graph.replay() has the driver launch them all by one call. Timed is the "
+    "replay.",
+    look_for="The time per step of both, and the chart: the replay gains most where the layers are "
+    "narrow, and little once the kernels take longer than their launches. A replay repeats the "
+    "kernels, the addresses and the Python numbers of the capture: new data has to be copied into "
+    "the tensors that were captured, as the table of changes shows. The last table says what a "
+    "capture refuses, in torch's words, and what to write instead.",
+    devices=("cuda",),
+)
+def cuda_graphs(
+    on: Place,
+    width: Annotated[int, whole(1, 16_384, "width of the layers")] = 64,
+    batch: Annotated[int, whole(1, 65_536, "samples")] = 32,
+) -> Case:
+    # The step that is timed, with copies of its weights for the check, of the start and after
+    # either way; the widest of the study.
+    most = (_bytes(width, batch, copies=3), _bytes(max(WIDTHS), batch, copies=0))
+    what = "the step that is timed and the widest of the others"
+    on.require(sum(most) + WORKSPACES, what)
+    step = Step(on, width, batch)
+    start = step.weights()
+    began = time.perf_counter()
+    graph = step.capture()
+    capture_s = time.perf_counter() - began
+
+    def timed() -> None:
+        # with torch.cuda.graph(graph):  once, after some steps on a stream of their own
+        #     optimizer.zero_grad(); loss(model(inputs), targets).backward(); optimizer.step()
+        graph.replay()
+
+    def check() -> Check:
+        step.set_weights(start)
+        for _ in range(CHECKED_STEPS):
+            step.launch()
+        launched = step.weights()
+        step.set_weights(start)
+        for _ in range(CHECKED_STEPS):
+            graph.replay()
+        return same_update(start, launched, step.weights())
+
+    def study(found: Study) -> None:
+        ways = {"launched": step.launch, "replayed": timed}
+        pair = found.variants(
+            "ways", "one training step", ways, per_call=(batch, "samples/s"), clock="wall"
+        )
+        saved = pair[0].median_s - pair[1].median_s
+        found.figure("saved_per_step", saved, "s", "less time per step with the replay")
+        _launches(found, on, step)
+        found.figure("capture", capture_s, "s", f"{WARM_UPS} steps before it among it")
+        about = "steps after which the capture has paid for itself"
+        if saved > 0:
+            found.figure("worth_it_after", float(math.ceil(capture_s / saved)), "", about)
+        else:
+            found.absent("worth_it_after", "the replay is not faster here", "", about)
+        _pool(found, graph)
+        _widths(found, on, batch)
+        _frozen(found, on)
+        _refused(found, on)
+
+    return Case(timed, clock="wall", item=batch, check=check, study=study, cleanup=graph.reset)
+
+
+def _bytes(width: int, batch: int, copies: int) -> int:
+    """Of the weights, their gradients launched and captured, and copies; and of activations.
+
+    These are each layer's results before and after ReLU, the data, and two gradients that pass by.
+    """
+    weights = LAYERS * width * (width + 1)
+    return 4 * ((3 + copies) * weights + (2 * LAYERS + 4) * batch * width)
+
+
+def same_update(
+    start: list[torch.Tensor], launched: list[torch.Tensor], replayed: list[torch.Tensor]
+) -> Check:
+    """Whether both have changed the weights alike; a replay that does nothing is wrong by 1."""
+    from workloads.declare.checks import relative
+
+    def furthest(one: list[torch.Tensor], other: list[torch.Tensor]) -> float:
+        return max(float((a - b).abs().max()) for a, b in zip(one, other, strict=True))
+
+    what = f"what {CHECKED_STEPS} launched steps change the weights by"
+    return relative(furthest(launched, replayed), furthest(launched, start), OF_THE_UPDATE, what)
+
+
+def _launches(found: Study, on: Place, step: Step) -> None:
+    from workloads.catalog.shared.profiler_rows import NO_DEVICE_ROWS, kernels_of
+
+    count = sum(row.calls for row in kernels_of(step.launch, on))
+    abouts = {
+        "launches_per_step": "kernels, copies and fills of a launched step, by the profiler",
+        "launches_saved": "per step: the replay is one call",
+    }
+    for (name, about), value in zip(abouts.items(), (count, count - 1), strict=True):
+        if count:
+            found.figure(name, float(value), "", about)
+        else:
+            found.absent(name, NO_DEVICE_ROWS, "", about)
+
+
+def _pool(found: Study, graph: torch.cuda.CUDAGraph) -> None:
+    import torch
+
+    segments = torch.cuda.memory_snapshot()
+    size = sum(
+        segment["total_size"]
+        for segment in segments
+        if tuple(segment.get("segment_pool_id", ())) == tuple(graph.pool())
+    )
+    about = "reserved by the graph's own pool, which nothing else may use while the graph lives"
+    if size:
+        found.figure("pool", float(size), "byte", about)
+    else:
+        found.absent("pool", "the allocator names no segment of this pool", "byte", about)
+
+
+def _widths(found: Study, on: Place, batch: int) -> None:
+    found.chart(
+        "widths", "time per step over width", "width",
+        ("launched", "s"), ("replayed", "s"), ("speed-up", "x"),
+    )  # fmt: skip
+    gains: dict[int, float] = {}
+    for width in WIDTHS:
+        step = Step(on, width, batch)
+        graph = step.capture()
+        try:
+            launched, replayed = (found.time(call, "wall") for call in (step.launch, graph.replay))
+        finally:
+            graph.reset()
+        gains[width] = launched / replayed
+        found.point("widths", width, launched, replayed, gains[width])
+    first, last = WIDTHS[0], WIDTHS[-1]
+    found.mark(
+        "widths",
+        f"the replay is {gains[first]:.1f} times as fast at width {first}, {gains[last]:.1f} times "
+        f"at {last}",
+    )
+
+
+def _frozen(found: Study, on: Place) -> None:
+    """What a replay does after something was changed; right numbers need a real GPU."""
+    import torch
+
+    x = torch.ones(1, device=on.device)
+    factor = 2.0
+    x.mul(factor)  # what torch loads at a first use is loaded before the capture
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=capture_stream(on.device)):
+        y = x * factor
+
+    def replayed() -> str:
+        graph.replay()
+        return f"{float(y.item()):g}"
+
+    found.table(
+        "changes", "y = x * factor, captured with x = 1 and factor = 2", Column("then changed"),
+        Column("the replay gives"), Column("launched it is"),
+    )  # fmt: skip
+    found.row("changes", "factor = 3.0 (a Python number)", replayed(), "3")
+    found.row("changes", "x = torch.tensor([5.0]) (another tensor)", replayed(), "10")
+    x.copy_(torch.tensor([5.0]))
+    found.row("changes", "x.copy_(torch.tensor([5.0]))", replayed(), "10")
+    graph.reset()
+
+
+def _refused(found: Study, on: Place) -> None:
+    from workloads.catalog.pitfalls.captures import REFUSED, TRIES, outcomes
+
+    found.table(
+        "captures", "tried in a capture", Column("in the captured code"), Column("outcome"),
+        Column("instead, or what it does"),
+    )  # fmt: skip
+    words = []
+    for outcome in outcomes(on.device, found.look):
+        words.append(outcome.word)
+        found.row("captures", outcome.name, outcome.word, TRIES[outcome.name].instead)
+        if outcome.said:
+            found.say(f"{outcome.name} -> {outcome.said}")
+    refused = float(words.count(REFUSED))
+    found.figure("captures_refused", refused, "", f"of {len(words)} things tried")
