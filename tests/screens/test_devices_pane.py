@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.screens.app_helpers import running
 from tests.screens.driving import press, settle
 from tests.screens.helpers import (
     HOSTILE,
@@ -87,8 +88,8 @@ async def test_on_a_wide_screen_the_last_minutes_stand_beside_each_row() -> None
         lines = screen_text(app)
         assert "util, 0–100 %" in lines[1]
         busy, idle = lines[2], lines[3]
-        assert busy.endswith("⢠⣤⣤⡄")
-        assert idle.endswith("⢀⣀⣀⡀")
+        assert busy.endswith("⢠⣤⡄")
+        assert idle.endswith("⢀⣀⡀")
         assert busy.index("⣤") == idle.index("⣀") > lines[1].index("util, 0–100 %")
 
 
@@ -107,6 +108,24 @@ async def test_a_pane_without_rows_to_spare_has_the_devices_alone() -> None:
 def labels(app: PaneApp) -> list[str]:
     """The devices from the top, below the headings."""
     return [line[2:8] for line in screen_text(app)[2:6]]
+
+
+async def test_eight_gpus_are_all_in_view_and_s_sorts_what_keys_go_to() -> None:
+    seen = sample(*(gpu(n, utilization=Utilization(10.0 * n, 0)) for n in range(8)), at=NOW + 20)
+    async with running((80, 24), "one gpu", seen, now=lambda: NOW + 20) as at:
+        rows = [at.row(f"nvml:{n} ") for n in range(1, 8)]
+        assert all("GiB" in row for row in rows)
+        assert "GiB free" in at.row("─ Memory")
+        await at.press("s")
+        assert "by load" not in at.text
+        assert "by time" in at.row("Workloads")
+        await at.press("v", "s")
+        assert ", by load" in at.row("Devices")
+        assert at.rows[3].startswith("  nvml:7 ")
+        # The memory pane opens where keys go to it, and the list keeps the selected in view.
+        await at.press("m")
+        assert at.row("allocated 12.3")
+        assert at.row("▸ cuda:0")
 
 
 async def test_a_click_on_a_heading_sorts_and_rows_stay_while_figures_are_close() -> None:
