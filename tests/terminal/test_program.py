@@ -70,6 +70,8 @@ def idle(tmp_path: Path) -> Iterator[Terminal]:
 
 def _start_a_long_run(terminal: Terminal) -> None:
     terminal.keys("R")
+    terminal.until_shows("y yes")
+    terminal.keys("y")
     terminal.until_shows("running")
     # The program, the monitor, the runner and its worker.
     terminal.until(lambda _text: len(terminal.family()) >= 4)

@@ -16,6 +16,18 @@ COERCED = "C.UTF-8"
 
 
 @frozen
+class IntervalGlyphs:
+    """Of an interval on a line around one."""
+
+    line: str
+    one: str
+    low: str
+    inside: str
+    one_inside: str
+    high: str
+
+
+@frozen
 class Glyphs:
     """One character set. Every single glyph is one cell wide."""
 
@@ -51,6 +63,7 @@ class Glyphs:
     corner: str
     tick: str
     """A place on a chart's lower edge."""
+    interval: IntervalGlyphs
 
 
 UNICODE = Glyphs(
@@ -92,6 +105,7 @@ UNICODE = Glyphs(
     wall_tick="┤",
     corner="└",
     tick="┬",
+    interval=IntervalGlyphs("╌", "│", "├", "─", "┼", "┤"),
 )
 
 ASCII = Glyphs(
@@ -133,6 +147,7 @@ ASCII = Glyphs(
     wall_tick="+",
     corner="+",
     tick="+",
+    interval=IntervalGlyphs(".", "|", "[", "=", "+", "]"),
 )
 
 
@@ -167,6 +182,13 @@ def _is_utf8(encoding: str | None) -> bool:
         return codecs.lookup(encoding).name == "utf-8"
     except LookupError:
         return False
+
+
+def use_ascii() -> None:
+    """Draw with ASCII from now on, here and in the children."""
+    global GLYPHS
+    os.environ[VARIABLE] = "1"
+    GLYPHS = ASCII
 
 
 GLYPHS = choose(os.environ, getattr(sys.__stderr__, "encoding", None))

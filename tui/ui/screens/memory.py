@@ -37,8 +37,8 @@ class MemoryView(AccountPane):
         "Each figure must not be larger than the next of requested, allocated, active, reserved, "
         "this process, device used, total; where one is, a warning says what may be the cause. The "
         "histories are on fixed scales: a column of dots is the highest reading of its seconds, a "
-        "gap is where nothing was read. d selects the next device, e empties the cache, p starts "
-        "the peaks anew."
+        "gap is where nothing was read. d selects the next device, e empties the cache, p resets "
+        "the peaks."
     )
 
     def __init__(

@@ -28,6 +28,10 @@ from tui.ui.widgets.workloads_pane import WorkloadList, WorkloadsPane
 
 TALL_ROWS = 50
 """Rows of a screen from which each history of the devices pane has two."""
+NOTICE_ROWS = 3
+"""That a reason why no GPU can be looked at may take from the table, in a stack of panes."""
+ROOMY = 30
+"""Rows of the screen from which on the table can spare some."""
 
 
 class WorkbenchScreen(CommandScreen):
@@ -49,7 +53,7 @@ class WorkbenchScreen(CommandScreen):
         self.memory = MemoryPane(store, clock)
         self.workloads = WorkloadsPane(store)
         self.backend = BackendPane(store)
-        self.detail = DetailPane(store, lambda: self.workload)
+        self.detail = DetailPane(store, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(store)
         self.panes: dict[str, Pane] = {
             pane.id or "": pane
@@ -167,8 +171,9 @@ class WorkbenchScreen(CommandScreen):
     def fit_devices(self) -> None:
         """Give the devices the rows that they and their history need, as far as there are any."""
         rows = self.app.size.height
-        alone = self.devices.rows_wanted(0)
-        whole = self.devices.rows_wanted(2 if rows >= TALL_ROWS else 1)
+        notice = NOTICE_ROWS if rows >= ROOMY else 1
+        alone = self.devices.rows_wanted(0, notice)
+        whole = self.devices.rows_wanted(2 if rows >= TALL_ROWS else 1, notice)
         has_lower = self.panes[self.lower].display
         room = arrangement.rows_for_devices(
             rows, memory=not self.memory.has_class("-folded"), lower=has_lower
@@ -248,8 +253,20 @@ class WorkbenchScreen(CommandScreen):
         self._run(self.workloads.table.under_cursor())
 
     def action_run_all(self) -> None:
-        """Run what the table lists."""
-        self._run(self.workloads.table.listed())
+        """Run what the table lists; where that is more than one workload, after asking."""
+        from tui.ui.screens.dialogs import ConfirmScreen
+        from tui.ui.views.queue import run_all_words
+
+        names = self.workloads.table.listed()
+        if len(names) < 2:
+            self._run(names)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._run(names)
+
+        self.app.push_screen(ConfirmScreen(*run_all_words(self.store, names)), answered)
 
     def _run(self, names: list[str]) -> None:
         if names:
@@ -377,6 +394,13 @@ class WorkbenchScreen(CommandScreen):
 
     def action_show_detail(self) -> None:
         self.focus_pane("detail")
+        self.detail.turn_to(roofline=False)
+
+    def action_show_roofline(self) -> None:
+        """Turn the detail to the roofline of the selected device, or back."""
+        shown = self.detail.roofline and self.focused_pane == "detail"
+        self.focus_pane("detail")
+        self.detail.turn_to(roofline=not shown)
 
     def action_toggle_log(self) -> None:
         """Log in place of detail, or the other way round."""

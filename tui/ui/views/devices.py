@@ -28,7 +28,7 @@ from tui.ui.views.device_columns import (
     width_of,
 )
 from tui.ui.views.history import drawn, figures
-from tui.ui.views.lines import Line, Span, TextStyle, fit, left, right
+from tui.ui.views.lines import Line, Span, TextStyle, fit, left, right, wrap
 
 WARM_C, HOT_C = 10.0, 2.0
 """Degrees below the slowdown threshold from which a device is warm, and from which it is hot."""
@@ -63,14 +63,30 @@ def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
     return ""
 
 
-def notice_line(sample: Sample | None, monitor: MonitorStatus, now: float, width: int) -> Line:
-    """The notice in one row; empty where there is none."""
+def notice_lines(
+    sample: Sample | None, monitor: MonitorStatus, now: float, width: int, rows: int = 1
+) -> list[Line]:
+    """The notice, cut at the end of the last row; empty where there is none.
+
+    Args:
+        sample: the newest.
+        monitor: how it is.
+        now: Unix time.
+        width: cells of a row.
+        rows: that it may take, at least one.
+    """
     message = notice(sample, monitor, now)
     if not message:
-        return ()
+        return []
     if message == WAITING:
-        return (Span(fit(message, width), TextStyle.QUIET),)
-    return (Span(fit(f"{glyphs.GLYPHS.warning} {message}", width), TextStyle.BAD),)
+        return [(Span(fit(message, width), TextStyle.QUIET),)]
+    words = f"{glyphs.GLYPHS.warning} {message}"
+    found = wrap(words, width, indent="  ")
+    if len(found) > rows:
+        start = "  " if rows > 1 else ""
+        rest = start + " ".join(row.strip() for row in found[rows - 1 :])
+        found = [*found[: rows - 1], fit(rest, width)]
+    return [(Span(row, TextStyle.BAD),) for row in found]
 
 
 def devices_title(

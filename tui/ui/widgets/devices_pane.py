@@ -14,11 +14,12 @@ from tui.state.device_order import MEAN_S, ORDERS, Order, figure, in_order
 from tui.state.pairing import DeviceView
 from tui.state.store import Part, Store
 from tui.ui.views.device_columns import DeviceColumns, columns, heading, order_at
-from tui.ui.views.devices import devices_title, notice_line, row
+from tui.ui.views.devices import devices_title, notice_lines, row
 from tui.ui.views.history import block_lines, block_rows
 from tui.ui.views.lines import Line
 from tui.ui.widgets.history_view import HistoryView
 from tui.ui.widgets.line_bar import LineBar
+from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import KeyedList
 from tui.ui.widgets.pane import ROOM, AgingPane
 
@@ -162,7 +163,8 @@ class DevicesPane(AgingPane):
         """
         super().__init__(store, clock, id=id)
         self.list = DeviceList(store, actions, clock)
-        self.notice = LineBar(self._notice)
+        self.notice = LinesView(self._notice)
+        self.notice.can_focus = False
         self.heading = DevicesHeading(self.list, store, self.sort_by)
         self.history = HistoryView(self._history)
 
@@ -173,9 +175,15 @@ class DevicesPane(AgingPane):
         yield self.list
         yield self.history
 
-    def rows_wanted(self, history: int) -> int:
-        """Rows that the pane takes with its title, all devices and figures of so many rows."""
-        return 2 + self.notice.display + len(self.store.devices) + block_rows(self._view, history)
+    def rows_wanted(self, history: int, notice: int = 1) -> int:
+        """Rows that the pane takes with its title, its headings and all devices.
+
+        Args:
+            history: rows of each figure of the history; none for none.
+            notice: rows that there are for what is wrong with looking.
+        """
+        devices = len(self.store.devices)
+        return 2 + self.notice_rows(notice) + devices + block_rows(self._view, history)
 
     def sort_by(self, order: Order) -> None:
         """Sort the rows."""
@@ -187,8 +195,10 @@ class DevicesPane(AgingPane):
         self.sort_by(ORDERS[(ORDERS.index(self.list.order) + 1) % len(ORDERS)])
 
     def store_changed(self) -> None:
-        self.notice.display = bool(self._notice(self.size.width or 1))
-        self._make_room()
+        rows = len(self._notice(max(1, self.size.width - 1)))
+        self.notice.display = rows > 0
+        self.notice.styles.height = max(1, rows)
+        self._make_room(rows)
         self.notice.rebuild()
         self.heading.rebuild()
         self.list.rebuild()
@@ -203,10 +213,14 @@ class DevicesPane(AgingPane):
     def _view(self) -> DeviceView:
         return self.store.selected_device
 
-    def _make_room(self) -> None:
-        """Devices come first; what is left is for the headings, then for the history."""
+    def _make_room(self, notice: int) -> None:
+        """Devices come first; what is left is for the headings, then for the history.
+
+        Args:
+            notice: rows of what is wrong with looking.
+        """
         devices = len(self.store.devices)
-        free = self.size.height - self.notice.display - devices if devices else 0
+        free = self.size.height - notice - devices if devices else 0
         self.heading.display = free > 0
         fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
         rows = next(fitting, 0)
@@ -218,8 +232,21 @@ class DevicesPane(AgingPane):
         points = self.store.history.points(self.store.selected)
         return block_lines(self._view, points, self.store.sample, self.clock(), cells, rows)
 
-    def _notice(self, cells: int) -> Line:
-        return notice_line(self.store.sample, self.store.monitor, self.clock(), cells)
+    def notice_rows(self, most: int) -> int:
+        """Rows that what is wrong with looking takes.
+
+        Args:
+            most: that there are for it.
+        """
+        return len(self._notice_in(max(1, self.size.width - 1), most))
+
+    def _notice(self, cells: int) -> list[Line]:
+        # Devices come first, then their headings: without a GPU there are empty rows below them.
+        room = self.size.height - len(self.store.devices) - 1
+        return self._notice_in(cells, max(1, room))
+
+    def _notice_in(self, cells: int, rows: int) -> list[Line]:
+        return notice_lines(self.store.sample, self.store.monitor, self.clock(), cells, rows)
 
     def _retitle(self) -> None:
         folded = self.has_class("-folded")

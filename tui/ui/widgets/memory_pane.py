@@ -68,10 +68,10 @@ class MemoryPane(AccountPane):
         "less what torch reserved: CUDA context, kernels, libraries. cuBLAS: the workspace that "
         "torch gives it while a run lasts. ours: what else this program started, as ranks. others: "
         "other processes. moving: torch reserved or gave back memory since NVML was read, so that "
-        "the one is not taken off the other. "
+        "the two figures are not subtracted. "
         "unattributed: used, but by no process that NVML lists. driver: reserved by the driver. "
         "Peaks of allocated and reserved are torch's and exact; those marked sampled come from "
-        "one look a second and may miss a peak. e empties the cache, p starts the peaks anew. "
+        "one look a second and may miss a peak. e empties the cache, p resets the peaks. "
         "pinned on the host: host memory that torch keeps locked for copies, no part of the bar. "
         "n/a comes with its reason."
     )
