@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -34,7 +33,7 @@ def figure(view: DeviceView, points: Sequence[Point], order: Order) -> float | N
             value = 100 * point.used / total if point.used is not None and total else None
         if value is not None:
             found.append(value)
-    return statistics.fmean(found) if found else None
+    return sum(found) / len(found) if found else None
 
 
 def held(
