@@ -30,7 +30,7 @@ from tui.state.events import (
     RunQueued,
     SweepSet,
 )
-from tui.state.history import MemoryHistory
+from tui.state.history import History
 from tui.state.moments import MemoryMoments
 from tui.state.pairing import CPU, DeviceView, pair
 from tui.state.parameters import defaults
@@ -103,7 +103,7 @@ class Store:
         self.heap: messages.HostHeap | None = None
         self.moments = MemoryMoments()
         """The newest figures of NVML and torch that are of one moment."""
-        self.history = MemoryHistory()
+        self.history = History()
         self.log: deque[LogLine] = deque(maxlen=LOG_LINES)
 
     # ---- change ----

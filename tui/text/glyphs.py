@@ -40,7 +40,6 @@ class Glyphs:
     """Stands where a level is zero, so that it differs from no level at all."""
     slices: Mapping[str, str]
     """How the parts of a device's memory are filled, by the slice's key."""
-    unknown: str
     selected: str
     folded: str
     unfolded: str
@@ -83,12 +82,11 @@ UNICODE = Glyphs(
         "ours": "╬",
         "others": "░",
         "process_and_others": "░",
-        "unattributed": "?",
+        "unattributed": "╱",
         "driver": "▞",
         "free": "·",
-        "unknown": "?",
+        "unknown": "╲",
     },
-    unknown="?",
     selected="▸",
     folded="▸",
     unfolded="▾",
@@ -126,12 +124,11 @@ ASCII = Glyphs(
         "ours": "&",
         "others": "o",
         "process_and_others": "o",
-        "unattributed": "?",
+        "unattributed": "u",
         "driver": "%",
         "free": ".",
-        "unknown": "?",
+        "unknown": "x",
     },
-    unknown="?",
     selected=">",
     folded=">",
     unfolded="v",
