@@ -31,7 +31,7 @@ def test_a_broken_file_is_named_in_the_log_and_after_the_end(
     with Terminal(argv, variables={"GPU_WORKBENCH_CONFIG": str(place)}) as terminal:
         terminal.until_shows("transfer mib", "q quit")
         terminal.keys("l")
-        terminal.until_shows("at line 1", "mend it or remove it")
+        terminal.until_shows("at line 1", "fix it or remove it")
         left = _quit(terminal).replace("\n", "")
     assert f"gpu-workbench: {place}: Invalid value (at line 1" in left
     assert place.read_text() == "refresh = = 2\n"
