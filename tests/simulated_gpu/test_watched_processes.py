@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -39,32 +42,52 @@ except torch.OutOfMemoryError:
 """
 
 
-class Training:
-    """A process that uses torch as if nobody looked, and does what it is told."""
+STARTER = """
+import os, subprocess, sys
+orders = os.open(sys.argv[1], os.O_RDWR)
+process = subprocess.Popen(sys.argv[2:], stdin=orders, stdout=2, start_new_session=True)
+print(process.pid)
+"""
 
-    def __init__(self, device: str, mib: int, **variables: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", TRAINING, device, str(mib)],
-            stdin=subprocess.PIPE,
+
+class Training:
+    """A process that uses torch as if nobody looked, and does what it is told.
+
+    It is no descendant of ours: those would count as this program's own.
+    """
+
+    def __init__(self, orders: Path, device: str, mib: int, **variables: str) -> None:
+        os.mkfifo(orders)
+        words = (orders, sys.executable, "-c", TRAINING, device, str(mib))
+        started = subprocess.run(
+            [sys.executable, "-c", STARTER, *words],
+            stdout=subprocess.PIPE,
             text=True,
+            check=True,
             env={**os.environ, **variables},
         )
-        self.pid = self.process.pid
+        self.pid = int(started.stdout)
+        self._orders = os.open(orders, os.O_RDWR)
 
     def do(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"exec({line!r})\n")
-        self.process.stdin.flush()
+        os.write(self._orders, f"exec({line!r})\n".encode())
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        self.kill()
+        os.close(self._orders)
 
 
 @contextmanager
-def training(device: str, mib: int, **variables: str) -> Iterator[Training]:
-    found = Training(device, mib, **variables)
+def training(orders: Path, device: str, mib: int, **variables: str) -> Iterator[Training]:
+    found = Training(orders, device, mib, **variables)
     try:
         yield found
     finally:
-        found.process.kill()
-        found.process.communicate()
+        found.close()
 
 
 def allocator(session: Session, pid: int) -> Allocator | None:
@@ -98,12 +121,12 @@ def has_failed(session: Session, pid: int) -> bool:
     return other is not None and value_of(other.ooms) == 1
 
 
-async def test_trainings_are_split_grow_fail_end_and_run_something_else() -> None:
+async def test_trainings_are_split_grow_fail_end_and_run_something_else(tmp_path: Path) -> None:
     with ExitStack() as stack:
         ranks = {"RANK": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x"}
-        first = stack.enter_context(training("cuda:0", 300))
-        second = stack.enter_context(training(LAST, 200, **ranks))
-        third = stack.enter_context(training("cuda:0", 100))
+        first = stack.enter_context(training(tmp_path / "1", "cuda:0", 300))
+        second = stack.enter_context(training(tmp_path / "2", LAST, 200, **ranks))
+        third = stack.enter_context(training(tmp_path / "3", "cuda:0", 100))
         async with session_with(interval=0.3) as session:
             session.watch_torch(True)
             for each, mib in ((first, 300), (second, 200), (third, 100)):
@@ -130,8 +153,7 @@ async def test_trainings_are_split_grow_fail_end_and_run_something_else() -> Non
             gauge = account_of(found, view, sample, peak, sample.at)
             assert sum(value_of(part.bytes) or 0 for part in gauge.known) == value_of(gauge.total)
             assert "out of memory 1 time since the process began" in gauge.warnings
-            first.process.kill()
-            first.process.wait()
+            first.kill()
             await until(session, lambda: bool(found.ended))
             assert found.placed.id == view.key
             before = allocator(session, third.pid)
