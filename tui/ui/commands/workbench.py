@@ -43,7 +43,7 @@ RUNS = (
         tabs=WORKBENCH,
         asks=True,
         now=lambda now: now.pending,
-        footer=4,
+        footer=5,
     ),
     Command(
         "cancel_all",
@@ -58,13 +58,13 @@ RUNS = (
     Command(
         "edit_parameters",
         ("equals_sign",),
-        "edit",
+        "edit, sweep",
         "Edit the parameters of the selected workload, or sweep them; enter does it in the table.",
         group="Runs",
         tabs=WORKBENCH,
         asks=True,
         now=lambda now: now.has_selection,
-        footer=6,
+        footer=4,
     ),
     Command(
         "filter",
@@ -76,7 +76,7 @@ RUNS = (
         tabs=(*WORKBENCH, *PROCESSES),
         now=lambda now: now.has_workloads or now.tab == "processes",
         opens_field=True,
-        footer=7,
+        footer=6,
     ),
     Command(
         "sort_rows",
@@ -136,7 +136,7 @@ BACKEND = (
         tabs=WORKBENCH,
         asks=True,
         now=lambda now: now.has_switches and now.runner_usable,
-        footer=5,
+        footer=7,
     ),
 )
 
