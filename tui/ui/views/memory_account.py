@@ -18,7 +18,6 @@ from tui.ui.views.memory import (
     Reasons,
     absent_for,
     explanation,
-    legend,
     reason_lines,
     shared_reasons,
     warnings,
@@ -56,7 +55,7 @@ def account_lines(
     worker_pid: int | None,
     cells: int,
 ) -> list[Line]:
-    """Everything, from the legend of the bar to the facts of the device.
+    """Everything below the bar and its legend, to the facts of the device.
 
     Args:
         gauge: the account.
@@ -70,9 +69,7 @@ def account_lines(
     reasons = shared_reasons(gauge)
     known = without(gauge, reasons)
     found = [
-        *legend(gauge, main),
         *warnings(gauge, main),
-        (),
         *explanation(gauge, main),
         *_terms(gauge.terms, reasons, main),
         *(_section("peaks", main) if known.peaks else ()),
