@@ -175,9 +175,11 @@ DEVICES = (
         "sort_processes",
         ("s",),
         "sort",
-        "Sort the processes by the next column: memory, sm, cpu, host, gpu, pid, user, age.",
+        "Sort the processes by the next column: memory, those of torch's allocator, sm, cpu, host, "
+        "gpu, pid, user, age.",
         group="Devices and memory",
         tabs=PROCESSES,
+        now=lambda now: now.pane != "process-memory",
         footer=2,
     ),
     Command(
