@@ -40,6 +40,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("devices", "--json"),
     ("list",),
     ("list", "--json"),
+    ("completion", TYPED),
     ("config",),
     ("config", "--json"),
     ("config", "--path"),

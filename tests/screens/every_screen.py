@@ -167,7 +167,7 @@ def product(n: int, on: str) -> tuple[AnyEvent, ...]:
     gpu = on != "cpu"
     peak, best = (67e12, 51e12) if gpu else (1.9e12, 1.3e12)
     seconds = flop / best + (8e-6 if gpu else 3e-7)
-    basis: Basis = "datasheet" if gpu else "measured"
+    basis: Basis = "published" if gpu else "measured"
     limit = Limit("float32", peak, flop / seconds / peak, basis)
     rates = Rates(flop / seconds, byte / seconds, None)
     parameters = {**defaults("matmul"), "n": n}

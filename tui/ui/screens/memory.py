@@ -11,7 +11,7 @@ from textual.binding import BindingType
 
 from tui.state.store import Part, Store
 from tui.ui.commands import bindings
-from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.screens.command_screen import CommandScreen, Program, has_others
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.history import whole_lines, whole_rows
 from tui.ui.views.lines import Line
@@ -29,7 +29,9 @@ SHARE = 3
 class MemoryView(AccountPane):
     """Bar, history, every term with its source or its reason, peaks, processes, the device."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.DEVICES, Part.SELECTION})
+    SHOWS: ClassVar[frozenset[Part]] = frozenset(
+        {Part.MEMORY, Part.DEVICES, Part.SELECTION, Part.ALLOCATORS}
+    )
     HELP = (
         "Every figure of the selected device's memory with where it comes from. torch's allocator: "
         "requested by tensors, rounded up to allocated; freed but perhaps still in use by a stream "
@@ -100,6 +102,10 @@ class MemoryTab(CommandScreen):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.view = MemoryView(program.store, program.clock)
+
+    def looks_at_torch(self) -> bool:
+        """The account splits what other processes hold."""
+        return has_others(self.store)
 
     def compose(self) -> ComposeResult:
         yield self.header()

@@ -16,7 +16,7 @@ from tui.state.store import Parts
 from tui.state.sweep import Sweep
 from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
-from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.screens.command_screen import CommandScreen, Program, has_others
 from tui.ui.views import arrangement
 from tui.ui.widgets.backend_pane import BackendPane, BackendSwitches
 from tui.ui.widgets.devices_pane import DevicesPane
@@ -230,6 +230,10 @@ class WorkbenchScreen(CommandScreen):
         else:
             # All its styles would be worked out a second time.
             event.refresh_styles = False
+
+    def looks_at_torch(self) -> bool:
+        """The memory pane splits what other processes hold, where it is not folded."""
+        return not self.memory.has_class("-folded") and has_others(self.store)
 
     def draw(self, parts: Parts) -> None:
         """Draw what has changed; there may be more devices."""
