@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tui.child.launch import Launched
     from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
+    from tui.results.keeper import Keeper
     from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
 
 CANCEL_S = 1.5
@@ -64,6 +65,7 @@ class Session:
         files: of workloads that the user brings; the runner reads them.
         recorder: is told all that changes the store and all that the children are asked.
         monitor: one of that interval that has been started already.
+        keeper: puts what is measured into the store of results; ``None`` to keep nothing.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Session:
         files: Sequence[str] = (),
         recorder: Recorder | None = None,
         monitor: Launched | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.store = Store()
         self._listeners: list[Listener] = []
@@ -89,6 +92,7 @@ class Session:
         self._monitor: MonitorSupervisor | None = None
         self._recorder = recorder
         self._launched = monitor
+        self._keeper = keeper
         if recorder is not None:
             recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
         self.apply(CatalogueRead(catalogue.read()))
@@ -132,6 +136,8 @@ class Session:
         from tui.session.supervisors import RunnerSupervisor
 
         self.watch()
+        if self._keeper is not None:
+            self._keeper.attach(self.apply)
         written = self._recorder
         sent = written.to_runner if written else None
         self._runner = RunnerSupervisor(self.store, self.apply, self._python, self._files, sent)
@@ -143,6 +149,8 @@ class Session:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(child.stop() for child in self._children()))
+        if self._keeper is not None:
+            await self._keeper.close()
         if self._recorder is not None:
             self._recorder.close()
 
@@ -171,6 +179,8 @@ class Session:
         elif isinstance(event, Sample) and self.store.torch_memory:
             # Right after NVML was read: an account subtracts the one from the other.
             self._send(messages.TellMemory())
+        if self._keeper is not None:
+            self._keeper.see(event, self.store)
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
         for listener in self._listeners if parts else ():
