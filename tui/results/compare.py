@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-from tui.results.environment import FLAG, ORDER
+from tui.results.environment import FLAG, place
 from tui.results.errors import SelectionError
 from tui.results.records import Facts, Row
 from tui.results.statistics import LEVEL, Answer, Spread, answers, ratio_of_runs, spread
@@ -66,7 +66,8 @@ class Question:
     answer: Answer
     differences: tuple[Difference, ...]
     spread: Spread | None
-    """How much this workload varies from run to run where nothing differs."""
+    """How much this workload varies from run to run where nothing differs; looked for only where
+    a side has too few runs."""
 
 
 @frozen
@@ -93,7 +94,12 @@ class Compared:
         return tuple(one for one in self.questions if one.answer.verdict == "slower")
 
 
-def compare(a: Sequence[Row], b: Sequence[Row], facts: Environments) -> Compared:
+def compare(
+    a: Sequence[Row],
+    b: Sequence[Row],
+    facts: Environments,
+    history: Callable[[], Sequence[Row]] = tuple,
+) -> Compared:
     """Compare two sets of results.
 
     Only runs that ended well are compared; those that were throttled are marked and stay.
@@ -102,6 +108,8 @@ def compare(a: Sequence[Row], b: Sequence[Row], facts: Environments) -> Compared
         a: the first set.
         b: the second.
         facts: what they were measured on, by hash.
+        history: gives further results of the same boxes; asked where a side has too few runs, to
+            tell how much they vary from run to run.
 
     Raises:
         SelectionError: a result is in both sets.
@@ -113,9 +121,10 @@ def compare(a: Sequence[Row], b: Sequence[Row], facts: Environments) -> Compared
             " held against itself"
         )
     of_a, of_b = _timed(a), _timed(b)
-    known = _spreads([*of_a, *of_b], facts)
     pairs, only = _paired(of_a, of_b, facts)
     found = answers([ratio_of_runs(one.medians, other.medians) for one, other in pairs])
+    few = any(answer.ratio.p_value is None for answer in found)
+    known = _spreads({row.id: row for row in (*history(), *of_a, *of_b)}.values()) if few else {}
     questions = [
         Question(
             workload=one.rows[0].workload,
@@ -190,11 +199,11 @@ def _alone(
     return {key(group[0]): group for group in groups if counted[key(group[0])] == 1}
 
 
-def _spreads(rows: Sequence[Row], facts: Environments) -> dict[tuple[str, str, str], Spread]:
+def _spreads(rows: Iterable[Row]) -> dict[tuple[str, str, str], Spread]:
     """By workload, device and parameters, how much runs of one environment vary."""
     groups: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for row in rows:
-        if row.median_s:
+        if row.median_s and row.status == "ok":
             of_setting = groups.setdefault(_setting(row), {})
             of_setting.setdefault(row.environment, []).append(row.median_s)
     found = {key: spread(list(group.values())) for key, group in groups.items()}
@@ -204,7 +213,7 @@ def _spreads(rows: Sequence[Row], facts: Environments) -> dict[tuple[str, str, s
 def differences(a: Side, b: Side, facts: Environments) -> tuple[Difference, ...]:
     """The facts that two sides do not share, those that matter most first."""
     of_a, of_b = _values(a, facts), _values(b, facts)
-    names = sorted({*of_a, *of_b}, key=_place)
+    names = sorted({*of_a, *of_b}, key=place)
     return tuple(
         Difference(name, mine, theirs)
         for name in names
@@ -222,7 +231,3 @@ def _values(side: Side, facts: Environments) -> dict[str, tuple[str, ...]]:
             text = facts[key].values.get(name, UNKNOWN)
             found.setdefault(name, Counter())[text] += count
     return {name: tuple(text for text, _ in texts.most_common()) for name, texts in found.items()}
-
-
-def _place(name: str) -> tuple[int, str]:
-    return (ORDER.index(name) if name in ORDER else len(ORDER)), name

@@ -340,11 +340,21 @@ def said(record: Record) -> str:
 
 
 def _row(found: tuple[Any, ...]) -> Row:
-    *first, low, high, environment, marks, told = found
+    number, id_, kind, at, process, workload, device, parameters, status, *rest = found
+    median, low, high, environment, marks, told = rest
     return Row(
-        *first,
-        ci95_s=None if low is None or high is None else (low, high),
-        environment=environment,
-        marks=tuple(json.loads(marks)) if marks else (),
-        said=told,
+        number,
+        id_,
+        kind,
+        at,
+        process,
+        workload,
+        device,
+        parameters,
+        status,
+        median,
+        None if low is None or high is None else (low, high),
+        environment,
+        tuple(json.loads(marks)) if marks else (),
+        told,
     )

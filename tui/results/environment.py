@@ -49,6 +49,11 @@ NOT_GIVEN = "NVML did not give it"
 NOT_READY = "the runner did not say"
 
 
+def place(name: str) -> tuple[int, str]:
+    """Where a fact stands among others: those that matter most are first."""
+    return (ORDER.index(name) if name in ORDER else len(ORDER)), name
+
+
 def facts_of(
     environment: Environment | None,
     sample: Sample | None,
@@ -117,11 +122,6 @@ def _add_software(
         malloc=environment.malloc,
     )
     values["interop threads"] = str(environment.interop_threads)
-    for name, version in (("cuda", environment.cuda), ("cudnn", environment.cudnn)):
-        if version is not None:
-            values[name] = version
-        elif name in environment.unavailable:
-            unknown[name] = environment.unavailable[name]
     values.update(
         {f"{VARIABLE}{name}": text for name, text in sorted(environment.variables.items())}
     )
@@ -155,9 +155,16 @@ def _add_gpus(
             values[name] = text
         else:
             unknown[name] = NOT_GIVEN if nvml else NOT_SEEN
+    if environment is None:
+        return
+    for name, version in (("cuda", environment.cuda), ("cudnn", environment.cudnn)):
+        if version is not None:
+            values[name] = version
+        else:
+            unknown[name] = environment.unavailable.get(name, NOT_READY)
 
 
-def _name(device: TorchDevice, seen: Mapping[str | None, Device]) -> str:
+def _name(device: TorchDevice, seen: Mapping[str, Device]) -> str:
     found = seen.get(device.id)
     return found.name if found else device.name
 

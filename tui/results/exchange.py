@@ -13,7 +13,7 @@ from tui.results.environment import facts_of_output
 from tui.results.keep import devices_of
 from tui.results.records import ID_LENGTH, Facts, Kept, Record, canonical, id_of
 from tui.state.conditions import Conditions
-from tui.text.redact import Redactor
+from tui.text.redact import Redactor, whole_words, with_texts
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment
@@ -54,24 +54,36 @@ class Redaction:
     """Takes out of results who measured them: user names, the box, what names the GPU.
 
     The same box is the same in all results of one export: ``host``, ``host 2`` and so on, in the
-    order in which they come.
+    order in which they come. Its name is taken out of other texts too.
 
     Args:
+        boxes: the names of all boxes that the results are of.
         home: our own home directory.
     """
 
-    def __init__(self, home: Path | None = None) -> None:
-        self._redact = Redactor([f"/home/{(home or Path.home()).name}/"])
+    def __init__(self, boxes: Iterable[str], home: Path | None = None) -> None:
+        self._users = Redactor([f"/home/{(home or Path.home()).name}/"])
+        self._boxes = whole_words(boxes, within=r"\w-")
         self._named: dict[tuple[str, str], str] = {}
 
     def __call__(self, kept: Kept) -> Kept:
         """The result without them; its id stays."""
+        record = with_texts(kept.record, self._text, keys=True)
+        # What names it stays the same, so that it is taken in once wherever it comes from.
+        record = replace(record, id=kept.record.id)
+        return replace(kept, record=record, facts=self.facts(kept.facts))
+
+    def facts(self, facts: Facts) -> Facts:
+        """The facts without them."""
         values = {
-            name: self._stand_in(name, text) if name in ("box", "gpu uuid") else self._redact(text)
-            for name, text in kept.facts.values.items()
+            name: self._stand_in(name, text) if name in ("box", "gpu uuid") else self._text(text)
+            for name, text in facts.values.items()
         }
-        facts = replace(kept.facts, values=values)
-        return replace(kept, record=self._redact.all_of(kept.record), facts=facts)
+        return replace(facts, values=values)
+
+    def _text(self, text: str) -> str:
+        text = self._users(text)
+        return text if self._boxes is None else self._boxes.sub(HOST, text)
 
     def _stand_in(self, name: str, text: str) -> str:
         key = (name, text)

@@ -39,8 +39,9 @@ class Keeper:
         self.problems: list[str] = []
         """Why something was not kept, a line each; the same one once."""
         self._tell: Callable[[str], None] | None = None
-        self.session = uuid.uuid4().hex
-        """Stands for this session among all that there ever were."""
+        self.processes: dict[str, None] = {}
+        """What stands for the runners whose results are kept, among all that there ever were."""
+        self._session = uuid.uuid4().hex
         self._place = place
         self._waiting: queue.SimpleQueue[Kept | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -98,9 +99,11 @@ class Keeper:
 
         pid = store.hello.pid if store.hello else 0
         sweep = self._sweeps.pop(state.request.id, "")
-        kept = kept_of(state, store, f"{self.session}-{pid}", sweep)
+        process = f"{self._session}-{pid}"
+        kept = kept_of(state, store, process, sweep)
         if kept is None:
             return
+        self.processes[process] = None
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="results", daemon=True)
             self._thread.start()
