@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
-def add_no_store(parser: Parser) -> None:
-    """``store``: whether what is measured is kept."""
+def add_no_store(parser: Parser, name: str = "store") -> None:
+    """``store``, or another name: whether what is measured is kept."""
     parser.add_argument(
-        "--no-store", dest="store", action="store_false", help="keep no results for later"
+        "--no-store", dest=name, action="store_false", help="keep no results for later"
     )
 
 

@@ -56,7 +56,7 @@ class WorkbenchOptions:
     record: str = ""
     """File that what the children say is written to."""
     redact: bool = False
-    store: bool = True
+    storing: bool = True
     """Keep what is measured for later."""
 
 
@@ -117,7 +117,7 @@ def add_options(parser: Parser) -> None:
         action="store_true",
         help="with --record: without these names, home directories and arguments of programs",
     )
-    add_no_store(parser)
+    add_no_store(parser, "storing")
 
 
 def open_workbench(options: WorkbenchOptions) -> int:
@@ -142,7 +142,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     recorder = _recorder(options)
-    keeper = keeper_for(wanted=options.store and not options.readonly)
+    keeper = keeper_for(wanted=options.storing and not options.readonly)
     session = Session(python.path, preferences.refresh, options.files, recorder, monitor, keeper)
     if python.found:
         session.apply(LogLine("workbench", f"workloads run in {python.path}: {python.why}"))

@@ -32,10 +32,9 @@ class Side:
         return sum(bool(row.marks) for row in self.rows)
 
     @property
-    def marks(self) -> tuple[str, ...]:
-        """What that is, the most frequent first."""
-        counted = Counter(mark for row in self.rows for mark in row.marks)
-        return tuple(mark for mark, _ in counted.most_common())
+    def mark(self) -> str:
+        """What that is, for one of them: of the newest, where it was throttled before all else."""
+        return next((row.marks[0] for row in reversed(self.rows) if row.marks), "")
 
     @property
     def processes(self) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tui.recordings.redaction import HOST
 from tui.results.environment import facts_of_output
@@ -17,7 +17,7 @@ from tui.text.redact import Redactor, whole_words, with_texts
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import Comparison, RunResult
 
 FORMAT = "gpu-workbench results"
 VERSION = 1
@@ -29,6 +29,14 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 class ExchangeError(ValueError):
     """A file holds no results, or a line of it cannot be read; one line, with the file's name."""
+
+
+_OWN_WORDS = (
+    "id", "kind", "workload", "device", "devices", "status", "budget", "process", "sweep", "flag",
+    "flags", "verdict", "time", "spans", "run", "comparison",
+)  # fmt: skip
+"""Fields of a record and of a result that hold no words of others."""
+T = TypeVar("T", Record, RunResult, Comparison)
 
 
 @frozen
@@ -68,10 +76,23 @@ class Redaction:
 
     def __call__(self, kept: Kept) -> Kept:
         """The result without them; its id stays."""
-        record = with_texts(kept.record, self._text, keys=True)
-        # What names it stays the same, so that it is taken in once wherever it comes from.
-        record = replace(record, id=kept.record.id)
+        record = self._own_words_kept(kept.record)
+        record = replace(
+            record,
+            run=record.run and self._own_words_kept(record.run),
+            comparison=record.comparison and self._own_words_kept(record.comparison),
+        )
         return replace(kept, record=record, facts=self.facts(kept.facts))
+
+    def _own_words_kept(self, one: T) -> T:
+        """A record or its result with other texts, but for what are words of ours.
+
+        A box may be called ``cpu``. The id stays, so that it is taken in once wherever it comes
+        from.
+        """
+        changed = with_texts(one, self._text, keys=False)
+        kept = {name: getattr(one, name) for name in _OWN_WORDS if hasattr(one, name)}
+        return replace(changed, **kept)
 
     def facts(self, facts: Facts) -> Facts:
         """The facts without them."""

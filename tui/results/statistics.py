@@ -46,11 +46,12 @@ class RunRatio:
 def ratio_of_runs(a: Sequence[float], b: Sequence[float]) -> RunRatio:
     """Compare runs.
 
-    Of few runs the logarithms are averaged, as ``workloads.measure.intervals.paired_ratio`` does;
-    from :data:`MEDIAN_FROM` runs a side on their medians are taken, which single disturbed runs do
-    not move. The interval is that of :data:`RESAMPLES` resampled ratios, where each side draws its
-    own runs anew. Few runs cannot stand for what lies beyond them, so an interval of few runs is
-    at no end narrower than Student's with Welch's degrees of freedom (Welch 1947, Biometrika 34).
+    The ratio is that of the medians over the runs, which a single disturbed run does not move. Its
+    interval is that of :data:`RESAMPLES` resampled ratios, for which each side draws its runs anew.
+    From :data:`MEDIAN_FROM` runs a side on they are ratios of medians; of fewer, whose medians
+    vary more, ratios of geometric means, as in ``workloads.measure.intervals.paired_ratio``. Few
+    runs cannot stand for what lies beyond them, so that their interval is at no end narrower than
+    Student's with Welch's degrees of freedom (Welch 1947, Biometrika 34).
 
     Args:
         a: the median of each run in seconds, positive; not empty.
@@ -58,24 +59,24 @@ def ratio_of_runs(a: Sequence[float], b: Sequence[float]) -> RunRatio:
     """
     logs_a, logs_b = sorted(map(math.log, a)), sorted(map(math.log, b))
     runs = (len(a), len(b))
-    many = min(runs) >= MEDIAN_FROM
-    centre = statistics.median if many else statistics.fmean
-    between = centre(logs_a) - centre(logs_b)
+    between = statistics.median(logs_a) - statistics.median(logs_b)
     if min(runs) < FEWEST:
         return RunRatio(math.exp(between), None, runs, None)
-    resampled = _resampled_medians if many else _resampled_means
-    draws = random.Random(_SEED)
-    ratios = sorted(
-        x - y for x, y in zip(resampled(logs_a, draws), resampled(logs_b, draws), strict=True)
-    )
+    many = min(runs) >= MEDIAN_FROM
+    draws, resampled = random.Random(_SEED), _resampled_medians if many else _resampled_means
+    of_a, of_b = resampled(logs_a, draws), resampled(logs_b, draws)
+    ratios = sorted(x - y for x, y in zip(of_a, of_b, strict=True))
     low, high = intervals.quantile(ratios, 0.025), intervals.quantile(ratios, 0.975)
     if many:
-        error, degrees = statistics.stdev(ratios), min(runs) - 1
+        centre, error, degrees = between, statistics.stdev(ratios), min(runs) - 1
     else:
+        centre = statistics.fmean(logs_a) - statistics.fmean(logs_b)
         error, degrees = _welch(logs_a, logs_b)
         half = t_quantile(degrees) * error
-        low, high = min(low, between - half), max(high, between + half)
-    beyond = max(0.0, abs(between) - math.log1p(THRESHOLD))
+        low, high = min(low, centre - half), max(high, centre + half)
+    # The medians of few runs may lie outside of what their means allow.
+    low, high = min(low, between), max(high, between)
+    beyond = max(0.0, abs(centre) - math.log1p(THRESHOLD))
     return RunRatio(
         math.exp(between), (math.exp(low), math.exp(high)), runs, _p_value(beyond, error, degrees)
     )

@@ -63,14 +63,14 @@ def add_options(parser: Parser) -> None:
     _add_filter(listed)
     _add_list(listed)
     shown = verb("show", "all of one: its conditions and what it was measured on")
-    shown.add_argument("words", nargs=1, metavar="ID")
+    shown.add_argument("words", nargs=1, metavar="ID", help="its first digits are enough")
     _add_json(shown)
     tagged = verb("tag", "give results a name that they can be called by")
     tagged.add_argument("words", nargs="+", metavar="ID", help="what selects results, then NAME")
     deleted = verb("delete", "forget results")
     deleted.add_argument("words", nargs="+", metavar="ID", help="what selects results")
     pruned = verb("prune", "forget results that are old")
-    pruned.add_argument("--older", required=True, metavar="T", help="as in 90d or 2026-01-31")
+    pruned.add_argument("--older", required=True, metavar="T", help="than this: 90d or 2026-01-31")
     compared = verb("compare", "two sets of results: is B faster, slower or the same?")
     compared.add_argument("words", nargs=2, metavar="A B", help=_forms())
     compared.add_argument("--workload", dest="of_workload", metavar="NAME", help="of this one only")
@@ -86,7 +86,7 @@ def add_options(parser: Parser) -> None:
         help="without the names of users, boxes and GPUs",
     )
     imported = verb("import", "take in results of files that export or run --json wrote")
-    imported.add_argument("words", nargs="+", metavar="FILE")
+    imported.add_argument("words", nargs="+", metavar="FILE", help="of another box, or of this one")
 
 
 def _forms() -> str:

@@ -29,8 +29,8 @@ def name_of(workload: str, parameters: str) -> str:
 
 
 def when(at: float) -> str:
-    """Local time, to the minute."""
-    return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%d %H:%M}"
+    """Local time to the minute, in the form in which it can be typed."""
+    return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%dT%H:%M}"
 
 
 # ---- a list ------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def compare_table(found: Compared) -> Table:
     return Table(
         "compare",
         f"{count(len(found.questions), 'workload')} on both sides",
-        tuple(map(Column, ("workload", "device", "A", "B", "B is", "interval"))),
+        tuple(map(Column, ("workload", "device", "A (runs)", "B (runs)", "B is", "interval"))),
         tuple(_question(one) for one in found.questions),
     )
 
@@ -133,7 +133,7 @@ def _question(one: Question) -> tuple[str, ...]:
 
 def _side(side: Side) -> str:
     middle = sorted(side.medians)[(len(side.medians) - 1) // 2]
-    return f"{fmt.seconds(middle)} of {count(len(side.rows), 'run')}"
+    return f"{fmt.seconds(middle)} ({len(side.rows)})"
 
 
 def verdict(one: Question) -> str:
@@ -157,10 +157,9 @@ def notes(one: Question) -> list[str]:
         )
     for letter, side in (("A", one.a), ("B", one.b)):
         if side.marked:
-            several = f" and {len(side.marks) - 1} more" if len(side.marks) > 1 else ""
             lines.append(
-                f"{letter}: {side.marked} of {count(len(side.rows), 'run')} marked:"
-                f" {side.marks[0]}{several}"
+                f"{letter}: {side.marked} of {count(len(side.rows), 'run')} with warnings, such as"
+                f" {side.mark}"
             )
         if len(side.rows) >= FEWEST and side.processes == 1:
             lines.append(
@@ -189,6 +188,15 @@ def _with_unit(name: str) -> Callable[[str], str]:
     return lambda text: fmt.size(int(text)) if text.isdecimal() else text
 
 
+def _where(one: Question, among: Compared) -> str:
+    """What is told of a question that no other is called."""
+    alike = [other for other in among.questions if other.workload == one.workload]
+    if len(alike) == 1:
+        return one.workload
+    device = " | ".join(dict.fromkeys(one.devices))
+    return f"{name_of(one.workload, one.parameters)} on {device}"
+
+
 def compare_notes(found: Compared) -> list[str]:
     """What stands below the table: differences, notes, and what the verdicts hold for."""
     lines: list[str] = []
@@ -203,9 +211,7 @@ def compare_notes(found: Compared) -> list[str]:
         own = [difference(one) for one in question.differences if one not in shared]
         said = [f"differs in {', '.join(own)}"] if own else []
         said += notes(question)
-        where = name_of(question.workload, question.parameters)
-        device = " | ".join(dict.fromkeys(question.devices))
-        lines += [f"{where} on {device}: {text}" for text in said]
+        lines += [f"{_where(question, found)}: {text}" for text in said]
     if found.asked > 1:
         lines.append(
             f"{found.asked} questions were asked at once: a difference is called one where it"
