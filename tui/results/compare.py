@@ -20,11 +20,8 @@ class Side:
     """The runs of one workload on one side, the oldest first."""
 
     rows: tuple[Row, ...]
-
-    @property
-    def medians(self) -> tuple[float, ...]:
-        """Of each run, seconds."""
-        return tuple(row.median_s for row in self.rows if row.median_s is not None)
+    medians: tuple[float, ...]
+    """Of each run, seconds."""
 
     @property
     def marked(self) -> int:
@@ -151,9 +148,8 @@ def _setting(row: Row) -> tuple[str, str, str]:
     return row.workload, row.device, row.parameters
 
 
-def _flags(row: Row, facts: Environments) -> tuple[tuple[str, str], ...]:
-    values = facts[row.environment].values
-    return tuple((name, text) for name, text in values.items() if name.startswith(FLAG))
+def _flags(facts: Facts) -> tuple[tuple[str, str], ...]:
+    return tuple(item for item in facts.values.items() if item[0].startswith(FLAG))
 
 
 def _paired(
@@ -165,7 +161,7 @@ def _paired(
     agree in all but the flags, and then in all but the device's number, where each side has one
     group alone: of two it could not be told which is meant.
     """
-    flags = {row.environment: _flags(row, facts) for row in (*a, *b)}
+    flags = {key: _flags(facts[key]) for key in {row.environment for row in (*a, *b)}}
     ways: tuple[Callable[[Row], Hashable], ...] = (
         lambda row: (*_setting(row), flags[row.environment]),
         _setting,
@@ -179,8 +175,12 @@ def _paired(
             one, other = by_a[key], by_b[key]
             left_a.remove(one)
             left_b.remove(other)
-            pairs.append((Side(one), Side(other)))
+            pairs.append((_side(one), _side(other)))
     return pairs, (len(left_a), len(left_b))
+
+
+def _side(rows: tuple[Row, ...]) -> Side:
+    return Side(rows, tuple(row.median_s for row in rows if row.median_s is not None))
 
 
 def _grouped(rows: Sequence[Row], key: Callable[[Row], Hashable]) -> list[tuple[Row, ...]]:

@@ -20,7 +20,7 @@ FEWEST = 3
 """Runs a side: of fewer nothing is said but their ratio."""
 LEVEL = 0.05
 """Of a table without any difference, so many show one by chance."""
-RESAMPLES = 2000
+RESAMPLES = 1000
 _SEED = 20_26
 """The same runs give the same interval each time."""
 
