@@ -53,6 +53,15 @@ def test_a_file_that_is_not_there_is_empty_and_is_not_made_by_reading(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_halves_of_characters_from_strangers_are_no_obstacle(tmp_path: Path) -> None:
+    odd = "a\ud800\x00b"
+    with Database(tmp_path / "r", writing=True) as database:
+        one = kept(1, workload=odd, facts={"box": odd}, tags=(odd,), warnings=(odd,))
+        assert database.add([one]) == 1
+        (row,) = database.rows(Selection(workload=odd, tags=(odd,)))
+        assert database.kept(row).record == one.record
+
+
 def test_what_is_deleted_takes_its_body_tags_and_environment_along(tmp_path: Path) -> None:
     with Database(tmp_path / "r", writing=True) as database:
         database.add([kept(1, tags=("a",)), kept(2, facts={"driver": "590.1"})])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from tests.results.samples import timing
 from tests.screens.helpers import gpu, make_store, sample, uuid
@@ -189,3 +192,29 @@ async def test_a_session_that_keeps_nothing_makes_no_file_and_no_thread(tmp_path
     keeper = Keeper(tmp_path / "r")
     await keeper.close()
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_nobody_foresaw_is_told_and_the_next_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, keeper = make_store("one gpu"), Keeper(tmp_path / "r")
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    add, failed = Database.add, list[bool]()
+
+    def failing_once(database: Database, kept: Iterable[Kept]) -> int:
+        if not failed:
+            failed.append(True)
+            raise KeyError("odd")
+        return add(database, kept)
+
+    monkeypatch.setattr(Database, "add", failing_once)
+    for number in (1, 2):
+        request = _request(number)
+        for event in (RunQueued(request), _finished(request)):
+            store.apply(event)
+            keeper.see(event, store)
+    await keeper.close()
+    (problem,) = keeper.problems
+    assert problem.startswith("results are not kept: failed: KeyError: 'odd'; report: ")
+    with Database(tmp_path / "r") as database:
+        assert database.count() == 1

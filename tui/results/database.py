@@ -156,7 +156,8 @@ class Database:
                 number, is_new = _put(connection, one)
                 new += is_new
                 connection.executemany(
-                    "INSERT OR IGNORE INTO tags VALUES (?, ?)", [(tag, number) for tag in one.tags]
+                    "INSERT OR IGNORE INTO tags VALUES (?, ?)",
+                    [(_storable(tag), number) for tag in one.tags],
                 )
         return new
 
@@ -168,7 +169,8 @@ class Database:
         """
         with self._transaction() as connection:
             connection.executemany(
-                "INSERT OR IGNORE INTO tags VALUES (?, ?)", [(name, number) for number in numbers]
+                "INSERT OR IGNORE INTO tags VALUES (?, ?)",
+                [(_storable(name), number) for number in numbers],
             )
 
     def delete(self, numbers: Sequence[int]) -> None:
@@ -193,7 +195,7 @@ class Database:
         if self._connection is None:
             return []
         with self._explained():
-            return self._connection.execute(query, values).fetchall()
+            return self._connection.execute(query, [*map(_storable, values)]).fetchall()
 
     def facts(self) -> dict[str, Facts]:
         """All that anything was measured on, by hash."""
@@ -305,9 +307,9 @@ def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
         (facts.hash, canonical(facts.values), canonical(facts.unknown)),
     )
     interval = record.ci95_s or (None, None)
-    written = connection.execute(
-        f"INSERT OR IGNORE INTO results VALUES (NULL{', ?' * 15})",
-        (
+    row = map(
+        _storable,
+        [
             record.id,
             record.kind,
             record.at,
@@ -322,13 +324,19 @@ def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
             facts.hash,
             canonical(record.marks) if record.marks else "",
             said(record),
-        ),
+        ],
     )
+    written = connection.execute(f"INSERT OR IGNORE INTO results VALUES (NULL{', ?' * 15})", [*row])
     is_new = written.rowcount == 1
     ((number,),) = connection.execute("SELECT number FROM results WHERE id = ?", (record.id,))
     if is_new:
         connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, canonical(record)))
     return int(number), is_new
+
+
+def _storable(value: object) -> object:
+    """Text without halves of characters, which strangers may send and SQLite does not take."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def said(record: Record) -> str:

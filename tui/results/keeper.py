@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui import reports
 from tui.state.events import AnyEvent, LogLine, RunQueued
 from tui.state.runs import CompareState, RunState
 from tui.state.store import Store
@@ -130,6 +131,8 @@ class Keeper:
                     database.add([kept])
             except StoreError as error:
                 self._complain(f"results are not kept: {error}")
+            except Exception as error:  # noqa: BLE001 (whatever it is, it costs this result alone)
+                self._complain(f"results are not kept: {reports.failure_in_words(error)}")
 
     def _complain(self, problem: str) -> None:
         if problem not in self.problems:
