@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.screens.app_helpers import running
 from tests.screens.driving import press, settle
 from tests.screens.helpers import (
     HOSTILE,
@@ -36,6 +37,14 @@ def lines_of(store: Store, cells: int) -> list[str]:
     drawn = account_lines(gauge, view, facts, store.worker_pid, cells)
     assert all(width(line) <= cells for line in drawn)
     return [plain(line).rstrip() for line in drawn]
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 55)])
+async def test_the_legend_stands_right_under_the_bar(size: tuple[int, int]) -> None:
+    async with running(size) as on:
+        await on.press("2")
+        assert "allocated 12.3" in on.rows[3]
+        assert on.text.count("allocated 12.3 GiB  ") <= 1
 
 
 @pytest.mark.parametrize("cells", [59, 79, 119, 199])
@@ -127,8 +136,11 @@ async def test_it_scrolls_to_its_last_line(size: tuple[int, int]) -> None:
         top = screen_text(app)
         assert "Memory   cuda:0" in top[0]
         assert set(top[1]) == set("█▓▒░▞·")
-        assert any("used, last 1 s" in row for row in top)
-        assert any("reserved, last 1 s" in row for row in top) == (size[0] >= 110)
+        text = "\n".join(top)
+        for words in ("cuda:0, last ", "util ", "memory ", "power ", "reserved "):
+            assert words in text
+        # Two side by side where there is room.
+        assert any("util " in row and "reserved " in row for row in top) == (size[0] >= 110)
         app.query_one("LinesView").focus()
         await press(pilot, "end")
         await settle(pilot)

@@ -165,28 +165,3 @@ def test_a_method_of_its_own_is_kept() -> None:
             return self.name.upper()
 
     assert repr(Loud("a")) == "A"
-
-
-def test_the_first_one_is_made_as_every_other_and_wrong_arguments_are_refused() -> None:
-    @frozen
-    class Pair:
-        one: int
-        two: int = 2
-
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'one'"):
-        Pair()  # type: ignore[call-arg]  # what is tried
-    assert (Pair(1), Pair(one=1, two=3)) == (Pair(1, 2), Pair(1, 3))
-    assert Pair.__init__.__qualname__.endswith("Pair.__init__")
-
-    class Longer(Pair):
-        """A class that is no dataclass of its own."""
-
-    @frozen
-    class Other:
-        three: int
-
-    class Below(Other):
-        """Made before any of the class that it is made of."""
-
-    assert Longer(4).two == 2
-    assert Below(3).three == 3

@@ -30,10 +30,15 @@ def test_at_60_cells_host_and_state_remain() -> None:
     assert " 1 Workbench  2 " in line
 
 
-@pytest.mark.parametrize("status", ["starting", "importing torch", "ready", "unusable", "ended"])
+@pytest.mark.parametrize("status", ["starting", "importing torch", "ready", "ended"])
 def test_the_runner_s_state_is_a_word(status: ChildStatus) -> None:
     store = make_store("one gpu", RunnerStatus(status))
     assert runner_words(store).text == status
+
+
+def test_a_runner_that_cannot_be_used_is_told_by_what_it_means() -> None:
+    store = make_store("one gpu", RunnerStatus("unusable", "no module named 'torch'"))
+    assert runner_words(store).text == "nothing can be run"
 
 
 def test_a_restart_says_why() -> None:

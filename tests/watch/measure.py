@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -52,24 +53,21 @@ while True:
 def watching(*pids: int) -> Iterator[psutil.Process]:
     """A child that reads these processes ten times a second."""
     command = (sys.executable, "-m", "tui.watch", "serve", "--interval", str(INTERVAL_S))
-    child = subprocess.Popen(
-        [*command, "--pids", ",".join(map(str, pids)), "--no-children"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    assert child.stdin is not None
-    try:
-        while b"process_figures" not in child.stdout.readline():
-            pass
-        # Nobody reads on: the kernel's pipe would fill up.
-        reader = subprocess.Popen(["cat"], stdin=child.stdout, stdout=subprocess.DEVNULL)
-        child.stdout.close()
-        yield psutil.Process(child.pid)
-    finally:
-        child.stdin.close()
-        child.wait()
-        reader.wait()
+    # Into a file: who reads a pipe would take its turn on the cores too.
+    with tempfile.NamedTemporaryFile() as told:
+        child = subprocess.Popen(
+            [*command, "--pids", ",".join(map(str, pids)), "--no-children"],
+            stdin=subprocess.PIPE,
+            stdout=told,
+        )
+        assert child.stdin is not None
+        try:
+            while b"process_figures" not in Path(told.name).read_bytes():
+                time.sleep(0.05)
+            yield psutil.Process(child.pid)
+        finally:
+            child.stdin.close()
+            child.wait()
 
 
 def one_reading(target: ScriptedTarget) -> None:
@@ -96,6 +94,25 @@ def one_reading(target: ScriptedTarget) -> None:
     reader.close()
     print(f"one try while the process hammers         {statistics.median(spans) * 1e6:.0f} us")
     print(f"tries that broke an invariant, not shown  {torn} of {len(spans)}")
+
+
+def torn_readings(target: ScriptedTarget, seconds: float) -> None:
+    """Read a process as often as that goes while it allocates and frees."""
+    reader = Target(ProcessFiles(target.pid))
+    reader.locate()
+    device = reader.devices[0]
+    working = threading.Thread(target=target.ask, args=(seconds,))
+    working.start()
+    tries = torn = missed = 0
+    while working.is_alive():
+        tries += 1
+        if device.try_once() is None:
+            torn += 1
+            missed += device.read() is None
+    working.join()
+    reader.close()
+    print(f"tries that broke an invariant, not shown  {torn:,} of {tries:,}")
+    print(f"  of these not had at once                {missed:,}")
 
 
 def child_time(program: Path, seconds: float) -> None:
@@ -166,6 +183,7 @@ def speed(torch: bool, program: Path) -> None:
             return int(target.ask(SPAN_S))
 
         work()
+        torn_readings(target, 10)
         _in_turns(what, target.pid, work)
         process.kill()
         process.communicate()

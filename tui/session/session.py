@@ -1,4 +1,4 @@
-"""One session of the workbench: both children, the store, and what a front end can ask for.
+"""One session of the workbench: the children, the store, and what a front end can ask for.
 
 The screens and the headless commands are thin over this; it knows neither.
 """
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tui.recordings.recorder import Recorder
     from tui.results.keeper import Keeper
     from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
+    from tui.session.watching import WatchSupervisor
 
 CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
@@ -90,6 +91,8 @@ class Session:
         self._interval = interval
         self._runner: RunnerSupervisor | None = None
         self._monitor: MonitorSupervisor | None = None
+        self._watch: WatchSupervisor | None = None
+        self._torch_is_looked_at = False
         self._recorder = recorder
         self._launched = monitor
         self._keeper = keeper
@@ -155,13 +158,13 @@ class Session:
             self._recorder.close()
 
     def kill(self) -> None:
-        """SIGKILL to both children: for an end that cannot wait."""
+        """SIGKILL to the children: for an end that cannot wait."""
         for child in self._children():
             if child.running:
                 child.kill()
 
     def _children(self) -> list[ChildProcess[Any]]:
-        supervisors = (self._monitor, self._runner)
+        supervisors = (self._monitor, self._runner, self._watch)
         return [one.child for one in supervisors if one and one.child]
 
     def apply(self, event: AnyEvent) -> None:
@@ -181,10 +184,26 @@ class Session:
             self._send(messages.TellMemory())
         if self._keeper is not None:
             self._keeper.see(event, self.store)
+        if self._watch is not None:
+            if isinstance(event, Sample):
+                self._watch.take_sample(event)
+        elif self._torch_is_looked_at:
+            self._begin_watch()
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
         for listener in self._listeners if parts else ():
             listener(parts)
+
+    def _begin_watch(self) -> None:
+        """Start the watch, but not before what a start needs is there."""
+        store = self.store
+        if store.sample is None or store.runner.status in ("starting", "importing torch"):
+            return
+        from tui.session.watching import WatchSupervisor
+
+        sent = self._recorder.to_watch if self._recorder else None
+        self._watch = WatchSupervisor(self.apply, store.sample, sent)
+        self._spawn(self._watch.supervise())
 
     def _queue_early_on_gpu(self) -> None:
         early, self._early = self._early, []
@@ -393,6 +412,13 @@ class Session:
     def watch_host(self, wanted: bool) -> None:
         if self._monitor is not None:
             self._monitor.watch_host(wanted)
+
+    def watch_torch(self, wanted: bool) -> None:
+        self._torch_is_looked_at = wanted
+        if self._watch is not None:
+            self._watch.look_at(wanted)
+        elif wanted:
+            self._begin_watch()
 
     def restart_runner(self) -> None:
         if self._runner is not None:

@@ -40,7 +40,6 @@ class Glyphs:
     """Stands where a level is zero, so that it differs from no level at all."""
     slices: Mapping[str, str]
     """How the parts of a device's memory are filled, by the slice's key."""
-    unknown: str
     selected: str
     folded: str
     unfolded: str
@@ -82,13 +81,15 @@ UNICODE = Glyphs(
         "process": "▒",
         "ours": "╬",
         "others": "░",
+        "other_allocated": "┃",
+        "other_cached": "│",
+        "other_context": "┊",
         "process_and_others": "░",
-        "unattributed": "?",
+        "unattributed": "╱",
         "driver": "▞",
         "free": "·",
-        "unknown": "?",
+        "unknown": "╲",
     },
-    unknown="?",
     selected="▸",
     folded="▸",
     unfolded="▾",
@@ -125,13 +126,15 @@ ASCII = Glyphs(
         "process": "+",
         "ours": "&",
         "others": "o",
+        "other_allocated": "A",
+        "other_cached": "C",
+        "other_context": "X",
         "process_and_others": "o",
-        "unattributed": "?",
+        "unattributed": "u",
         "driver": "%",
         "free": ".",
-        "unknown": "?",
+        "unknown": "x",
     },
-    unknown="?",
     selected=">",
     folded=">",
     unfolded="v",

@@ -71,6 +71,15 @@ _ADVICE = {
     UNKNOWN_LAYOUT: "torch.cuda.memory_summary() within the program remains, and NVML's figure",
 }
 """What helps, by the reason."""
+_WORDS = {
+    NOT_USED_YET: "unused",
+    IN_CHANGE: "changing",
+    ASYNC: "async",
+    PLUGGABLE: "plugged",
+    CPU_BUILD: "cpu",
+    NO_TORCH: "no torch",
+    UNKNOWN_LAYOUT: "layout",
+}
 
 
 class UnreadableError(Exception):
@@ -80,6 +89,11 @@ class UnreadableError(Exception):
     def advice(self) -> str:
         """What would help; empty where nothing does."""
         return _ADVICE.get(str(self), "")
+
+    @property
+    def word(self) -> str:
+        """The reason in one word."""
+        return _WORDS.get(str(self), "unread")
 
 
 @frozen
@@ -117,7 +131,7 @@ class Target:
             UnreadableError: torch's CUDA half is not in the process.
         """
         self.files = files
-        self.platform, self.library = _library(files.read("maps"))
+        self.platform, self.library = library_of_torch(files.read("maps"))
         self.memory = files.open_memory()
         self.place: Place | None = None
         self.devices: tuple[DeviceReader, ...] = ()
@@ -231,8 +245,8 @@ class DeviceReader:
                 self._before = before
 
 
-def _library(maps: bytes) -> tuple[Platform, Mapping]:
-    """The library of torch's that belongs to a platform.
+def library_of_torch(maps: bytes) -> tuple[Platform, Mapping]:
+    """Which library of torch's has the allocator, by the text of ``/proc/PID/maps``.
 
     Raises:
         UnreadableError: the process has none.

@@ -70,22 +70,24 @@ RUNS = (
         "filter",
         ("slash",),
         "filter",
-        "Show only workloads whose name, group or title has all the words typed.",
+        "Show only workloads whose name, group or title has all the words typed, or processes "
+        "whose GPU, user or command has them.",
         group="Runs",
-        tabs=WORKBENCH,
-        now=lambda now: now.has_workloads,
+        tabs=(*WORKBENCH, *PROCESSES),
+        now=lambda now: now.has_workloads or now.tab == "processes",
         opens_field=True,
         footer=7,
     ),
     Command(
-        "sort_workloads",
+        "sort_rows",
         ("s",),
         "sort",
         "Sort the table by the next of time, speed-up, share of the limit, peak memory, name and "
-        "the catalogue's own order.",
+        "the catalogue's own order, or the devices, while keys go to them, by the next of index, "
+        "load, memory and heat.",
         group="Runs",
         tabs=WORKBENCH,
-        now=lambda now: now.has_workloads,
+        now=lambda now: now.has_workloads or now.pane == "devices",
         footer=17,
     ),
     Command(
@@ -173,9 +175,11 @@ DEVICES = (
         "sort_processes",
         ("s",),
         "sort",
-        "Sort the processes by the next column: memory, pid, user, age.",
+        "Sort the processes by the next column: memory, those of torch's allocator, sm, cpu, host, "
+        "gpu, pid, user, age.",
         group="Devices and memory",
         tabs=PROCESSES,
+        now=lambda now: now.pane != "process-memory",
         footer=2,
     ),
     Command(
@@ -235,7 +239,7 @@ SCREEN = (
         "back",
         "Go back to the table from a pane that has the screen, undo the zoom, drop the filter.",
         group="Screen",
-        tabs=WORKBENCH,
+        tabs=(*WORKBENCH, *PROCESSES),
         now=lambda now: now.can_go_back,
         footer=0,
     ),

@@ -16,7 +16,7 @@ from tui.state.store import Parts
 from tui.state.sweep import Sweep
 from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
-from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.screens.command_screen import CommandScreen, Program, has_others
 from tui.ui.views import arrangement
 from tui.ui.widgets.backend_pane import BackendPane, BackendSwitches
 from tui.ui.widgets.devices_pane import DevicesPane
@@ -26,6 +26,8 @@ from tui.ui.widgets.pane import Pane, pane_of
 from tui.ui.widgets.text_panes import DetailPane, LogPane
 from tui.ui.widgets.workloads_pane import WorkloadList, WorkloadsPane
 
+TALL_ROWS = 50
+"""Rows of a screen from which each history of the devices pane has two."""
 NOTICE_ROWS = 3
 """That a reason why no GPU can be looked at may take from the table, in a stack of panes."""
 ROOMY = 30
@@ -71,7 +73,10 @@ class WorkbenchScreen(CommandScreen):
         }
         self.lower = "detail"
         self.zoomed = False
+        self._fitted = (0, 0)
+        """Rows that the devices and the backends needed when the panes were placed."""
         self._was_away = False
+        self._containers: dict[str, Container] = {}
 
     def compose(self) -> ComposeResult:
         """Two rows of two panes with the table between them."""
@@ -88,6 +93,8 @@ class WorkbenchScreen(CommandScreen):
         panes = self.rows[name]
         row = Container(*(pane for pane in panes if pane.display), id=name, classes="row")
         row.set_class(any(pane.has_class("-open") for pane in panes), "-open")
+        self._containers[name] = row
+        self.fit_devices()
         return row
 
     def _add_panes(self) -> None:
@@ -131,8 +138,9 @@ class WorkbenchScreen(CommandScreen):
         """Place the panes for the present size and focus."""
         focused = focused or self.focused_pane
         size = self.app.size
+        needed, _ = self._fitted = self._rows_wanted()
         placed = arrangement.arrange(
-            size.width, size.height, focused, self.lower, zoomed=self.zoomed
+            size.width, size.height, focused, self.lower, zoomed=self.zoomed, devices=needed
         )
         changed: list[Widget] = []
         modes = {f"-{mode}": placed.mode == mode for mode in self.MODES}
@@ -159,15 +167,45 @@ class WorkbenchScreen(CommandScreen):
             node.update_node_styles()
         self.fit_devices()
 
+    def _rows_wanted(self) -> tuple[int, int]:
+        cells = max(1, self.app.size.width - 1)
+        return (
+            self.devices.rows_wanted(0),
+            self.backend.rows_wanted(cells, arrangement.BACKEND_ROWS),
+        )
+
     def fit_devices(self) -> None:
-        """In a stack the devices get the rows that they need, as far as there are any."""
-        most = NOTICE_ROWS if self.app.size.height >= ROOMY else 1
-        needed = 1 + len(self.store.devices) + self.devices.notice_rows(most)
-        fits = needed if self.has_class("-stack") else None
-        if fits is not None:
-            self.devices.styles.height = max(2, min(fits, self.app.size.height // 4))
+        """Give the devices the rows that they and their history need, as far as there are any.
+
+        In a stack the backends have no more than they fill, while keys go elsewhere.
+        """
+        if self.has_class("-stack") and self.focused_pane != "backend":
+            self.backend.styles.height = self._rows_wanted()[1]
+        else:
+            self.backend.styles.clear_rule("height")
+        rows = self.app.size.height
+        few = len(self.store.devices) <= 1
+        notice = NOTICE_ROWS if rows >= ROOMY or (few and rows >= arrangement.STACK_ROWS) else 1
+        alone = self.devices.rows_wanted(0, notice)
+        whole = self.devices.rows_wanted(2 if rows >= TALL_ROWS else 1, notice)
+        has_lower = self.panes[self.lower].display
+        room = arrangement.rows_for_devices(
+            rows, memory=not self.memory.has_class("-folded"), lower=has_lower
+        )
+        if self.has_class("-stack"):
+            # On a low screen the table needs the rows that a history would take.
+            wanted = whole if has_lower and whole <= room else alone
+            self.devices.styles.height = max(2, min(wanted, room))
         else:
             self.devices.styles.clear_rule("height")
+        top = self._containers.get("top")
+        if top is not None and self.has_class("-grid"):
+            most = rows * 2 // 5
+            top.styles.height = max(
+                arrangement.TOP_ROWS, whole if whole <= most else min(alone, most)
+            )
+        elif top is not None:
+            top.styles.clear_rule("height")
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size may want another arrangement."""
@@ -193,9 +231,14 @@ class WorkbenchScreen(CommandScreen):
             # All its styles would be worked out a second time.
             event.refresh_styles = False
 
+    def looks_at_torch(self) -> bool:
+        """The memory pane splits what other processes hold, where it is not folded."""
+        return not self.memory.has_class("-folded") and has_others(self.store)
+
     def draw(self, parts: Parts) -> None:
         """Draw what has changed; there may be more devices."""
-        self.fit_devices()
+        if self._rows_wanted() != self._fitted:
+            self.place_panes()
         super().draw(parts)
 
     @on(events.DescendantFocus)
@@ -308,9 +351,12 @@ class WorkbenchScreen(CommandScreen):
         self.focus_pane("workloads")
         self.workloads.begin_filter()
 
-    def action_sort_workloads(self) -> None:
-        """Sort the table by the next column."""
-        self.workloads.next_order()
+    def action_sort_rows(self) -> None:
+        """Sort the devices while keys go to them, else the table."""
+        if self.focused_pane == "devices":
+            self.devices.next_order()
+        else:
+            self.workloads.next_order()
 
     @on(WorkloadList.Moved)
     def _workload_moved(self) -> None:

@@ -114,8 +114,11 @@ def without_theme(style: Style, dark: bool, turns: bool) -> Style:
     """
     front = style.color.triplet if style.color else None
     back = style.bgcolor.triplet if style.bgcolor else None
+    # How faint the terminal's faint is nobody knows.
     changed = Style(
-        color=DEFAULT if front is not None else None, bgcolor=DEFAULT if back is not None else None
+        color=DEFAULT if front is not None else None,
+        bgcolor=DEFAULT if back is not None else None,
+        dim=False,
     )
     turned = front is not None and back is not None and (sum(front) > sum(back)) != dark
     return style + changed + Style(reverse=True) if turned and turns else style + changed

@@ -46,7 +46,8 @@ def runner_words(store: Store, cells: int = 10_000) -> Span:
         return Span(f"{waiting} queued" if waiting else "ready", TextStyle.GOOD)
     styles = {"unusable": TextStyle.BAD, "ended": TextStyle.BAD, "restarting": TextStyle.NOTE}
     reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
-    return Span(f"{runner.status}{reason}", styles.get(runner.status, TextStyle.QUIET))
+    words = "nothing can be run" if runner.status == "unusable" else runner.status
+    return Span(f"{words}{reason}", styles.get(runner.status, TextStyle.QUIET))
 
 
 def going_on(store: Store) -> list[str]:
