@@ -184,15 +184,18 @@ class Session:
             self._send(messages.TellMemory())
         if self._keeper is not None:
             self._keeper.see(event, self.store)
+        self._tell_watch(event)
+        if self._monitor is not None and self.store.worker_pid != worker_pid:
+            self._monitor.watch_worker()
+        for listener in self._listeners if parts else ():
+            listener(parts)
+
+    def _tell_watch(self, event: AnyEvent) -> None:
         if self._watch is not None:
             if isinstance(event, Sample):
                 self._watch.take_sample(event)
         elif self._torch_is_looked_at:
             self._begin_watch()
-        if self._monitor is not None and self.store.worker_pid != worker_pid:
-            self._monitor.watch_worker()
-        for listener in self._listeners if parts else ():
-            listener(parts)
 
     def _begin_watch(self) -> None:
         """Start the watch, but not before what a start needs is there."""
