@@ -160,7 +160,12 @@ class Store:
         if event.status in ("restarting", "ended", "unusable"):
             self._forget_worker()
             self.moments.forget_torch()
-        return frozenset({Part.RUNNER, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
+        if event.status != "unusable":
+            return frozenset({Part.RUNNER, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
+        self._pair()
+        return frozenset(
+            {Part.RUNNER, Part.DEVICES, Part.MEMORY, Part.WORKLOADS, Part.BACKEND, Part.SELECTION}
+        )
 
     def _on_hello(self, event: messages.Hello) -> Parts:
         self.hello = event
@@ -392,7 +397,9 @@ class Store:
             self.selected = wanted.key
         elif self.selected not in keys or (not self.selected_by_user and self.selected == CPU):
             # The first GPU that torch can use is what people came for.
-            usable = [view.key for view in self.devices if view.torch and view.key != CPU]
+            gpus = [view for view in self.devices if view.key != CPU]
+            # Without a torch there is none to choose for: its memory is to be seen all the same.
+            usable = [view.key for view in gpus if view.torch or self.runner.status == "unusable"]
             self.selected = next(iter(usable), CPU)
 
     def _with_last(self, view: DeviceView) -> DeviceView:

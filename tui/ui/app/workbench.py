@@ -294,7 +294,10 @@ class WorkbenchApp(textual_private.HookedApp):
         """Start the runner once the devices are drawn: torch's import would fight with them."""
         await self._session.looked()
         self._drawing.now()
-        self.call_after_refresh(self._session.start)
+        drawn = asyncio.Event()
+        self.call_after_refresh(drawn.set)
+        await drawn.wait()
+        await self._session.start()
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""

@@ -15,9 +15,11 @@ from tui.ui.screens.command_screen import CommandScreen, Program, has_others
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.history import whole_lines, whole_rows
 from tui.ui.views.lines import Line
+from tui.ui.views.memory import legend
 from tui.ui.views.memory_account import account_lines
 from tui.ui.widgets.history_view import HistoryView
 from tui.ui.widgets.line_bar import FooterBar
+from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.memory_pane import AccountPane
 
 SHARE = 3
@@ -52,12 +54,18 @@ class MemoryView(AccountPane):
     ) -> None:
         """Show the selected device of a store; arguments as of :class:`AccountPane`."""
         super().__init__(store, clock, id=id)
+        self.legend = LinesView(self._legend)
+        self.legend.can_focus = False
         self.history = HistoryView(self._history)
 
     def compose(self) -> ComposeResult:
         yield self.bar
+        yield self.legend
         yield self.history
         yield self.body
+
+    def _legend(self, cells: int) -> list[Line]:
+        return legend(self.gauge, cells)
 
     def _history(self, cells: int, rows: int) -> list[Line]:
         store = self.store
@@ -73,6 +81,10 @@ class MemoryView(AccountPane):
         """Account anew; another device may have other histories."""
         super().store_changed()
         width, height = self.size
+        rows = len(self._legend(max(1, width - 1)))
+        self.legend.display = rows > 0
+        self.legend.styles.height = max(1, rows)
+        self.legend.rebuild()
         rows = whole_rows(self.view, self.store.sample, width, height // SHARE)
         self.history.display = rows > 0
         if rows:

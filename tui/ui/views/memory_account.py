@@ -17,7 +17,6 @@ from tui.ui.views.memory import (
     Reasons,
     absent_for,
     explanation,
-    legend,
     other_lines,
     reason_lines,
     shared_reasons,
@@ -59,7 +58,7 @@ def account_lines(
     cells: int,
     about: str = "device",
 ) -> list[Line]:
-    """Everything, from the legend of the bar to the facts of the device.
+    """Everything below the bar and its legend, to the facts of the device.
 
     Args:
         gauge: the account.
@@ -74,10 +73,8 @@ def account_lines(
     reasons = shared_reasons(gauge)
     known = without(gauge, reasons)
     found = [
-        *legend(gauge, main),
         *other_lines(gauge.others, main),
         *warnings(gauge, main),
-        (),
         *explanation(gauge, main),
         *_terms(gauge.terms, reasons, main),
         *(_section("peaks", main) if known.peaks else ()),
