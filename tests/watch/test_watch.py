@@ -337,6 +337,9 @@ def test_a_new_pace_does_not_wait_for_the_old_one(
     target.make(1)
     watch = child("--interval", 600, "--pids", target.pid)
     watch.until(lambda event: isinstance(event, ProcessFigures))
+    state = Path(f"/proc/{watch.process.pid}/stat")
+    while state.read_text().rpartition(") ")[2][0] != "S":
+        time.sleep(0.01)  # it has not begun to wait yet
     watch.send(WatchPace(0.05))
     for _ in range(3):
         watch.until(lambda event: isinstance(event, ProcessFigures))
