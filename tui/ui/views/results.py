@@ -178,14 +178,8 @@ def varies(found: Spread | None) -> str:
 
 def difference(one: Difference) -> str:
     """``driver 570.1 → 580.2``."""
-    sides = (", ".join(map(_with_unit(one.name), texts)) for texts in (one.a, one.b))
+    sides = (", ".join(texts) for texts in (one.a, one.b))
     return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
-
-
-def _with_unit(name: str) -> Callable[[str], str]:
-    if name != "memory":
-        return lambda text: text
-    return lambda text: fmt.size(int(text)) if text.isdecimal() else text
 
 
 def _where(one: Question, among: Compared) -> str:
@@ -255,10 +249,7 @@ def show_lines(kept: Kept, said: str) -> list[str]:
             f" power at most {fmt.watts(seen.power_w_max)}, temperature at most"
             f" {fmt.temperature(seen.temperature_c_max)}"
         )
-    lines += [
-        f"{name}: {_with_unit(name)(facts.values[name])}"
-        for name in sorted(facts.values, key=place)
-    ]
+    lines += [f"{name}: {facts.values[name]}" for name in sorted(facts.values, key=place)]
     return lines + [f"{name}: {UNKNOWN}: {why}" for name, why in facts.unknown.items()]
 
 
@@ -295,9 +286,7 @@ def markdown_lines(rows: Sequence[Row], facts: Environments) -> list[str]:
 
 
 def _told(facts: Facts) -> str:
-    values = [
-        f"{name} {_with_unit(name)(facts.values[name])}" for name in sorted(facts.values, key=place)
-    ]
+    values = [f"{name} {facts.values[name]}" for name in sorted(facts.values, key=place)]
     return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])
 
 
