@@ -234,10 +234,9 @@ def show_lines(kept: Kept, said: str) -> list[str]:
     ]
     time = record.run.time if record.run else None
     if time is not None:
+        low, high = (fmt.seconds(end(time.block_times_s, default=None)) for end in (min, max))
         lines.append(
-            f"{count(time.blocks, 'block')}, {count(time.calls, 'call')},"
-            f" block medians {fmt.seconds(min(time.block_times_s, default=None))} to"
-            f" {fmt.seconds(max(time.block_times_s, default=None))}"
+            f"{count(time.blocks, 'block')} of {low} to {high} a call, {count(time.calls, 'call')}"
         )
     if kept.tags:
         lines.append(f"tags: {', '.join(kept.tags)}")
