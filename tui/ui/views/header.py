@@ -5,7 +5,6 @@ from __future__ import annotations
 from tui.monitor.messages import Driver
 from tui.state.events import RunnerStatus
 from tui.state.store import SIMULATED, Store
-from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, width
 from workloads.protocol.messages import Progress
@@ -70,7 +69,7 @@ def going_on(store: Store) -> list[str]:
 
 def _how_far(progress: Progress) -> str:
     if progress.remaining_s is not None:
-        return f"{glyphs.GLYPHS.at_most}{text.duration(progress.remaining_s)} left"
+        return f"{text.at_most(progress.remaining_s)} left"
     return progress.phase
 
 

@@ -11,6 +11,7 @@ from tui.state.reading import Absent, Reading, Stale, Value, reading_text, value
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.commands.registry import BY_ID, key_text
+from tui.ui.views.device_columns import short_name
 from tui.ui.views.lines import Line, Span, TextStyle, fit, fit_line, flow, paragraph, width
 
 STYLES = {
@@ -273,7 +274,7 @@ def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
     if gauge.warnings:
         notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
     label = f"Memory{whose}   {view.label}"
-    name = "" if view.key == CPU else view.name
+    name = "" if view.key == CPU else short_name(view)
     for parts in ((f"{label} {name}".rstrip(), sizes, *notes), (label, sizes, *notes)):
         full = "   ".join(parts)
         if width((Span(full),)) <= cells:
