@@ -20,6 +20,7 @@ from tui.ui.views.results import (
     list_table,
     markdown_lines,
     show_lines,
+    when,
 )
 from tui.ui.views.tables import table_lines
 from workloads.protocol.inventory import Setting
@@ -183,6 +184,12 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
     # Each line of the table has as many cells as its head.
     cells = {line.replace("\\|", "").count("|") for line in markdown if line.startswith("|")}
     assert cells == {7}
+
+
+def test_a_time_of_another_year_is_its_date() -> None:
+    at = moment("2026-03-04T05:06")
+    assert when(at, at + DAY) == "03-04 05:06"
+    assert when(at, at + 400 * DAY) == "2026-03-04"
 
 
 # ---- what is typed -----------------------------------------------------------------------------

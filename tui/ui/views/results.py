@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tui.results.compare import UNKNOWN, Compared, Difference, Environments, Question, Side
@@ -28,9 +29,16 @@ def name_of(workload: str, parameters: str) -> str:
     return f"{workload} {short(json.loads(parameters))}".strip()
 
 
-def when(at: float) -> str:
-    """Local time to the minute, in the form in which it can be typed."""
-    return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%dT%H:%M}"
+def when(at: float, now: float | None = None) -> str:
+    """Local time to the minute; of another year than this the date alone.
+
+    Args:
+        at: Unix time.
+        now: likewise; the present where it is not given.
+    """
+    local = datetime.datetime.fromtimestamp(at)
+    present = datetime.datetime.fromtimestamp(time.time() if now is None else now)
+    return f"{local:%m-%d %H:%M}" if local.year == present.year else f"{local:%Y-%m-%d}"
 
 
 # ---- a list ------------------------------------------------------------------------------------
@@ -228,15 +236,17 @@ def show_lines(kept: Kept, said: str) -> list[str]:
         said: its outcome in a line.
     """
     record, facts = kept.record, kept.facts
+    ended = datetime.datetime.fromtimestamp(record.at)
     lines = [
-        f"{record.id}  {record.kind} of {when(record.at)}",
+        f"{record.id}  {record.kind} of {ended:%Y-%m-%d %H:%M}",
         f"{record.workload} {short(record.parameters)} on {record.device}  {said}",
     ]
-    time = record.run.time if record.run else None
-    if time is not None:
-        low, high = (fmt.seconds(end(time.block_times_s, default=None)) for end in (min, max))
+    timed = record.run.time if record.run else None
+    if timed is not None:
+        low, high = (fmt.seconds(end(timed.block_times_s, default=None)) for end in (min, max))
         lines.append(
-            f"{count(time.blocks, 'block')} of {low} to {high} a call, {count(time.calls, 'call')}"
+            f"{count(timed.blocks, 'block')} of {low} to {high} a call,"
+            f" {count(timed.calls, 'call')}"
         )
     if kept.tags:
         lines.append(f"tags: {', '.join(kept.tags)}")
