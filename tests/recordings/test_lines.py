@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.recordings.making import header_line, refusal
 from tests.screens.helpers import gpu, gpu_process, sample
+from tests.screens.watching import TORCHRUN, figures, said, told, torch_process
 from tui.monitor.messages import Watch
 from tui.recordings import lines
 from tui.state.events import (
@@ -23,6 +24,7 @@ from tui.state.events import (
     RunnerStatus,
     RunQueued,
     SweepSet,
+    WatchStatus,
 )
 from tui.state.sweep import Sweep
 from workloads.protocol import messages
@@ -59,6 +61,14 @@ events: st.SearchStrategy[AnyEvent] = st.one_of(
     st.builds(RunQueued, runs),
     st.builds(RunnerStatus, st.sampled_from(["ready", "ended"]), texts, texts, st.none() | texts),
     st.builds(MonitorStatus, st.sampled_from(["ready", "restarting"]), texts),
+    st.builds(
+        lambda command, rank: told(
+            torch_process(command=command, rank=rank, launched_by=TORCHRUN, reason="x", word="y")
+        ),
+        st.none() | texts,
+        st.none() | counts,
+    ),
+    st.builds(lambda held: said(figures(allocated=held)), counts),
     st.builds(messages.Heartbeat, finite, st.none() | texts),
     st.builds(messages.Progress, texts, st.just("measuring"), finite, texts, counts, maybe),
     st.builds(messages.Rejected, texts, texts),
@@ -85,21 +95,29 @@ def test_a_request_is_kept_and_is_no_event(at: float, run: messages.Run) -> None
     assert found.message["id"] == run.id
 
 
+@pytest.mark.parametrize("version", [*lines.OLDER, lines.VERSION])
+def test_recordings_of_older_programs_are_played(version: int) -> None:
+    assert lines.header(header_line(version=version), "x").version == version
+
+
 def test_each_event_is_its_speakers() -> None:
-    said: list[tuple[AnyEvent, str]] = [
+    heard: list[tuple[AnyEvent, str]] = [
         (sample(), "monitor"),
         (messages.Heartbeat(1.0, None), "runner"),
         (LogLine("runner", "x"), "workbench"),
+        (WatchStatus("ready"), "workbench"),
+        (told(torch_process()), "watch"),
+        (said(figures()), "watch"),
     ]
-    for event, speaker in said:
+    for event, speaker in heard:
         assert lines.entry(lines.event_line(0, event)).speaker == speaker
     assert json.loads(lines.request_line(0, "monitor", Watch((1,))))["to"] == "monitor"
 
 
 @given(st.binary(max_size=60) | texts.map(str.encode))
 def test_any_bytes_are_a_line_or_are_refused_in_one_line(data: bytes) -> None:
-    for said in (refusal(lambda: lines.entry(data)), refusal(lambda: lines.header(data, "f"))):
-        assert said is None or "\n" not in said
+    for refused in (refusal(lambda: lines.entry(data)), refusal(lambda: lines.header(data, "f"))):
+        assert refused is None or "\n" not in refused
 
 
 json_values = st.recursive(
@@ -115,8 +133,8 @@ json_values = st.recursive(
 )
 def test_any_object_is_a_line_or_is_refused(data: dict[str, object]) -> None:
     line = json.dumps(data).encode()
-    for said in (refusal(lambda: lines.entry(line)), refusal(lambda: lines.header(line, "f"))):
-        assert said is None or "\n" not in said
+    for refused in (refusal(lambda: lines.entry(line)), refusal(lambda: lines.header(line, "f"))):
+        assert refused is None or "\n" not in refused
 
 
 @pytest.mark.parametrize(
@@ -125,7 +143,7 @@ def test_any_object_is_a_line_or_is_refused(data: dict[str, object]) -> None:
         (b"", "f is no recording"),
         (b"\x80\x04K\x01.", "f is no recording"),
         (b'{"type":"recording"}', "f is no recording"),
-        (header_line(version=2, program="9.9"), "of format 2, this program plays 1: .* 9.9"),
+        (header_line(version=3, program="9.9"), "of format 3, this program plays 2: .* 9.9"),
         (header_line(at=-1.0), "which is no Unix time"),
     ],
 )

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import environment, gpu, gpu_process, sample
+from tests.screens.watching import told, torch_process
 from tui.monitor.messages import HostProcesses, ParentProcess
 from tui.recordings.redaction import HOST, Redaction, program
 from tui.state.events import AnyEvent, LogLine, RunnerStatus
@@ -44,6 +45,26 @@ def test_of_processes_the_program_stays_and_the_people_go() -> None:
 @given(st.text("abcdefghijklmnopqrstuvwxyz", min_size=5, max_size=10).map("zq".__add__))
 def test_no_name_of_a_user_is_left_in_a_sample(user: str) -> None:
     assert user not in wire.encode(redaction()(crowded(user))).decode()
+
+
+def test_of_torch_processes_the_program_stays_and_the_people_go() -> None:
+    found = redaction()(
+        told(
+            torch_process(
+                user=SECRET,
+                command=f"/home/{SECRET}/venv/bin/python train.py --token=hf_x",
+                launched_by=ParentProcess(9, SECRET, f"torchrun /srv/{SECRET}", 1.0),
+                reason=f"it is run by {SECRET} (uid 7): only that user and root may read it",
+                word="denied",
+            )
+        )
+    )
+    text = wire.encode(found).decode()
+    assert SECRET not in text
+    assert "hf_x" not in text
+    assert '"command":"python"' in text
+    assert '"command":"torchrun"' in text
+    assert "it is run by user (uid 7)" in text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -123,3 +126,25 @@ def test_the_counters_of_the_account_are_those_of_the_run(runner: Driver) -> Non
         Value(figures.alloc_retries),
         Value(figures.ooms),
     ]
+
+
+HELD = """
+import torch
+from workloads.measure import memory
+assert not memory.used_devices()
+held = torch.empty(2**20, dtype=torch.uint8, device="cuda:0")
+found = memory.torch_memory(torch.device("cuda:0"))
+print(found is not None and found.reserved > 0, len(memory.used_devices()))
+"""
+
+
+@pytest.mark.parametrize("settings", ["", "expandable_segments:True", "backend:cudaMallocAsync"])
+def test_a_device_that_holds_something_is_used_whatever_the_allocator_counts(settings: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HELD],
+        env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": settings},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["True", "1"]

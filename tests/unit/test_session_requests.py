@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from tests.screens.helpers import environment, hello, torch_gpu
+import asyncio
+
+import pytest
+
+from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS
 from tui.session.session import Session
+from tui.session.watching import WatchSupervisor
 from tui.state.sweep import Sweep
 from workloads.protocol import messages
 
@@ -81,3 +86,32 @@ def test_the_catalogue_is_there_before_the_runner() -> None:
     names = [info.name for info in Session(interval=None).store.catalogue]
     assert names[0] == "transfer"
     assert {"matmul", "conv2d"} <= set(names)
+
+
+async def test_the_watch_starts_only_where_it_is_looked_at_and_after_sample_and_runner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[object] = []
+
+    class NoChild(WatchSupervisor):
+        async def supervise(self) -> None:
+            begun.append(self)
+
+    monkeypatch.setattr("tui.session.watching.WatchSupervisor", NoChild)
+    session = Session(interval=None)
+    session.apply(hello())
+    session.watch_torch(True)
+    session.apply(sample(gpu(0)))
+    session.watch_torch(False)
+    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
+    await asyncio.sleep(0)
+    assert begun == []
+    session.watch_torch(True)
+    await asyncio.sleep(0)
+    assert len(begun) == 1
+    session.watch_torch(False)
+    session.watch_torch(True)
+    session.apply(sample(gpu(0)))
+    await asyncio.sleep(0)
+    assert len(begun) == 1
+    await session.stop()

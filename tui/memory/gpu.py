@@ -170,7 +170,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
         ),
         Term("process", "this process", figures.process, NVML, figures.whose.about),
         *_ours(figures),
-        Term("others", "others", figures.others, NVML, "processes that are not this program's"),
+        Term("others", "others", figures.others, NVML, figures.whose.others),
         Term(
             "unattributed",
             "unattributed",

@@ -15,6 +15,8 @@ class Whose:
 
     about: str
     """What that process is."""
+    others: str
+    """What the others are."""
     since: str
     """When its counts began."""
     source: str
@@ -31,6 +33,7 @@ class Whose:
 
 WORKER = Whose(
     about="the worker that runs workloads",
+    others="processes that are not this program's",
     since="the last run began",
     source="torch memory_stats",
     no_workspace="the runner has not said how much cuBLAS was given",
@@ -41,6 +44,7 @@ WORKER = Whose(
 )
 OUTSIDE = Whose(
     about="the process that is looked at",
+    others="all other processes that are not this workbench's",
     since="the process began",
     source="read from outside",
     no_workspace="not told apart from outside: it is among the allocated",

@@ -8,6 +8,7 @@ from tui.memory.gpu import gpu_gauge
 from tui.memory.model import OUTSIDE, Gauge, OtherProcess
 from tui.monitor.messages import GpuProcess, Sample, process_of
 from tui.state.allocators import OLD_S, Allocator, Allocators
+from tui.state.history import MemoryPoint
 from tui.state.pairing import DeviceView
 from tui.state.reading import Absent, Reading, Value, aged, derive, reading, value_of
 from tui.watch.messages import TorchProcess
@@ -118,7 +119,11 @@ def _is_old(allocator: Allocator, now: float) -> bool:
 
 
 def account_of(
-    allocator: Allocator, view: DeviceView | None, sample: Sample | None, now: float
+    allocator: Allocator,
+    view: DeviceView | None,
+    sample: Sample | None,
+    device_peak: MemoryPoint,
+    now: float,
 ) -> Gauge:
     """The account of a device's memory for one process on it, as for this program's worker.
 
@@ -126,9 +131,10 @@ def account_of(
         allocator: of the process on the device.
         view: the device; ``None`` where it cannot be told which that is.
         sample: the monitor's newest.
+        device_peak: the highest that was sampled of the device.
         now: Unix time.
     """
-    figures, peak = allocator.figures, allocator.peak
+    figures, peak = allocator.figures, replace(allocator.peak, used=device_peak.used)
     if view is None:
         nameless = DeviceView(figures.device, unpaired=allocator.placed.why_no_id)
         return gpu_gauge(nameless, sample, figures, figures.pid, peak, now, whose=OUTSIDE)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tui.child.launch import Launched
     from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
+    from tui.results.keeper import Keeper
     from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
     from tui.session.watching import WatchSupervisor
 
@@ -65,6 +66,7 @@ class Session:
         files: of workloads that the user brings; the runner reads them.
         recorder: is told all that changes the store and all that the children are asked.
         monitor: one of that interval that has been started already.
+        keeper: puts what is measured into the store of results; ``None`` to keep nothing.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Session:
         files: Sequence[str] = (),
         recorder: Recorder | None = None,
         monitor: Launched | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.store = Store()
         self._listeners: list[Listener] = []
@@ -92,6 +95,7 @@ class Session:
         self._torch_is_looked_at = False
         self._recorder = recorder
         self._launched = monitor
+        self._keeper = keeper
         if recorder is not None:
             recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
         self.apply(CatalogueRead(catalogue.read()))
@@ -135,6 +139,8 @@ class Session:
         from tui.session.supervisors import RunnerSupervisor
 
         self.watch()
+        if self._keeper is not None:
+            self._keeper.attach(self.apply)
         written = self._recorder
         sent = written.to_runner if written else None
         self._runner = RunnerSupervisor(self.store, self.apply, self._python, self._files, sent)
@@ -146,6 +152,8 @@ class Session:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(child.stop() for child in self._children()))
+        if self._keeper is not None:
+            await self._keeper.close()
         if self._recorder is not None:
             self._recorder.close()
 
@@ -174,15 +182,20 @@ class Session:
         elif isinstance(event, Sample) and self.store.torch_memory:
             # Right after NVML was read: an account subtracts the one from the other.
             self._send(messages.TellMemory())
+        if self._keeper is not None:
+            self._keeper.see(event, self.store)
+        self._tell_watch(event)
+        if self._monitor is not None and self.store.worker_pid != worker_pid:
+            self._monitor.watch_worker()
+        for listener in self._listeners if parts else ():
+            listener(parts)
+
+    def _tell_watch(self, event: AnyEvent) -> None:
         if self._watch is not None:
             if isinstance(event, Sample):
                 self._watch.take_sample(event)
         elif self._torch_is_looked_at:
             self._begin_watch()
-        if self._monitor is not None and self.store.worker_pid != worker_pid:
-            self._monitor.watch_worker()
-        for listener in self._listeners if parts else ():
-            listener(parts)
 
     def _begin_watch(self) -> None:
         """Start the watch, but not before what a start needs is there."""

@@ -68,6 +68,11 @@ class Allocator:
             point = replace(higher(last, point), at=last.at)
         self.points.append(point)
 
+    def place(self, placed: Placed) -> None:
+        """Say which GPU it is of; that stays so if NVML no longer lists the process there."""
+        known = self.placed.id
+        self.placed = placed if placed.id or known is None else replace(placed, id=known)
+
     def take_sample(self, sample: Sample) -> None:
         """A reading of NVML."""
         self._moments.take_sample(sample)
@@ -173,7 +178,7 @@ class Allocators:
             if own:
                 placed = place(process, [each.figures for each in own], self._devices)
                 for each in own:
-                    each.placed = placed[each.figures.device]
+                    each.place(placed[each.figures.device])
 
     # ---- look ----
 

@@ -167,7 +167,9 @@ def used_devices() -> list[torch.device]:
 
 
 def _was_used(stats: dict[str, int]) -> bool:
-    return bool(stats) and stats["segment.all.allocated"] > 0
+    # Segments are not counted with expandable_segments, nor what was ever reserved by the
+    # cudaMallocAsync backend: what holds of all is that something is, or was, reserved.
+    return any(stats.get(f"reserved_bytes.all.{part}") for part in ("allocated", "current", "peak"))
 
 
 def resident() -> int | None:

@@ -9,6 +9,15 @@ def _can_run(now: Situation) -> bool:
     return now.runner_usable and now.has_workloads
 
 
+PROCESS_MEMORY = "process-memory"
+"""The pane that has the place of the processes while one of them is looked at."""
+
+
+def _can_filter(now: Situation) -> bool:
+    listed = now.has_workloads if now.tab == "workbench" else now.tab == "processes"
+    return listed and now.pane != PROCESS_MEMORY
+
+
 RUNS = (
     Command(
         "run_selected",
@@ -74,7 +83,7 @@ RUNS = (
         "whose GPU, user or command has them.",
         group="Runs",
         tabs=(*WORKBENCH, *PROCESSES),
-        now=lambda now: now.has_workloads or now.tab == "processes",
+        now=_can_filter,
         opens_field=True,
         footer=7,
     ),
@@ -148,6 +157,7 @@ DEVICES = (
         "device",
         "Select the next device: the memory pane and the table's GPU column show it.",
         "Devices and memory",
+        now=lambda now: now.pane != PROCESS_MEMORY,
         footer=10,
     ),
     Command(
@@ -179,7 +189,7 @@ DEVICES = (
         "gpu, pid, user, age.",
         group="Devices and memory",
         tabs=PROCESSES,
-        now=lambda now: now.pane != "process-memory",
+        now=lambda now: now.pane != PROCESS_MEMORY,
         footer=2,
     ),
     Command(

@@ -12,14 +12,13 @@ from tui.memory.others import account_of
 from tui.state.allocators import Allocator
 from tui.state.pairing import DeviceView
 from tui.state.store import Part, Store
+from tui.ui.commands.workbench import PROCESS_MEMORY
 from tui.ui.screens.memory import SHARE
 from tui.ui.views.lines import Line
 from tui.ui.views.memory import title
 from tui.ui.views.process_memory import history_rows, process_history, process_lines
 from tui.ui.widgets.history_view import HistoryView
 from tui.ui.widgets.memory_pane import AccountPane
-
-ID = "process-memory"
 
 
 class ProcessMemoryView(AccountPane):
@@ -44,7 +43,7 @@ class ProcessMemoryView(AccountPane):
             allocator: of the process on its device.
         """
         self.allocator = allocator
-        super().__init__(store, clock, id=ID)
+        super().__init__(store, clock, id=PROCESS_MEMORY)
         self.history = HistoryView(self._history)
 
     def compose(self) -> ComposeResult:
@@ -56,7 +55,8 @@ class ProcessMemoryView(AccountPane):
         """The device that the process is on, as far as that can be told, and the account."""
         store, placed = self.store, self.allocator.placed
         view = next((each for each in store.devices if each.key == placed.id), None)
-        gauge = account_of(self.allocator, view, store.sample, self.clock())
+        peak = store.history.sampled_peak(view.key if view else "")
+        gauge = account_of(self.allocator, view, store.sample, peak, self.clock())
         return view or DeviceView(self.allocator.figures.device), gauge
 
     def title(self, cells: int) -> str:

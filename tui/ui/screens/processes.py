@@ -327,6 +327,8 @@ class ProcessesTab(CommandScreen):
             ):
                 why = row.torch.allocated.reason
                 self.notify(f"{row.pid}: {why}", severity="warning", markup=False)
+            elif row is not None and row.kind == "launcher":
+                self.notify("it started several: choose one of them", markup=False)
             return
         from tui.ui.screens.process_memory import ProcessMemoryView
 
@@ -343,8 +345,10 @@ class ProcessesTab(CommandScreen):
 
     def situation(self) -> Situation:
         """With whether a process that can be sent a signal is under the cursor, and the filter."""
+        now = super().situation()
         return replace(
-            super().situation(),
+            now,
+            pane=now.pane if self.memory is None else self.memory.id,
             on_process=self.memory is None and self._process() is not None,
             can_go_back=bool(self.pane.pattern) or self.memory is not None,
         )
@@ -367,7 +371,8 @@ class ProcessesTab(CommandScreen):
         self.pane.next_order()
 
     def action_filter(self) -> None:
-        self.pane.begin_filter()
+        if self.memory is None:
+            self.pane.begin_filter()
 
     def action_go_back(self) -> None:
         """Go back to the table from a process's memory, or drop the filter."""

@@ -141,7 +141,7 @@ MORE = f"{key_text(BY_ID['tab_memory'].keys[0])} and {key_text(BY_ID['tab_proces
 
 def _other_line(other: OtherProcess) -> Line:
     head = (Span(f"{other.pid} ", TextStyle.STRONG),)
-    tail = (Span(f"  {other.command or text.NA}", TextStyle.QUIET),)
+    tail = (Span(f" {other.command or text.NA}", TextStyle.QUIET),)
     figures = (other.allocated, other.cached, other.context)
     if isinstance(other.allocated, Absent):
         held = reading_text(other.process, text.size_short)
@@ -151,9 +151,9 @@ def _other_line(other: OtherProcess) -> Line:
         label = key.removeprefix("other_")
         style = TextStyle.QUIET if isinstance(size, Stale) else TextStyle.STRONG
         spans += [
-            Span(f" {glyphs.GLYPHS.slices[key]}", STYLES[key]),
+            Span(glyphs.GLYPHS.slices[key], STYLES[key]),
             Span(f" {label} "),
-            Span(reading_text(size, text.size_short), style),
+            Span(f"{reading_text(size, text.size_short)} ", style),
         ]
     return (*head, *spans, *tail)
 

@@ -271,7 +271,7 @@ def _axes_words(plot: Plot, upright: str, across: str) -> str:
     """``ms over n (log scales)``, ``GiB over time in s``, ``ms (horizontal log scale)``."""
     first = " in ".join(filter(None, (clean(plot.upright.name), upright)))
     then = " in ".join(filter(None, (clean(plot.across.name), across)))
-    log = tuple(axis.scale.logarithmic for axis in (plot.upright, plot.across))
+    log = (plot.upright.scale.logarithmic, plot.across.scale.logarithmic)
     # What has no name and no unit is named by the title alone.
     words = (first, f"over {then}" if then else "", LOG_WORDS.get(log, ""))
     return " ".join(filter(None, words))

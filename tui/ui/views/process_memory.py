@@ -22,10 +22,11 @@ from tui.watch.messages import TorchProcess
 HIGHEST = 4
 """Rows of each of its histories, at most."""
 _FIGURES = (
-    ("allocated", TextStyle.ALLOCATED),
-    ("reserved", TextStyle.CACHED),
-    ("process", TextStyle.CONTEXT),
+    ("allocated", "alloc", TextStyle.ALLOCATED),
+    ("reserved", "reserved", TextStyle.CACHED),
+    ("process", "process", TextStyle.CONTEXT),
 )
+"""Figures of a point, their labels in front of a history, how they are drawn."""
 
 
 def process_lines(
@@ -80,7 +81,7 @@ def process_facts(process: TorchProcess, now: float) -> list[Fact]:
         ("rank", said("rank", rank_words)),
         ("local rank", said("local_rank", process.local_rank)),
         ("launcher", said("launcher", process.launcher)),
-        ("CUDA_VISIBLE_DEVICES", said("visible_devices", process.visible_devices)),
+        ("visible devices", said("visible_devices", process.visible_devices)),
     ]
 
 
@@ -110,8 +111,8 @@ def process_history(
     """
     top = value_of(gauge.total) or value_of(gauge.term("reserved_peak").bytes)
     wanted = [
-        Figure(name, name, top, text.size_short(top), style)
-        for name, style in _FIGURES
+        Figure(name, label, top, text.size_short(top), style)
+        for name, label, style in _FIGURES
         if name != "process" or any(point.process is not None for point in points)
     ]
     seconds = column_s(sample)

@@ -1,0 +1,343 @@
+"""Other processes' allocators: what is kept of them, and how an account splits what they hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import (
+    GIB,
+    MIB,
+    NOW,
+    STRANGER,
+    WORKER,
+    gpu,
+    gpu_process,
+    make_store,
+    sample,
+)
+from tests.screens.watching import (
+    START,
+    STORY,
+    TORCHRUN,
+    figures,
+    said,
+    seen,
+    told,
+    torch_process,
+)
+from tui.memory import OTHER_PARTS, Gauge, OtherProcess, account
+from tui.memory.others import OLD, account_of
+from tui.state.allocators import MOST_ENDED, Allocator
+from tui.state.events import WatchStatus
+from tui.state.history import MemoryPoint
+from tui.state.reading import Absent, Stale, value_of
+from tui.state.store import Part, Store
+from tui.text.glyphs import GLYPHS
+from tui.ui.views.lines import plain
+from tui.ui.views.memory import bar_line, other_lines
+from tui.ui.views.process_columns import columns, heading
+from tui.ui.views.process_memory import process_history, process_lines
+from tui.ui.views.process_rows import ProcessRow, process_rows
+from tui.ui.views.processes import process_line, selected_lines, unread_notes
+from tui.watch.messages import WatchHello
+
+KEY = (STRANGER, START, "cuda:0")
+
+
+def watched(*more: object) -> Store:
+    return make_store("one gpu", *STORY, *more)  # type: ignore[arg-type]
+
+
+def allocator(store: Store) -> Allocator:
+    assert store.allocators is not None
+    found = store.allocators.find(KEY)
+    assert found is not None
+    return found
+
+
+def others(store: Store, now: float = NOW) -> tuple[OtherProcess, ...]:
+    return account(store, store.selected_device, now).others
+
+
+def rows(store: Store) -> tuple[ProcessRow, ...]:
+    return process_rows(
+        store.devices,
+        store.sample,
+        of_host=False,
+        worker_pid=store.worker_pid,
+        pattern="",
+        order="memory",
+        before=(),
+        allocators=store.allocators,
+        now=NOW,
+    )
+
+
+def gauge_of(store: Store, found: Allocator, now: float = NOW) -> Gauge:
+    view = next(each for each in store.devices if each.key == found.placed.id)
+    return account_of(found, view, store.sample, store.history.sampled_peak(view.key), now)
+
+
+# ---- what is kept ----
+
+
+def test_a_store_knows_nothing_of_the_watch_until_it_says_something() -> None:
+    store = make_store()
+    assert store.allocators is None
+    assert store.apply(WatchHello(1, 5)) == {Part.ALLOCATORS}
+    assert store.allocators is not None
+
+
+def test_a_reading_that_says_what_is_known_draws_nothing() -> None:
+    store = watched()
+    assert store.apply(said(figures(at=NOW + 0.5))) == frozenset()
+    assert store.apply(said(figures(at=NOW + 1, allocated=GIB))) == {Part.ALLOCATORS}
+    # What had grown old is drawn as new.
+    assert store.apply(said(figures(at=NOW + 60, allocated=GIB))) == {Part.ALLOCATORS}
+
+
+def test_the_history_has_a_point_a_second_at_most_with_the_highest_of_it() -> None:
+    store = watched(
+        said(figures(at=NOW + 0.1, allocated=3 * GIB)), said(figures(at=NOW + 0.2, allocated=GIB))
+    )
+    store.apply(said(figures(at=NOW + 5)))
+    points = allocator(store).points
+    assert [point.allocated for point in points] == [3 * GIB, 2 * GIB]
+    assert points[-1].process == int(4.1 * GIB)
+
+
+def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
+    store = watched(sample(gpu(processes=(gpu_process(),))), told())
+    found = allocator(store)
+    assert found.ended
+    assert found.placed.id == gpu().id
+    assert others(store) == ()
+    gauge = gauge_of(store, found, NOW + 9)
+    assert isinstance(gauge.term("allocated").bytes, Stale)
+    assert "ended" in gauge.term("process").bytes.reason  # type: ignore[union-attr]
+    lines = [plain(line) for line in process_lines(found, gauge, store.devices[0], None, NOW, 80)]
+    assert "the process has ended" in lines[0]
+
+
+def test_a_process_that_runs_another_program_is_another_process() -> None:
+    store = watched()
+    before = allocator(store)
+    store.apply(told(torch_process(command="python other.py", reason="CUDA is not used yet")))
+    assert before.ended == "the process runs another program"
+    assert store.allocators is not None
+    assert store.allocators.find(KEY) is None
+    store.apply(said(figures(allocated=MIB, reserved_taken=2 * MIB)))
+    assert len(allocator(store).points) == 1
+
+
+def test_counts_that_begin_anew_are_of_another_program() -> None:
+    store = watched()
+    before = allocator(store)
+    store.apply(said(figures(at=NOW + 1, reserved_taken=MIB)))
+    assert allocator(store) is not before
+    assert before.ended
+
+
+def test_those_that_have_ended_are_not_kept_without_end() -> None:
+    many = [torch_process(pid) for pid in range(100, 140)]
+    store = make_store("one gpu", told(*many), said(*(figures(each.pid) for each in many)), told())
+    assert store.allocators is not None
+    assert len(store.allocators.read()) == MOST_ENDED
+
+
+def test_another_process_with_the_same_number_is_not_taken_for_it() -> None:
+    store = watched()
+    assert store.allocators is not None
+    assert store.allocators.on(gpu().id, STRANGER, START) is not None
+    assert store.allocators.on(gpu().id, STRANGER, START + 500) is None
+    assert store.allocators.process(STRANGER, START + 500) is None
+
+
+# ---- the account of a device ----
+
+
+def test_what_others_hold_is_split_where_nvml_and_torch_are_of_one_moment() -> None:
+    (other,) = others(watched())
+    assert (other.pid, other.command) == (STRANGER, "python train.py")
+    assert other.parts == tuple(
+        zip(OTHER_PARTS, (2 * GIB, int(1.5 * GIB), int(4.1 * GIB) - int(3.5 * GIB)), strict=True)
+    )
+    assert value_of(other.peak) == 3 * GIB
+
+
+def test_while_reserved_moves_nothing_is_subtracted() -> None:
+    moved = figures(reserved=4 * GIB, reserved_taken=4 * GIB)
+    (other,) = others(make_store("one gpu", *STORY[:-1], said(moved)))
+    assert isinstance(other.context, Absent)
+    assert other.context.short == "moving"
+    assert other.parts == ()
+    assert value_of(other.allocated) == 2 * GIB
+
+
+def test_figures_that_nobody_has_read_again_are_old() -> None:
+    (other,) = others(watched(), NOW + 30)
+    assert isinstance(other.allocated, Stale)
+    assert other.allocated.reason == OLD
+
+
+def test_our_own_processes_are_no_others() -> None:
+    store = watched()
+    store.apply(told(torch_process(), torch_process(WORKER)))
+    assert [each.pid for each in others(store)] == [STRANGER]
+
+
+@given(st.integers(0, 4 * GIB), st.integers(0, 4 * GIB), st.integers(4, 200))
+def test_a_bar_is_as_wide_as_it_was_and_shows_the_parts_where_there_is_room(
+    allocated: int, cached: int, cells: int
+) -> None:
+    held = figures(allocated=allocated, active=allocated, reserved=allocated + cached)
+    store = make_store(
+        "one gpu",
+        STORY[0],
+        said(replace(held, at=NOW - 0.5)),
+        seen(NOW - 0.2, held=allocated + cached + GIB // 2),
+        said(held),
+    )
+    gauge = account(store, store.selected_device, NOW)
+    bar = plain(bar_line(gauge, cells))
+    assert len(bar) == cells
+    share = (allocated + cached + GIB // 2) * cells / (value_of(gauge.total) or 1)
+    drawn = [GLYPHS.slices[key] in bar for key, size in gauge.others[0].parts if size]
+    if share < 2.9:
+        assert not any(drawn)
+
+
+def test_another_process_is_one_line_and_what_has_no_room_is_counted() -> None:
+    held = [replace(others(watched())[0], pid=pid) for pid in range(5)]
+    lines = [plain(line) for line in other_lines(held, 100, 3)]
+    assert "allocated 2.0G" in lines[0]
+    assert "cached 1.5G" in lines[0]
+    assert "3 more torch processes" in lines[2]
+    assert len(other_lines(held, 100)) == 5
+
+
+# ---- its own account ----
+
+
+def test_the_account_of_another_process_is_that_of_the_worker_in_its_words() -> None:
+    store = watched(said(figures(ooms=2, alloc_retries=3)))
+    gauge = gauge_of(store, allocator(store))
+    assert value_of(gauge.term("context").bytes) == int(4.1 * GIB) - int(3.5 * GIB)
+    assert value_of(gauge.term("others").bytes) == int(16.6 * GIB)
+    known = sum(value_of(part.bytes) or 0 for part in gauge.known)
+    assert known == value_of(gauge.total)
+    text = " ".join((*gauge.warnings, *gauge.explanation))
+    assert "2 times since the process began" in text
+    assert "run" not in text.replace("running", "")
+
+
+def test_where_nobody_knows_the_gpu_there_is_no_bar_and_the_figures_remain() -> None:
+    store = make_store("one gpu", told(torch_process(4711)), said(figures(4711)))
+    assert store.allocators is not None
+    (found,) = store.allocators.read()
+    gauge = account_of(found, None, store.sample, MemoryPoint(0.0), NOW)
+    assert "does not list process 4711" in plain(bar_line(gauge, 200))
+    assert value_of(gauge.term("allocated").bytes) == 2 * GIB
+    assert process_history(found.points, gauge, store.sample, NOW, 80, 7)
+
+
+def test_growth_is_a_sentence_with_its_source() -> None:
+    store = watched(
+        *(said(figures(at=NOW + at, allocated=2 * GIB + at * 5 * MIB)) for at in range(90))
+    )
+    found = allocator(store)
+    gauge = gauge_of(store, found, NOW + 90)
+    text = " ".join(
+        plain(line) for line in process_lines(found, gauge, store.devices[0], 1, NOW, 90)
+    )
+    assert "allocated grows 300 MiB/min" in text
+    assert "read from outside" in text
+
+
+# ---- the table ----
+
+
+def test_a_torch_process_has_its_allocators_figures_beside_nvmls() -> None:
+    store = watched()
+    row = next(row for row in rows(store) if row.pid == STRANGER)
+    words = plain(process_line(row, NOW, 200, torch=True)).split()
+    assert words[:13] == [
+        *(str(STRANGER), "ada", "cuda:0", "4.1", "GiB", "2.0", "GiB", "1.5", "GiB"),
+        *("614", "MiB", "3.0", "GiB"),
+    ]
+    assert "torch 2.13.0+cu130: allocated 2.0 GiB" in " ".join(map(plain, selected_lines(row, 200)))
+
+
+@pytest.mark.parametrize("cells", [60, 78, 118, 198])
+def test_headings_stand_above_their_figures(cells: int) -> None:
+    store = watched()
+    row = next(row for row in rows(store) if row.pid == STRANGER)
+    head, line = (
+        plain(heading("memory", cells, torch=True)),
+        plain(process_line(row, NOW, cells, torch=True)),
+    )
+    at = head.index("allocated")
+    assert line[at : at + len("allocated")].strip() == "2.0 GiB"
+    names = [column.name for column in columns(cells, of_host=False, torch=True)]
+    assert ("ooms" in names) == (cells > 126)
+    assert not [each for each in columns(cells, of_host=False) if each.of_torch]
+
+
+def test_what_may_not_be_read_has_one_word_in_its_row_and_a_sentence_below() -> None:
+    refused = torch_process(
+        reason="it is run by bob (uid 7): only that user and root may read it",
+        word="denied",
+        advice="sudo gpu-workbench watch --pid 1",
+        refused=True,
+    )
+    store = make_store("one gpu", told(refused))
+    row = next(row for row in rows(store) if row.pid == STRANGER)
+    assert "denied" in plain(process_line(row, NOW, 78, torch=True))
+    below = " ".join(map(plain, selected_lines(row, 200)))
+    assert "only that user and root may read it; sudo gpu-workbench watch --pid 1" in below
+    assert "not split: denied" in plain(other_lines(others(store), 80)[0])
+    # NVML does list it, so no note is needed.
+    assert unread_notes(store.allocators) == []  # type: ignore[arg-type]
+
+
+def test_ranks_that_nvml_does_not_list_stand_below_their_launcher() -> None:
+    ranks = [
+        torch_process(
+            5000 + rank, rank=rank, world_size=2, launcher="torchrun", launched_by=TORCHRUN
+        )
+        for rank in range(2)
+    ]
+    store = make_store(
+        "one gpu",
+        sample(gpu(processes=())),
+        told(*ranks, torch_process(6000, ours=True)),
+        said(*(figures(each.pid) for each in ranks), figures(6000)),
+    )
+    found = [row for row in rows(store) if row.pid]
+    lines = [plain(process_line(row, NOW, 160, torch=True)) for row in found]
+    assert [row.pid for row in found] == [900, 5000, 5001]
+    assert "torchrun train.py" in lines[0]
+    assert "4.0 GiB" in lines[0]
+    assert "rank 0/2 python train.py" in lines[1]
+    assert "n/a" in lines[1]
+
+
+def test_where_nvml_lists_nobody_it_is_said_who_is_not_read() -> None:
+    refused = torch_process(reason="this root has no CAP_SYS_PTRACE", refused=True, advice="ask")
+    store = make_store("one gpu", sample(gpu(processes=())), told(refused))
+    assert store.allocators is not None
+    assert unread_notes(store.allocators) == [
+        "1 torch process is not read: this root has no CAP_SYS_PTRACE; ask"
+    ]
+    store.apply(WatchStatus("restarting", "the watch ended: signal 9; it is restarted"))
+    assert "the watch ended" in unread_notes(store.allocators)[0]
+
+
+def test_a_store_that_forgets_forgets_the_watch() -> None:
+    store = watched()
+    store.forget()
+    assert store.allocators is None
