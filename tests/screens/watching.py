@@ -69,7 +69,8 @@ def told(*processes: TorchProcess) -> TorchProcesses:
 def seen(at: float = NOW, held: int = int(4.1 * GIB), **changes: Any) -> Sample:
     """One GPU, on which the stranger is; read within the time at which its figures stand still."""
     rows = (gpu_process(), gpu_process(STRANGER, held))
-    return sample(gpu(processes=rows, read_at=at, memory_read=(at - 0.01, at), **changes), at=at)
+    read: dict[str, object] = {"read_at": at, "memory_read": (at - 0.01, at)}
+    return sample(gpu(0, processes=rows, **read, **changes), at=at)
 
 
 STORY = (told(torch_process()), said(figures(at=NOW - 0.5)), seen(NOW - 0.2), said(figures()))

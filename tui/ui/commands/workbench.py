@@ -185,8 +185,7 @@ DEVICES = (
         "sort_processes",
         ("s",),
         "sort",
-        "Sort the processes by the next column: memory, those of torch's allocator, sm, cpu, host, "
-        "gpu, pid, user, age.",
+        "Sort the processes by the next column that is shown.",
         group="Devices and memory",
         tabs=PROCESSES,
         now=lambda now: now.pane != PROCESS_MEMORY,

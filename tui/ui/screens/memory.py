@@ -56,7 +56,7 @@ class MemoryView(AccountPane):
         super().__init__(store, clock, id=id)
         self.legend = LinesView(self._legend)
         self.legend.can_focus = False
-        self.history = HistoryView(self._history)
+        self.history = HistoryView(self.history_lines)
 
     def compose(self) -> ComposeResult:
         yield self.bar
@@ -67,7 +67,12 @@ class MemoryView(AccountPane):
     def _legend(self, cells: int) -> list[Line]:
         return legend(self.gauge, cells)
 
-    def _history(self, cells: int, rows: int) -> list[Line]:
+    def history_rows(self, cells: int, most: int) -> int:
+        """Rows of the histories, at most so many."""
+        return whole_rows(self.view, self.store.sample, cells, most)
+
+    def history_lines(self, cells: int, rows: int) -> list[Line]:
+        """The histories in so many rows."""
         store = self.store
         points = store.history.points(store.selected)
         return whole_lines(self.view, points, store.sample, self.clock(), cells, rows)
@@ -85,7 +90,7 @@ class MemoryView(AccountPane):
         self.legend.display = rows > 0
         self.legend.styles.height = max(1, rows)
         self.legend.rebuild()
-        rows = whole_rows(self.view, self.store.sample, width, height // SHARE)
+        rows = self.history_rows(width, height // SHARE)
         self.history.display = rows > 0
         if rows:
             self.history.styles.height = rows

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual.app import ComposeResult
-
 from tui.memory import Gauge
 from tui.memory.others import account_of
 from tui.state.allocators import Allocator
 from tui.state.pairing import DeviceView
 from tui.state.store import Part, Store
 from tui.ui.commands.workbench import PROCESS_MEMORY
-from tui.ui.screens.memory import SHARE
+from tui.ui.screens.memory import MemoryView
 from tui.ui.views.lines import Line
 from tui.ui.views.memory import title
 from tui.ui.views.process_memory import history_rows, process_history, process_lines
-from tui.ui.widgets.history_view import HistoryView
-from tui.ui.widgets.memory_pane import AccountPane
 
 
-class ProcessMemoryView(AccountPane):
+class ProcessMemoryView(MemoryView):
     """Bar, history, what the figures tell, every term with its source: of another process."""
 
     SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.DEVICES, Part.ALLOCATORS})
@@ -44,12 +40,6 @@ class ProcessMemoryView(AccountPane):
         """
         self.allocator = allocator
         super().__init__(store, clock, id=PROCESS_MEMORY)
-        self.history = HistoryView(self._history)
-
-    def compose(self) -> ComposeResult:
-        yield self.bar
-        yield self.history
-        yield self.body
 
     def look(self) -> tuple[DeviceView, Gauge]:
         """The device that the process is on, as far as that can be told, and the account."""
@@ -63,7 +53,12 @@ class ProcessMemoryView(AccountPane):
         """Whose memory it is, and what is free of the device."""
         return title(self.gauge, self.view, cells, f" of {self.allocator.process.pid}")
 
-    def _history(self, cells: int, rows: int) -> list[Line]:
+    def history_rows(self, cells: int, most: int) -> int:  # noqa: ARG002 (they stand in one column)
+        """Rows of the process's histories, at most so many."""
+        return history_rows(most)
+
+    def history_lines(self, cells: int, rows: int) -> list[Line]:
+        """What the process held, in so many rows."""
         points = self.allocator.points
         return process_history(points, self.gauge, self.store.sample, self.clock(), cells, rows)
 
@@ -72,12 +67,3 @@ class ProcessMemoryView(AccountPane):
         return process_lines(
             self.allocator, self.gauge, self.view, self.store.worker_pid, self.clock(), cells
         )
-
-    def store_changed(self) -> None:
-        """Account anew."""
-        super().store_changed()
-        rows = history_rows(self.size.height // SHARE)
-        self.history.display = rows > 0
-        if rows:
-            self.history.styles.height = rows
-        self.history.rebuild()

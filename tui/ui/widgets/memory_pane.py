@@ -77,10 +77,10 @@ class MemoryPane(AccountPane):
         "torch gives it while a run lasts. ours: what else this program started, as ranks. others: "
         "other processes; those that use torch and may be read from outside are split below the "
         "legend, and in the bar where there is room. moving: torch reserved or gave back memory "
-        "since NVML was read, so that the two figures are not subtracted. unattributed: used, but"
-        " by no process that NVML lists. driver: reserved by the driver. Peaks of allocated and "
-        "reserved are torch's and exact; those marked sampled come from one look a second and may"
-        " miss a peak. e empties the cache, p resets the peaks. pinned on the host: host memory "
+        "since NVML was read, so that the two figures are not subtracted. unattributed: used, but "
+        "by no process that NVML lists. driver: reserved by the driver. Peaks of allocated and "
+        "reserved are torch's and exact; those marked sampled come from one look a second and may "
+        "miss a peak. e empties the cache, p resets the peaks. pinned on the host: host memory "
         "that torch keeps locked for copies, no part of the bar. n/a comes with its reason."
     )
 
