@@ -1,0 +1,96 @@
+"""Starts the agent in a Python process, at its own first CUDA call; asleep until then.
+
+This folder stands first in ``PYTHONPATH`` and holds nothing else. It is kept out of the process's
+``sys.path``, and left in the environment for what the process starts. Python 3.8 and later.
+"""
+
+import os
+import sys
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_RUN = "GPU_WORKBENCH_RUN"
+
+
+class _AfterTorchCuda:
+    """Answers once, for ``torch.cuda``: the agent is told of it when it has been executed."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch.cuda":
+            return None
+        try:
+            sys.meta_path.remove(self)
+        except ValueError:
+            return None  # another thread was first
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = None if find is None else find(name, path, target)
+            if spec is not None:
+                _call_after(spec.loader)
+                return spec
+        return None
+
+
+def _call_after(loader):
+    """Have one loader tell when it has executed its module."""
+    execute = getattr(loader, "exec_module", None)
+
+    def exec_module(module):
+        del loader.exec_module
+        execute(module)
+        try:
+            # Within the process's own first CUDA call. What went wrong there would be its error.
+            module._lazy_call(_start)
+        except Exception as error:
+            _tell(error)
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError as error:
+        _tell(error)
+
+
+def _start():
+    try:
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        folder = os.path.dirname(_FOLDER)
+        name = "gpu_workbench_agent"
+        spec = spec_from_file_location(
+            name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
+        sys.modules[name] = package = module_from_spec(spec)
+        spec.loader.exec_module(package)
+        from gpu_workbench_agent.agent import begin
+
+        begin(os.environ[_RUN])
+    except Exception as error:
+        _tell(error)
+
+
+def _tell(error):
+    """Leave in the run's folder why there is no agent; the process itself is told nothing."""
+    try:
+        path = os.path.join(os.environ[_RUN], "agent-errors.log")
+        with open(path, "a", encoding="utf-8", errors="replace") as file:
+            file.write("%s: %s: %s\n" % (os.getpid(), type(error).__name__, error))
+    except (OSError, KeyError):
+        pass  # there is nobody to tell
+
+
+def _next_sitecustomize():
+    """Execute the one that would have been found without this folder."""
+    own = sys.modules.pop(__name__)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        if error.name != __name__:
+            raise
+    finally:
+        # The import that is under way takes out what stands here.
+        sys.modules.setdefault(__name__, own)
+
+
+sys.path[:] = [entry for entry in sys.path if entry != _FOLDER]
+if os.environ.get(_RUN):
+    sys.meta_path.insert(0, _AfterTorchCuda())
+_next_sitecustomize()
