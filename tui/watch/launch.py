@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import workloads.agent
-from workloads.agent.agent import RECORD
+from workloads.agent import RECORD, RUN
 
 FOLDER = Path(workloads.agent.__file__).with_name("start")
 """Holds the file that Python executes at its start, and nothing else."""
-RUN = "GPU_WORKBENCH_RUN"
-"""Where the agent leaves what it has to tell; without it there is none."""
 
 
 def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dict[str, str]:

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from tui import reports
 from tui.watch.process_files import GoneError, ProcessFiles
+from workloads.agent import identity
 from workloads.protocol.frozen import frozen
 
 KEPT = 20
 MOST_BYTES = 5 << 30
 _SCHEMA = 1
+_RECENT_S = 86_400.0
 
 
 @frozen
@@ -74,6 +76,11 @@ def begin(command: Sequence[str]) -> Run:
     return run
 
 
+def drop(run: Run) -> None:
+    """Forget a run whose command could not be started."""
+    shutil.rmtree(run.folder, ignore_errors=True)
+
+
 def started(run: Run, pid: int) -> Run:
     """Note which process it is.
 
@@ -81,12 +88,8 @@ def started(run: Run, pid: int) -> Run:
         OSError: it cannot be written down.
     """
     ticks = None
-    with contextlib.suppress(GoneError):
-        files = ProcessFiles(pid)
-        try:
-            ticks = files.start_ticks()
-        finally:
-            files.close()
+    with contextlib.suppress(OSError):
+        ticks = int(identity(pid).rpartition("-")[2])
     run = replace(run, pid=pid, start_ticks=ticks)
     save(run)
     return run
@@ -146,12 +149,14 @@ def size_of(place: Path) -> int:
 
 def _has_processes(place: Path) -> bool:
     """Whether a process of it is there, by the files that the agents have left."""
-    host = os.uname().nodename.partition(".")[0][:40]
+    # Of another machine with the same folder nothing is known; its files change while it runs.
     for path in place.glob("*.jsonl"):
-        name, _, ticks = path.stem.rpartition("-")
-        of, _, pid = name.rpartition("-")
-        if of == host and pid.isdigit() and ticks.isdigit() and _is_there(int(pid), int(ticks)):
-            return True
+        pid = path.stem.split("-")[-2:-1]
+        with contextlib.suppress(OSError):
+            if pid and pid[0].isdigit() and identity(pid[0]) == path.stem:
+                return True
+            if time.time() - path.stat().st_mtime < _RECENT_S:
+                return True
     return False
 
 
@@ -163,7 +168,7 @@ def _is_there(pid: int | None, ticks: int | None) -> bool:
     except GoneError:
         return False
     try:
-        return files.start_ticks() == ticks and files.state() not in "ZX"
+        return files.started == ticks and files.state() not in "ZX"
     except GoneError:
         return False
     finally:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import atexit
 import gc
 import json
+import multiprocessing
 import os
 import pickle
 import sys
 import threading
 import time
+from importlib import import_module
+from multiprocessing.util import Finalize
 from typing import Any, Callable
 
-RECORD = "GPU_WORKBENCH_RECORD"
-"""Entries of torch's memory history that are kept from the first CUDA call on."""
-ENTRIES = 100_000
+from . import RECORD, identity
+
 FIRST = 3
 """OOMs whose snapshots are kept; of the later ones, the newest's is."""
 SHARE = 20
@@ -36,13 +38,6 @@ _CHECK = 16 << 20
 
 class GivenUpError(Exception):
     """A snapshot that is not written to its end, and why."""
-
-
-def identity() -> str:
-    """Machine, pid and the kernel's start time of this process: no other has the same."""
-    with open("/proc/self/stat", "rb") as file:
-        start = file.read().rpartition(b") ")[2].split()[19].decode()
-    return "%s-%d-%s" % (os.uname().nodename.partition(".")[0][:40], os.getpid(), start)
 
 
 class _Writer:
@@ -253,8 +248,7 @@ class Agent:
             raise GivenUpError("the program records its own history")
         if not self.entries:
             # The first snapshot with stacks would import it, in the middle of an OOM.
-            import torch._inductor.codecache
-
+            import_module("torch._inductor.codecache")
             self.entries = entries
         torch.cuda.memory._record_memory_history(
             "all", context="all", stacks="python", max_entries=self.entries
@@ -281,6 +275,7 @@ class Agent:
     def ended(self) -> None:
         """At the interpreter's end: the exception that ended the program, if one did."""
         if self.alive:
+            self.alive = False
             text, kind, ran_out = _last_exception()
             self.tell(
                 "end", steps=self.steps, ooms=self.ooms, text=text, type=kind, out_of_memory=ran_out
@@ -310,14 +305,12 @@ def begin(run: str) -> Agent:
     )
 
     def count_steps() -> None:
-        from torch.optim.optimizer import register_optimizer_step_post_hook as register
-
         # A function of its own: a method takes no attribute.
         def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
             agent.stepped(optimizer, args, kwargs)
 
         stepped._torchdynamo_disable = True  # type: ignore[attr-defined]
-        register(stepped)
+        import_module("torch.optim.optimizer").register_optimizer_step_post_hook(stepped)
 
     def observe_ooms() -> None:
         torch._C._cuda_attach_out_of_memory_observer(agent.out_of_memory)
@@ -327,6 +320,9 @@ def begin(run: str) -> Agent:
     if os.environ.get(RECORD, ""):
         agent.guarded(agent.record, int(os.environ[RECORD]))
     atexit.register(agent.guarded, agent.ended)
+    if multiprocessing.parent_process() is not None:
+        # Such a process leaves by os._exit, after these.
+        Finalize(None, agent.guarded, (agent.ended,), exitpriority=0)
     os.register_at_fork(after_in_child=agent.forget)
     return agent
 
@@ -369,7 +365,7 @@ def _complete(snapshot: Any, oom: dict[str, Any]) -> None:
 
 def _last_exception() -> tuple[str, str, bool]:
     """Text and class of what ended the program, and whether torch ran out of memory in it."""
-    last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None) or sys.exc_info()[1]
     if not isinstance(last, BaseException):
         return "", "", False
     error: BaseException | None = last
