@@ -187,7 +187,7 @@ def read(place: Path) -> FromFile:
     try:
         found = toml.loads(text)
     except toml.TOMLDecodeError as error:
-        problem = f"{place}: {error}; mend it or remove it, until then the defaults are used"
+        problem = f"{place}: {error}; fix it or remove it; until then the defaults are used"
         return FromFile(place, {}, {}, (problem,), writable=False)
     return _checked(place, text, found)
 

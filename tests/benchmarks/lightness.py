@@ -20,13 +20,10 @@ from pathlib import Path
 import psutil
 
 from tests.benchmarks import startup
-from tests.benchmarks.startup import usable_after
-from tests.nvml.fixtures import ScriptedNvml, build_library
-from tests.nvml.scenario import busy_box
+from tests.benchmarks.startup import driver, usable_after
 from tests.terminal.terminal import PROGRAM, Terminal
 from workloads.protocol.frozen import frozen
 
-GPUS = 8
 SIZE = (120, 40)
 SETTLE_S = 15.0
 """Until what a start leaves behind is done: the runner has imported torch, caches are filled."""
@@ -156,6 +153,8 @@ def running(variables: Mapping[str, str], seconds: float, size: tuple[int, int])
         terminal.until_shows(*OURS.usable)
         terminal.until_shows("ready")
         terminal.keys("R")
+        terminal.until_shows("y yes")
+        terminal.keys("y")
         terminal.until_shows("running")
         answers = []
         for number in range(KEYS):
@@ -172,6 +171,8 @@ def running(variables: Mapping[str, str], seconds: float, size: tuple[int, int])
         arrived = terminal.count(seconds)
         took = time.monotonic() - began
         terminal.keys("q")
+        terminal.until_shows("y yes")
+        terminal.keys("y")
         terminal.exit_code(30)
     answers.sort()
     return Running(
@@ -184,17 +185,6 @@ def running(variables: Mapping[str, str], seconds: float, size: tuple[int, int])
 
 def _cursor(terminal: Terminal) -> list[int]:
     return [number for number, row in enumerate(terminal.rows()) if row.startswith("▸")]
-
-
-def driver(folder: Path) -> dict[str, str]:
-    """The environment in which programs find the scripted driver."""
-    folder.mkdir(exist_ok=True)
-    nvml = ScriptedNvml(build_library(folder), folder)
-    variables = nvml.env(busy_box(GPUS))
-    del variables["SCRIPTED_NVML_LOG"]
-    variables["GPU_WORKBENCH_STATE"] = str(folder / "state")
-    variables["GPU_WORKBENCH_CONFIG"] = str(folder / "config.toml")
-    return variables
 
 
 def table(costs: Sequence[Cost]) -> str:

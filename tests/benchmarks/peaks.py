@@ -1,19 +1,35 @@
 """Peaks of CPU memory against arithmetic: ``python -m tests.benchmarks.peaks`` prints the table.
 
-Each workload runs in fresh processes, after a small run that loads the libraries. What its tensors
-take at their highest is counted by hand, in tensors of the size that it is given.
+Each workload runs in fresh processes, after a small run that loads the libraries. They are forks of
+one that has imported torch and not used it, as the runner's workers are. What the tensors take at
+their highest is counted by hand, in tensors of the size that the workload is given.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
+import multiprocessing
 import tempfile
 from pathlib import Path
 
+from workloads.measure.malloc import fix_thresholds
+
+if __name__ == "__main__":
+    # Before torch is imported, as in the runner.
+    fix_thresholds()
+
+import torch
+
+from workloads import catalog
+from workloads.declare import user_workloads
+from workloads.measure import memory
+from workloads.measure.timing import Control
 from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Run
+from workloads.protocol.results import PeakMemory
+from workloads.runner import execute
+
+assert catalog
 
 OWN = """
 from typing import Annotated
@@ -91,33 +107,13 @@ SMALL_MIB = {"staircase": 32}
 """Of the first run; 1 MiB where the workload takes it."""
 
 
-def peaks_mib(asked: Asked, own: Path) -> tuple[float, float]:
-    """What one run in a fresh process says that it takes, and its resident memory rose by, MiB."""
-    argv = [sys.executable, "-m", "tests.benchmarks.peaks", "--child", asked.name, str(asked.mib)]
-    ended = subprocess.run([*argv, str(own)], check=True, stdout=subprocess.PIPE, text=True)
-    allocated, risen = json.loads(ended.stdout)
-    return float(allocated), float(risen)
+def peaks_mib(name: str, mib: int) -> tuple[float, float]:
+    """What a run says that it takes, and by how much the resident memory rose; in a fresh process.
 
-
-def child(name: str, mib: int, own: str) -> None:
-    """Print two figures: what this process, a fresh one, has measured."""
-    from workloads.measure.malloc import fix_thresholds
-
-    fix_thresholds()
-    import torch
-
-    from workloads import catalog
-    from workloads.declare import user_workloads
-    from workloads.measure import memory
-    from workloads.measure.timing import Control
-    from workloads.protocol.messages import Run
-    from workloads.protocol.results import PeakMemory
-    from workloads.runner import execute
-
-    assert catalog
-    problems = user_workloads.load([own])
-    if problems:
-        raise RuntimeError("; ".join(map(str, problems)))
+    Args:
+        name: of the workload.
+        mib: of its tensors.
+    """
 
     def run(size: int) -> PeakMemory:
         request = Run("1", name, "cpu", {"mib": size}, {}, "quick", time_only=True)
@@ -129,40 +125,41 @@ def child(name: str, mib: int, own: str) -> None:
     run(SMALL_MIB.get(name, 1))
     memory.give_back(torch.device("cpu"))
     before = memory.resident()
-    assert before is not None
     found = run(mib)
+    assert before is not None
     assert found.allocated_peak is not None
     assert found.process_peak is not None
-    print([found.allocated_peak / 2**20, (found.process_peak - before) / 2**20])
+    return found.allocated_peak / 2**20, (found.process_peak - before) / 2**20
 
 
 def main() -> None:
     """Print the table, a row for each workload."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=10, help="fresh ones for each workload")
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    if chosen.child:
-        child(chosen.child[0], int(chosen.child[1]), chosen.child[2])
-        return
-    print(
-        "| workload | tensors | arithmetic | lowest | highest | furthest off | resident, highest |"
-    )
+    print("| workload | tensors | arithmetic | lowest | highest | furthest off | resident |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder) / "peaks_own.py"
         own.write_text(OWN)
-        for asked in ASKED:
-            found = [peaks_mib(asked, own) for _ in range(chosen.processes)]
-            peaks = [allocated for allocated, _ in found]
-            right = asked.mib * asked.tensors
-            off = max(abs(peak - right) / right for peak in peaks)
-            print(
-                f"| {asked.name} | {asked.tensors} of {asked.mib} MiB | {right} MiB "
-                f"| {min(peaks):.1f} MiB | {max(peaks):.1f} MiB | {off:.1%} "
-                f"| {max(risen for _, risen in found):.0f} MiB |",
-                flush=True,
-            )
+        problems = user_workloads.load([str(own)])
+        if problems:
+            raise RuntimeError("; ".join(problems))
+        # Each is a fresh fork: a worker does one task and ends.
+        with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+            for asked in ASKED:
+                found = [
+                    pool.apply(peaks_mib, (asked.name, asked.mib)) for _ in range(chosen.processes)
+                ]
+                peaks = [allocated for allocated, _ in found]
+                right = asked.mib * asked.tensors
+                off = max(abs(peak - right) / right for peak in peaks)
+                print(
+                    f"| {asked.name} | {asked.tensors} of {asked.mib} MiB | {right} MiB "
+                    f"| {min(peaks):.1f} MiB | {max(peaks):.1f} MiB | {off:.1%} "
+                    f"| {max(risen for _, risen in found):.0f} MiB |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

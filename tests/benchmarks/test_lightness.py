@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.lightness import EMPTY, NVITOP, OURS, compare, driver, running, table
+from tests.benchmarks.lightness import EMPTY, NVITOP, OURS, compare, running, table
+from tests.benchmarks.startup import driver
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 

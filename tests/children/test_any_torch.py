@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ from packaging.requirements import Requirement
 
 from tests.terminal.terminal import Terminal
 from tui.ui.views.log import STILL_WORKS
+from workloads import BOOTSTRAP
+from workloads.protocol import messages, wire
 
 ROOT = Path(__file__).parents[2]
 OURS = ("tui", "workloads", "textual", "rich", "psutil", "pynvml", "platformdirs")
@@ -147,3 +150,17 @@ def test_the_screen_without_torch_says_what_works_and_what_to_type(bare: Path) -
         terminal.until_shows("host used")
         terminal.keys("q")
         assert terminal.exit_code() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the size of a pipe can be set on Linux alone")
+def test_a_runner_without_torch_says_all_of_it_before_it_ends(bare: Path) -> None:
+    with subprocess.Popen(
+        [bare, BOOTSTRAP, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as runner:
+        assert runner.stdout is not None
+        # The catalogue is longer than any pipe holds.
+        fcntl.fcntl(runner.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        with pytest.raises(subprocess.TimeoutExpired):
+            runner.wait(1)  # what it says does not fit, so it is still there
+        said = [wire.decode(line, messages.EVENTS) for line in runner.stdout]
+    assert [type(event) for event in said] == [messages.Hello, messages.Unusable]

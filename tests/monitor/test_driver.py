@@ -151,7 +151,7 @@ def test_a_driver_of_another_version_asks_for_a_new_start(
     mismatch = broken.returns("nvmlInitWithFlags", code=Code.LIB_RM_VERSION_MISMATCH)
     scripted_nvml.change(mismatch)
 
-    assert process.until(lambda s: "start gpu-workbench anew" in (s.driver.error or ""))
+    assert process.until(lambda s: "start gpu-workbench again" in (s.driver.error or ""))
 
 
 def test_t23_the_list_follows_the_number_of_devices(

@@ -130,7 +130,7 @@ def test_t12_an_unforeseen_error_is_reported_and_the_reading_starts_anew(
 
     sample = process.until(lambda s: s.problems)
     assert sample.problems == (
-        "reading NVML failed and starts anew: TypeError: scripted in two lines",
+        "reading NVML failed and is tried again: TypeError: scripted in two lines",
     )
     # The figures stay, and are as old as they say.
     old = process.after(2)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import environment, gpu, gpu_process, sample
-from tui.monitor.messages import HostProcesses
+from tui.monitor.messages import HostProcesses, ParentProcess
 from tui.recordings.redaction import HOST, Redaction, program
 from tui.state.events import AnyEvent, LogLine, RunnerStatus
 from workloads.protocol import messages, wire
@@ -24,7 +24,9 @@ def redaction() -> Redaction:
 
 def crowded(user: str) -> AnyEvent:
     command = f"python /data/{user}/train.py --token=hf_{user} --name {user}"
-    row = gpu_process(user=user, command=command)
+    # One who started a process and owns none of the list is not to be told either.
+    parent = ParentProcess(9, f"{user}-launcher", f"torchrun --data /srv/{user}-launcher", 1.0)
+    row = gpu_process(user=user, command=command, parent=parent)
     found = sample(gpu(processes=(row, gpu_process(user=None, command=None))))
     return replace(found, host_processes=HostProcesses((row,), 3, 10, 0))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import StringIO
 
+from rich.console import Console
 from textual.pilot import Pilot
 
 from tests.screens.driving import press, settle
@@ -101,6 +103,8 @@ async def running(
 ) -> AsyncIterator[Running]:
     session = FakeSession(make_store(kind, *events))
     app = PromptApp(session, readonly=readonly, clock=now)
+    # Whatever terminal the tests are started on.
+    app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
     async with app.run_test(size=size, notifications=True) as pilot:
         found = Running(app, session, pilot)
         await found.until(lambda: app.focused is not None)

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from tests.screens.app_helpers import running
-from tests.screens.helpers import STRANGER, WORKER, gpu, gpu_process, host, sample
-from tui.monitor.messages import HostProcesses
+from tests.screens.helpers import NOW, STRANGER, WORKER, gpu, gpu_process, host, sample
+from tui.monitor.messages import HostProcesses, ParentProcess
 from tui.state.pairing import CPU
 
 
@@ -30,9 +30,47 @@ async def test_sorting_goes_through_the_columns_and_the_title_says_by_which() ->
     async with running() as at:
         await at.press("4")
         assert at.rows[3].split()[0] == str(WORKER)
-        await at.press("s")
-        assert "by pid" in at.text
+        for order in ("sm", "cpu", "gpu", "pid"):
+            await at.press("s")
+            assert f"by {order} " in at.rows[1]
         assert at.rows[3].split()[0] == str(STRANGER)
+        await at.pilot.click("ProcessesHeading", offset=(at.rows[2].index("memory"), 0))
+        await at.settle()
+        assert "by memory" in at.rows[1]
+        assert at.rows[3].split()[0] == str(WORKER)
+
+
+async def test_the_processes_of_all_gpus_are_in_one_table_and_a_filter_narrows_it() -> None:
+    torchrun = ParentProcess(900, "ada", "torchrun train.py", NOW - 60)
+    ranks = [
+        gpu_process(901 + rank, command=f"python rank {rank}", parent=torchrun, sm_percent=80.0)
+        for rank in range(2)
+    ]
+    seen = sample(*(gpu(at, processes=(rank,)) for at, rank in enumerate(ranks)))
+    async with running((120, 40), "two gpus", seen) as at:
+        await at.press("4")
+        assert at.row("torchrun train.py").split()[:4] == ["900", "ada", "2", "GPUs"]
+        assert "cuda:0" in at.row("└ python rank 0")
+        assert "cuda:1" in at.row("└ python rank 1")
+        assert "80%" in at.row("rank 1")
+        await at.press("slash", *"cuda:1", "enter")
+        assert "filter: cuda:1 (1)" in at.rows[1]
+        assert at.row("python rank 1")
+        assert not at.row("python rank 0")
+        await at.press("escape")
+        assert at.row("python rank 0")
+
+
+async def test_what_is_no_process_of_the_list_cannot_be_sent_a_signal() -> None:
+    torchrun = ParentProcess(900, "ada", "torchrun train.py", NOW - 60)
+    ranks = tuple(gpu_process(901 + rank, parent=torchrun) for rank in range(2))
+    async with running((80, 24), "one gpu", sample(gpu(0, processes=ranks))) as at:
+        await at.press("4")
+        assert "terminate" not in at.rows[-1]
+        await at.press("t")
+        assert "Terminate process" not in at.text
+        await at.press("down")
+        assert "terminate" in at.rows[-1]
 
 
 async def test_the_hosts_processes_are_listed_only_while_the_cpu_is_shown() -> None:

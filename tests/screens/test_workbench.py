@@ -10,6 +10,7 @@ from tests.screens.helpers import NOW, hello, workload
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
 from tui.state.events import RunnerStatus
 from workloads.protocol import messages
+from workloads.protocol.results import Rates
 
 # ---- what the panes show -----------------------------------------------------------------------
 
@@ -94,8 +95,54 @@ async def test_r_on_the_heading_of_a_group_runs_the_group() -> None:
 
 async def test_capital_r_runs_what_the_filter_leaves() -> None:
     async with running() as on:
-        await on.press("R", "slash", *"conv", "enter", "R")
+        await on.press("R", "n")
+        assert on.asked == []
+        await on.press("R")
+        assert "3 runs on cpu and cuda:0" not in on.text
+        assert "6 runs on cpu and cuda:0, about 50 s." in on.text
+        assert "Run 3 workloads?" in on.text
+        # One alone is not asked about.
+        await on.press("y", "slash", *"conv", "enter", "R")
         assert [asked[1] for asked in on.asked] == [("matmul", "mlp", "conv2d"), ("conv2d",)]
+
+
+async def test_how_far_many_runs_are_stands_below_the_table() -> None:
+    waiting = [queued(name, device) for name in ("matmul", "mlp") for device in ("cpu", "cuda:0")]
+    async with running((80, 24), "one gpu", *waiting) as on:
+        assert "about 30 s left" in on.row("0 of 4 runs")
+        await on.tell(*ran("matmul", "cpu", started_at=0.0, ended_at=2.0)[1:])
+        assert "about 20 s left" in on.row("1 of 4 runs")
+        await on.tell(*(messages.Rejected(i, "stopped", "cancelled") for i in on.app.store.asked))
+        assert not on.row("runs")
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+q"])
+async def test_q_asks_while_something_runs(key: str) -> None:
+    async with running((80, 24), "one gpu", *ran("matmul"), queued("mlp")) as on:
+        await on.press(key)
+        assert "Quit while runs go on?" in on.text
+        assert "1 result of this session is lost" in on.text
+        await on.press("n")
+        assert on.app.return_code is None
+        assert "Quit" not in on.text
+        await on.press(key, "y")
+        assert on.app.return_code == 0
+
+
+async def test_q_ends_at_once_where_nothing_runs() -> None:
+    async with running((80, 24), "one gpu", *ran("matmul")) as on:
+        await on.press("q")
+        assert on.app.return_code == 0
+
+
+async def test_a_dialog_leaves_what_it_is_about_in_sight() -> None:
+    async with running((80, 24), "one gpu", hello(*FORTY)) as on:
+        await on.press("equals_sign")
+        assert on.row("Parameters of many_0")
+        assert on.row("▸ many_0")
+        await on.press("escape", "G", "equals_sign")
+        assert on.row("Parameters of many_39")
+        assert on.row("▸ many_39")
 
 
 async def test_x_cancels_the_selected_workload_s_runs_first_and_then_all() -> None:
@@ -237,6 +284,34 @@ async def test_l_puts_the_log_where_the_detail_is() -> None:
         assert not on.row("3 B returned")
 
 
+async def test_f_turns_the_detail_to_the_roofline_and_back() -> None:
+    told = ran(rates=Rates(5e13, 7e10, None))
+    async with running((100, 30), "one gpu", *told) as on:
+        await on.press("f")
+        assert on.pane == "detail"
+        assert on.row("Roofline of cuda:0")
+        assert on.row("● matmul")
+        assert on.row("slope: memory bandwidth peak 4.80 TB/s")
+        await on.press("f")
+        assert on.row("check passed")
+        assert not on.row("Roofline of")
+        # From the table it is shown, whichever page was the last.
+        await on.press("f", "escape", "f")
+        assert on.row("Roofline of cuda:0")
+        await on.press("i")
+        assert on.row("check passed")
+
+
+async def test_on_the_heading_of_a_group_the_detail_has_bars_of_its_workloads() -> None:
+    async with running((120, 40), "one gpu", *ran("matmul", "cpu", median=0.271), *ran()) as on:
+        await on.press("up")
+        assert on.row("Detail   compute")
+        assert on.row("compute: time of a call on cpu and cuda:0")
+        assert on.row("matmul  100x")
+        bars = [row for row in on.rows if "█" in row and (" cpu " in row or "cuda:0 " in row)]
+        assert any("271 ms" in row for row in bars)
+
+
 async def test_escape_leads_from_any_pane_back_to_the_table() -> None:
     async with running() as on:
         await on.press("i")
@@ -301,7 +376,7 @@ async def test_the_detail_follows_the_cursor_while_a_filter_is_typed() -> None:
         assert on.workbench.workload == "conv2d"
         assert "Detail   conv2d" in on.row("Detail")
         await on.press("x")
-        assert on.workbench.workload is None
+        assert not on.workbench.situation().has_selection
         assert "No workload matches convx" in on.row("Escape drops the filter.")
         assert "Detail   conv2d" not in on.text
         await on.press("escape")
@@ -378,13 +453,15 @@ async def test_escape_leaves_the_parameters_as_they_were() -> None:
 # ---- help and palette --------------------------------------------------------------------------
 
 
-async def test_help_begins_with_the_focused_pane_and_lists_the_keys() -> None:
-    async with running((120, 50)) as on:
+async def test_help_begins_with_keys_and_explains_the_focused_pane() -> None:
+    async with running((120, 100)) as on:
         await on.press("question_mark")
-        assert on.rows[1].strip("│ ") == "Workloads"
-        assert on.row("Run every workload that the table lists.")
+        assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"
+        assert on.row("Run every workload that the table lists")
+        assert on.row("What Workloads shows")
         await on.press("question_mark", "b", "question_mark")
-        assert on.rows[1].strip("│ ") == "Backends"
+        assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"
+        assert on.row("What Backends shows")
         await on.press("escape")
         assert on.row("Workloads")
 
@@ -397,8 +474,18 @@ async def test_the_palette_lists_what_is_valid_and_runs_it() -> None:
         await on.press(*"run all")
         await on.until(lambda: "run all (R)" in on.text and "filter (/)" not in on.text)
         await on.press("enter")
-        await on.until(lambda: bool(on.asked))
+        await on.until(lambda: "Run 3 workloads?" in on.text)
+        await on.press("y")
         assert on.asked == [("run", ("matmul", "mlp", "conv2d"), None, "normal")]
+
+
+async def test_the_palette_finds_how_to_open_a_snapshot() -> None:
+    async with running((100, 30)) as on:
+        await on.press("colon", *"snapshot")
+        await on.until(lambda: "tab snapshot (3)" in on.text and "run selected" not in on.text)
+        assert on.row("snapshot open (o)")
+        await on.press(*" open", "enter")
+        await on.until(lambda: "Open a snapshot" in on.text)
 
 
 # ---- readonly ----------------------------------------------------------------------------------
@@ -473,9 +560,5 @@ async def test_help_begins_with_the_screen_it_was_asked_on(
     async with running((100, 70)) as on:
         await on.press(*keys, "question_mark")
         rows = [row.strip("│ ") for row in on.rows]
-        first = next(
-            at
-            for at, row in enumerate(rows)
-            if row.startswith(f"Keys of {name}") and rows[at - 1] == ""
-        )
-        assert first < rows.index("Keys of all screens")
+        assert rows[1].startswith(f"Keys of {name}")
+        assert "Keys of all screens" in rows

@@ -19,6 +19,7 @@ from tests.simulated_gpu.accounts import GPU, Accounts, Seen, strangers, watched
 from tui.monitor.messages import GpuProcess
 from tui.state.reading import Absent, value_of
 from tui.ui.views.lines import plain
+from tui.ui.views.process_rows import row_of
 from tui.ui.views.processes import process_line
 from workloads.protocol.results import RunResult
 
@@ -84,7 +85,8 @@ async def _watch(accounts: Accounts) -> Watched:
             found.workers.add(store.worker_pid)
         for row in rows(accounts):
             if row.ours and row.pid != store.worker_pid:
-                line = process_line(row, store.worker_pid, row.started_at or 0.0, 200)
+                named = row_of(row, "", 0, store.worker_pid)
+                line = process_line(named, row.started_at or 0.0, 200)
                 found.lines.append(plain(line))
 
     accounts.session.subscribe(look)

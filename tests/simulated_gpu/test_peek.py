@@ -162,6 +162,24 @@ def test_the_figures_are_under_the_names_of_memory_stats() -> None:
     assert (found.figures[0].ooms, found.figures[0].alloc_retries) == (1, 1)
 
 
+def test_the_command_ties_each_device_to_nvml_s() -> None:
+    with program() as running:
+        running.do(BUSY[0])
+        command = [sys.executable, "-m", "tui", "watch", "--pid", str(running.pid), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    (one,) = found["processes"]
+    assert one["sources"] == ["nvml", "allocator"]
+    assert one["torch"] == torch.__version__
+    uuids = [
+        f"GPU-{torch.cuda.get_device_properties(ordinal).uuid}"
+        for ordinal in range(torch.cuda.device_count())
+    ]
+    assert [each["id"] for each in one["devices"]] == uuids
+    for each in one["devices"]:
+        assert each["process"] >= each["reserved"] >= each["allocated"] > 0
+
+
 def test_cuda_malloc_async_is_named() -> None:
     with program(PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync") as running:
         assert why_not(running) == peek.ASYNC

@@ -37,6 +37,7 @@ from tui.snapshots.read.normalise import normalise
         ("", "native"),
         ("/opt/torch/lib/libtorch_cuda.so", "native"),
         ("../aten/src/ATen/native/TensorFactories.cpp", "native"),
+        ("./misc/../sysdeps/unix/sysv/linux/x86_64/clone3.S", "native"),
     ],
 )
 def test_kind_of_a_frame(filename: str, kind: FrameKind) -> None:

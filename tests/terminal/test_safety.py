@@ -23,6 +23,8 @@ def test_no_socket_is_open_in_any_process_and_no_file_can_be_read_by_others(
         with Terminal(columns=100, rows=30) as terminal:
             terminal.until_shows("ready")
             terminal.keys("R")
+            terminal.until_shows("y yes")
+            terminal.keys("y")
             terminal.until_shows("running")
             # The program, the monitor, the runner and its worker.
             terminal.until(lambda _text: len(terminal.family()) >= 4)
@@ -31,6 +33,8 @@ def test_no_socket_is_open_in_any_process_and_no_file_can_be_read_by_others(
             family[-1].send_signal(signal.SIGSEGV)
             terminal.until(lambda _text: any(state.rglob("*.txt")))
             terminal.keys("q")
+            terminal.until_shows("y yes")
+            terminal.keys("y")
             assert terminal.exit_code() == 0
     finally:
         os.umask(before)

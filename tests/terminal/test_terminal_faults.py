@@ -191,6 +191,25 @@ def test_t26_LANG_C_is_drawn_in_ASCII(  # noqa: N802
         assert text.isascii(), [character for character in text if not character.isascii()]
 
 
+def test_t26_ascii_is_drawn_in_ASCII_in_every_dialog(  # noqa: N802
+    argv: tuple[str, ...],
+) -> None:
+    with Terminal((*argv, "--ascii"), 100, 30) as terminal:
+        terminal.until_shows("Devices", "Workloads", "cpu", "others")
+        # Of each dialog: the key that opens it, words of it, the key that leaves it.
+        for opens, words, leaves in (
+            ("o", "tab completes", "\x1b"), ("?", "Keys of", "?"), ("R", "y yes", "n"),
+            (":", "words of a command", "\x1b"), ("T", "words of a theme", "\x1b"),
+        ):  # fmt: skip
+            terminal.keys("3" if opens == "o" else "1")
+            terminal.until_shows("o open" if opens == "o" else "R all")
+            terminal.keys(opens)
+            text = terminal.until_shows(words)
+            assert text.isascii(), [character for character in text if not character.isascii()]
+            terminal.keys(leaves)
+            terminal.until(lambda text, words=words: words not in text)  # type: ignore[misc]
+
+
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 10), (20, 5), (1, 1)])
 def test_t26_it_starts_and_ends_at_any_size(argv: tuple[str, ...], columns: int, rows: int) -> None:
     with Terminal(argv, columns, rows) as terminal:

@@ -74,7 +74,7 @@ def cpu_detail_says(store: Store, now: float) -> bool:
 
 
 def processes_say(store: Store, now: float) -> bool:
-    found = holders(store.selected_device, store.sample, "memory", now)
+    found = holders(store.selected_device, store.sample, now)
     return any("old figures" in note for note in found.notes)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.ui.views.arrangement import LOWER, PANES, arrange, order
+from tui.ui.views.arrangement import LOWER, PANES, arrange, order, rows_for_devices
 
 SIZES = st.tuples(st.integers(20, 250), st.integers(8, 100))
 
@@ -58,3 +58,23 @@ def test_where_rows_are_few_what_has_much_to_say_gets_them_all(pane: str) -> Non
     placed = arrange(80, 24, pane, "detail", zoomed=False)
     assert [name for name, place in placed.places.items() if place == "open"] == [pane]
     assert arrange(80, 40, pane, "detail", zoomed=False).mode == "stack"
+
+
+@given(SIZES, st.sampled_from(LOWER), st.integers(2, 20))
+def test_the_memory_pane_makes_room_for_devices_that_would_not_fit(
+    size: tuple[int, int], lower: str, devices: int
+) -> None:
+    cells, rows = size
+    placed = arrange(cells, rows, "workloads", lower, zoomed=False, devices=devices)
+    if placed.mode == "stack":
+        room = rows_for_devices(rows, memory=True, lower=placed.places[lower] != "away")
+        assert (placed.places["memory"] == "folded") == (devices > room)
+    asked = arrange(cells, rows, "memory", lower, zoomed=False, devices=devices)
+    assert asked.places["memory"] != "folded"
+
+
+def test_eight_gpus_and_their_headings_fit_on_the_smallest_usual_screen() -> None:
+    title, heading, gpus, cpu = 1, 1, 8, 1
+    placed = arrange(80, 24, "workloads", "detail", zoomed=False, devices=11)
+    assert placed.places["memory"] == "folded"
+    assert rows_for_devices(24, memory=False, lower=False) >= title + heading + gpus + cpu

@@ -42,6 +42,15 @@ def test_equal_lines_need_no_drawing(lines: list[Line]) -> None:
     assert changes(lines, lines, CELLS) == []
 
 
+def test_what_lies_between_two_changes_is_left_out_where_it_costs_more_than_going_on() -> None:
+    bar, style = "█" * 6, TextStyle.GOOD
+    old = (Span("61% "), Span(bar, style), Span(" 45°C"))
+    new = (Span("63% "), Span(bar, style), Span(" 46°C"))
+    assert changes([old], [new], 20) == [Change(0, 1, 2), Change(0, 12, 13)]
+    near = (Span("61% 45°C"),), (Span("63% 46°C"),)
+    assert changes([near[0]], [near[1]], 20) == [Change(0, 1, 6)]
+
+
 def test_one_figure_takes_its_own_cells() -> None:
     old, new = (Span("cuda:0  61% 310 W"),), (Span("cuda:0  63% 310 W"),)
     assert changes([old], [new], 20) == [Change(0, 9, 10)]

@@ -17,7 +17,9 @@ from tests import ceilings
 from tests.children.sessions import saying
 from tui.cli import commands
 from tui.cli.commands.compare import flag_setting
+from tui.cli.commands.completion import SHELLS
 from tui.cli.errors import UsageError
+from tui.cli.nearest import nearest
 from tui.cli.program import command_names, parse, parser
 from tui.cli.python_choice import PythonChoice
 from tui.cli.resolve import python_of, resolve
@@ -92,10 +94,11 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ("argv", "says"),
     [
         (["run"], "name workloads, or give --group or --all"),
-        (["run", "nonesuch"], "no workload nonesuch: one of transfer"),
+        (["run", "nonesuch"], "no workload nonesuch: gpu-workbench list names all 5"),
+        (["run", "matmull"], "no workload matmull (did you mean matmul?)"),
         (["run", "--group", "x"], "no group x: one of transfer, compute"),
         (["run", "matmul", "--set", "n"], "give a name and a value"),
-        (["run", "matmul", "--set", "m=1"], "no such parameter; there are dtype, n"),
+        (["run", "matmul", "--set", "m=1"], "no parameter m: one of dtype, n"),
         (["run", "matmul", "--set", "n=0"], "whole number, 1 to 65536"),
         (["compare", "conv2d", "--flag", "x=on,off"], "no flag x: one of cudnn.enabled"),
         (["compare", "conv2d", "--flag", "x=on,off", "--pairs", "0"], "at least 1"),
@@ -263,7 +266,7 @@ def test_a_file_more_is_a_command_more(greet: str, capsys: pytest.CaptureFixture
     assert rows.index("doctor") + 1 == rows.index(greet) == rows.index("run") - 1
     assert parse([greet, "--json"]).carry_out() == 5
     assert capsys.readouterr().out == "hello, as JSON: True\n"
-    with pytest.raises(UsageError, match=f"'doctor', '{greet}', 'run'"):
+    with pytest.raises(UsageError, match=f"did you mean {greet}"):
         parse(["great"])
 
 
@@ -317,3 +320,60 @@ def test_a_plain_start_does_without_argparse() -> None:
     found = imported_by()
     assert "tui.cli.workbench" in found
     assert not found & {"argparse", "tui.cli.program", "tui.cli.options", "asyncio"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["rnu"], "no command rnu (did you mean run?); see gpu-workbench --help"),
+        (["--themee", "x"], "no option --themee (did you mean --theme?)"),
+        (["run", "--devcie", "cpu"], "no option --devcie (did you mean --device?); see gpu-workb"),
+        (["run", "--quik", "matmul"], "no option --quik (did you mean --quick?)"),
+        (["run", "--theme", "x"], "--theme is for the workbench and not for this command"),
+        (["run", "--zzz"], "no option --zzz; see gpu-workbench run --help"),
+        (["list", "x"], "too many arguments: x"),
+    ],
+)
+def test_a_wrong_name_is_told_with_the_nearest_one(argv: list[str], says: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse(argv)
+    assert says in str(error.value)
+    assert "one of" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("mat", "matmul"),
+        ("MATMUL", "matmul"),
+        ("sotfmax", "softmax"),
+        ("layers", "a_layers"),
+    ],
+)
+def test_a_part_of_a_name_or_a_few_wrong_letters_lead_to_it(typed: str, meant: str) -> None:
+    known = ["transfer", "matmul", "matmul_sweep", "softmax", "a_layers"]
+    assert nearest(typed, known) == meant
+    assert nearest("xyz", known) is None
+
+
+def test_how_a_screen_looks_may_stand_after_the_command_that_opens_it() -> None:
+    options = ["--theme", "dracula", "--ascii", "--no-mouse"]
+    after = parse(["replay", "--demo", *options])
+    assert after.found["given"] == {"theme": "dracula", "ascii": True, "mouse": False}
+    assert parse([*options, "replay", "--demo"]).found["given"] == after.found["given"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_gets_code_that_knows_commands_options_and_workloads(shell: str) -> None:
+    done = run("completion", shell)
+    assert done.returncode == 0
+    for word in ("gpu-workbench", "replay", "careful", "matmul"):
+        assert word in done.stdout
+    assert "dracula" in done.stdout
+    if shell == "bash":
+        line = "gpu-workbench run matm"
+        asks = f'COMP_WORDS=({line}); COMP_CWORD=2; _shtab_gpu_workbench; echo "${{COMPREPLY[@]}}"'
+        bash = ["bash", "-c", f"{done.stdout}\n{asks}"]
+        found = subprocess.run(bash, capture_output=True, text=True, check=True, timeout=60)
+        assert {"matmul", "matmul_sweep"} <= set(found.stdout.split())
+        assert "transfer" not in found.stdout

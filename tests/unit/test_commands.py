@@ -181,7 +181,7 @@ def test_the_key_table_has_a_row_for_every_command() -> None:
     assert all(row.startswith("| ") and row.endswith(" |") for row in rows)
     for command in COMMANDS:
         assert sum(row.endswith(f"| {command.help} |") for row in rows) == 1
-    assert "| `?`, `F1` | Explain the focused pane and list all keys. |" in rows
+    assert "| `?`, `F1` | List all keys and explain the focused pane. |" in rows
 
 
 def test_the_page_of_keys_has_this_table() -> None:

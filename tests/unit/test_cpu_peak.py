@@ -65,8 +65,7 @@ def test_a_chain_takes_three_tensors_whatever_the_heap_holds(
     assert result.memory.allocated_peak == pytest.approx(3 * mib * MIB, rel=0.05)
     assert PATH not in result.unavailable
     # The libraries of this process are part of the other figure.
-    assert result.memory.process_peak is not None
-    assert result.memory.process_peak > result.memory.allocated_peak
+    assert (result.memory.process_peak or 0) > (result.memory.allocated_peak or 0)
 
 
 def test_what_the_first_call_makes_and_keeps_counts(monkeypatch: pytest.MonkeyPatch) -> None:

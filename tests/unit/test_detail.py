@@ -12,7 +12,7 @@ from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, Parameters
 from tui.state.store import SIMULATED, Store
 from tui.ui.views.detail import copy_text, detail_lines
 from tui.ui.views.lines import plain, width
-from workloads.protocol.results import Check, Figure
+from workloads.protocol.results import Chart, Check, Figure, Series
 
 
 def shown(store: Store, name: str | None = "matmul", cells: int = 100) -> list[str]:
@@ -187,3 +187,22 @@ def test_no_line_is_wider_than_the_pane(cells: int, hostile: str) -> None:
     busy(store)
     for each in (store, busy_store):
         assert all(width(row) <= cells for row in detail_lines(each, "matmul", cells))
+
+
+def test_after_a_run_the_result_comes_first_then_its_plots_then_what_to_look_for() -> None:
+    places = (32.0, 64.0, 128.0)
+    charts = tuple(
+        Chart(name, f"{name} over n", "n", places, (Series("cpu", "s", (1e-3, 2e-3, 4e-3)),))
+        for name in ("first", "second")
+    )
+    store = make_store("one gpu", *ran(charts=charts, warnings=("hot",)))
+    for cells in (60, 120):
+        rows = shown(store, cells=cells)
+        order = ["2.71 ms", "76% of float32 peak", "check passed", "! hot", "first over n, cuda:0"]
+        order += ["Look for: ", "Two square matrices", "Parameters", "quartiles", "flags: "]
+        places_of = [next(at for at, row in enumerate(rows) if words in row) for words in order]
+        assert places_of == sorted(places_of)
+        titles = [at for at, row in enumerate(rows) if "over n, cuda:0" in row]
+        assert len(titles) == (1 if cells >= 103 else 2)
+        # Every figure is told below, and a warning once.
+        assert sum("! hot" in row for row in rows) == 1

@@ -8,13 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.screens.helpers import HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
+from tests.screens.helpers import GIB, HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
 from tui.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
 from tui.state.events import MonitorStatus
 from tui.state.pairing import DeviceView
+from tui.ui.views.device_columns import (
+    columns,
+    cpu_model,
+    fields,
+    heading,
+    order_at,
+    short_name,
+    width_of,
+)
 from tui.ui.views.device_detail import device_detail
-from tui.ui.views.devices import cells, columns, devices_title, level, notice, row, throttling
-from tui.ui.views.lines import plain, width
+from tui.ui.views.devices import devices_title, heat, level, notice, row, strain, throttling
+from tui.ui.views.lines import Line, TextStyle, plain, width
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
 READY = MonitorStatus("ready")
@@ -33,29 +42,135 @@ def facts(device: Device, now: float = NOW) -> dict[str, str]:
     return dict(device_detail(DeviceView(device.id, device), sample(device), now))
 
 
-@given(st.integers(50, 300), st.sampled_from(KINDS))
-def test_no_row_is_wider_than_the_pane(room: int, kind: Kind) -> None:
-    store = make_store(kind)
+def box(*devices: Device, room: int) -> list[Line]:
+    store = make_store("one gpu", sample(*devices))
+    plan = columns(store.devices, room)
+    return [row(view, store.sample, NOW, plan, selected=False) for view in store.devices]
+
+
+MIXED = (gpu(0), gpu(1, name="NVIDIA A100-SXM4-80GB"))
+
+
+@given(st.integers(36, 300), st.sampled_from(KINDS), st.booleans())
+def test_every_row_and_the_headings_fill_the_pane(room: int, kind: Kind, mixed: bool) -> None:
+    store = make_store(kind, *([sample(*MIXED)] if mixed else []))
     plan = columns(store.devices, room)
     drawn = [width(row(view, store.sample, NOW, plan, selected=True)) for view in store.devices]
-    assert set(drawn) == {sum(cells(plan))}
-    assert sum(cells(plan)) <= room
+    assert set(drawn) == {width_of(plan)} == {width(heading(plan, "load"))} == {room}
+
+
+@pytest.mark.parametrize("room", [59, 60, 80, 99, 120, 200])
+def test_at_every_width_there_are_two_bars_heat_and_power(room: int) -> None:
+    plan = columns(make_store("two gpus").devices, room)
+    assert plan.load >= 6
+    assert plan.filled >= 6
+    assert plan.temperature
+    assert plan.power
+    assert bool(plan.history) == (room >= 96)
+
+
+def test_what_a_wider_row_has_besides_comes_in_the_stated_order() -> None:
+    found: list[str] = []
+    for room in range(30, 300):
+        plan = columns(make_store("one gpu", sample(*MIXED)).devices, room)
+        for name in ("temperature", "power", "name", "history", "status", "clocks"):
+            if getattr(plan, name) and name not in found:
+                found.append(name)
+    assert found == ["temperature", "power", "name", "history", "status", "clocks"]
 
 
 @pytest.mark.parametrize(
-    ("room", "left_out"),
+    ("full", "short"),
     [
-        (140, set()),
-        (85, {"clocks", "status"}),
-        (60, {"clocks", "status", "bar"}),
-        (48, {"clocks", "status", "bar", "power"}),
-        (43, {"clocks", "status", "bar", "power", "temperature"}),
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA H100 80GB HBM3", "H100 HBM3"),
+        ("NVIDIA A100-SXM4-80GB", "A100-SXM4"),
+        ("Tesla V100-SXM2-32GB", "Tesla V100-SXM2"),
+        ("NVIDIA GeForce RTX 4090", "GeForce RTX 4090"),
+        ("NVIDIA GB10", "GB10"),
+        ("NVIDIA H200 MIG 1g.18gb", "H200 MIG 1g.18gb"),
+        ("NVIDIA 80GB", "80GB"),
     ],
 )
-def test_columns_are_left_out_in_the_stated_order(room: int, left_out: set[str]) -> None:
-    plan = columns(make_store("one gpu").devices, room)
-    optional = ("clocks", "status", "bar", "power", "temperature")
-    assert {name for name in optional if not getattr(plan, name)} == left_out
+def test_a_name_has_neither_the_maker_nor_the_size_of_the_memory(full: str, short: str) -> None:
+    assert short_name(DeviceView("x", gpu(name=full))) == short
+
+
+def test_a_name_that_all_share_stands_in_the_title_and_different_ones_in_their_rows() -> None:
+    same = make_store("one gpu", sample(gpu(0), gpu(1)))
+    assert "2 GPUs, H200" in devices_title(same, NOW, 80, folded=False)
+    assert not columns(same.devices, 120).name
+    mixed = make_store("one gpu", sample(*MIXED))
+    assert "H200" not in devices_title(mixed, NOW, 80, folded=False)
+    drawn = list(map(plain, box(*MIXED, room=80)))
+    assert "H200" in drawn[0]
+    assert "A100-SXM4" in drawn[1]
+    assert cpu_model("AMD EPYC 9654 96-Core Processor") in plain(box(*MIXED, room=120)[2])
+
+
+def test_a_heading_sorts_by_the_column_below_it() -> None:
+    plan = columns(make_store("two gpus").devices, 80)
+    drawn = plain(heading(plan, "load"))
+    assert "util▾" in drawn
+    for word, order in (("gpu", "index"), ("util", "load"), ("memory", "memory"), ("temp", "heat")):
+        assert order_at(plan, drawn.index(word)) == order
+    assert order_at(plan, drawn.index("power")) is None
+    assert order_at(plan, 500) is None
+    assert sum(cells for _, cells, _ in fields(plan)) == width_of(plan)
+
+
+def styles(line: Line, text: str) -> TextStyle:
+    return next(span.style for span in line if text in span.text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "style"),
+    [
+        ({"temperature_c": 60.0}, TextStyle.PLAIN),
+        ({"temperature_c": 84.0}, TextStyle.NOTE),
+        ({"temperature_c": 91.0}, TextStyle.BAD),
+        ({"temperature_c": 99.0, "slowdown_c": None}, TextStyle.PLAIN),
+        ({"temperature_c": None}, TextStyle.PLAIN),
+        ({"temperature_c": 60.0, "throttle": ("hw_thermal_slowdown",)}, TextStyle.BAD),
+        ({"temperature_c": 60.0, "throttle": ("sw_power_cap", "idle")}, TextStyle.PLAIN),
+    ],
+)
+def test_heat_is_told_against_the_devices_own_threshold(
+    changes: dict[str, object], style: TextStyle
+) -> None:
+    device = replace(gpu(slowdown_c=93.0), **changes)  # type: ignore[arg-type]
+    assert heat(device) is style
+
+
+def test_a_burning_device_is_red_from_its_label_to_its_temperature() -> None:
+    burning = gpu(0, slowdown_c=93.0, temperature_c=92.0, utilization=Utilization(50.0, 1.0))
+    hot, cool = box(burning, gpu(1, slowdown_c=93.0), room=80)[:2]
+    assert [span.style for span in hot[:2]] == [TextStyle.BAD, TextStyle.BAD]
+    assert styles(hot, "92°C") is TextStyle.BAD
+    assert TextStyle.BAD not in {span.style for span in cool}
+
+
+@pytest.mark.parametrize(
+    ("power", "throttle", "style"),
+    [
+        (500.0, (), TextStyle.PLAIN),
+        (690.0, (), TextStyle.NOTE),
+        (500.0, ("sw_power_cap",), TextStyle.NOTE),
+        (500.0, ("hw_power_brake_slowdown",), TextStyle.BAD),
+        (None, (), TextStyle.PLAIN),
+    ],
+)
+def test_power_is_marked_at_its_cap(
+    power: float | None, throttle: tuple[str, ...], style: TextStyle
+) -> None:
+    assert strain(gpu(power_w=power, throttle=throttle)) is style
+
+
+def test_a_full_memory_is_marked() -> None:
+    total = 80 * GIB
+    full = gpu(memory=DeviceMemory(total, total - GIB, GIB, 0))
+    assert TextStyle.NOTE in {span.style for span in box(full, room=80)[0]}
+    assert TextStyle.NOTE not in {span.style for span in box(gpu(), room=80)[0]}
 
 
 @pytest.mark.parametrize(
@@ -76,15 +191,16 @@ def test_the_gravest_throttle_reason_comes_first(
 @pytest.mark.parametrize(
     ("room", "marker"),
     [
-        (140, "throttled: hw_thermal, sw_power_cap"),
-        (80, "throttled: hw_thermal"),
-        (60, "! hw_thermal"),
+        (200, "throttled: hw_thermal"),
+        (100, "! hw_thermal"),
+        (59, "! heat"),
     ],
 )
 def test_throttling_is_named_in_the_words_that_fit(room: int, marker: str) -> None:
     device = gpu(throttle=("sw_power_cap", "hw_thermal_slowdown"))
     assert marker in rows(device, room=room)[0]
-    assert ("NVIDIA H200" in rows(device, room=room)[0]) == (room == 140)
+    # A column of its own, else the place of the memory bar.
+    assert columns(make_store("one gpu").devices, room).filled >= len(marker) or room == 200
 
 
 def test_zero_is_drawn_as_zero_and_unknown_as_unknown() -> None:
@@ -101,8 +217,10 @@ def test_zero_is_drawn_as_zero_and_unknown_as_unknown() -> None:
 def test_a_lost_device_keeps_its_row_and_says_why() -> None:
     (lost, other, _cpu) = rows(gpu(0, lost="GPU is lost: reboot", lost_at=NOW - 40), gpu(1))
     # The bar and the figures are the last ones that it gave.
-    assert lost.startswith("▸ cuda:0 lost 40 s ago: GPU is…   61% █")
-    assert other.startswith("  nvml:1 NVIDIA H200")
+    assert lost.startswith("▸ cuda:0 lost 40 s ago: GPU is lost: rebo… ")
+    assert " 61% " in lost
+    assert "45°C" in lost
+    assert other.startswith("  nvml:1 ")
 
 
 def test_old_figures_carry_their_age() -> None:
@@ -120,7 +238,7 @@ def test_one_device_that_is_silent_is_old_alone() -> None:
 
 def test_unified_memory_is_never_shown_as_the_device_s_own() -> None:
     memory = DeviceMemory(None, None, None, None, unified=True)
-    assert rows(gpu(memory=memory))[0].endswith("unified")
+    assert " unified " in rows(gpu(memory=memory))[0]
 
 
 def test_ecc_errors_are_named() -> None:
@@ -128,14 +246,14 @@ def test_ecc_errors_are_named() -> None:
 
 
 def test_names_are_data() -> None:
-    assert HOSTILE in rows(gpu(name=HOSTILE), room=160)[0]
-    assert rows(gpu(name="a\nb\x1b[31m"), room=160)[0].startswith("▸ cuda:0 a b?[31m")
+    assert HOSTILE[:12] in rows(gpu(0), gpu(1, name=HOSTILE), room=160)[1]
+    junk = gpu(1, name="a\nb\x1b[31m")
+    assert rows(gpu(0), junk, room=160)[1].startswith("  nvml:1 a b?[31m")
 
 
 def test_the_cpu_s_cores_stand_where_a_gpu_has_heat_and_power() -> None:
-    assert rows(gpu())[1].startswith("  cpu    AMD EPYC 9654")
     assert "16/192 cores" in rows(gpu())[1]
-    assert "16/192 cores" in rows(gpu(), room=50)[1]
+    assert "16/192 cores" in rows(gpu(), room=59)[1]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +328,7 @@ def test_the_cpu_s_detail_has_the_driver_s_error_in_full() -> None:
 @pytest.mark.parametrize(
     ("kind", "width", "title"),
     [
-        ("two gpus", 60, "Devices   2 GPUs   cuda:0 NVIDIA H200 61% 20.7/139.8 GiB"),
+        ("two gpus", 60, "Devices   2 GPUs, H200   cuda:0 61% 20.7/139.8 GiB"),
         ("no gpu", 40, "Devices   ! no NVIDIA driver: libnvidia…"),
     ],
 )

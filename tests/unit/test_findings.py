@@ -79,8 +79,8 @@ def test_a_table_that_does_not_fit_is_told_a_row_at_a_time() -> None:
 
 def test_a_curve_has_a_mark_of_its_own_in_every_set_of_glyphs() -> None:
     rows = texts([*chart_lines(CURVES, {}, 60)])
-    assert rows[1] == "  µs (log scales)   ● cpu   ○ cuda:0"
-    drawn = "".join(row for row in rows[2:] if "│" in row or "┤" in row)
+    assert rows[0] == "time over n   µs (log scales)   ● cpu   ○ cuda:0"
+    drawn = "".join(row for row in rows[1:] if "│" in row or "┤" in row)
     assert drawn.count("●") + drawn.count("&") == 4
     assert drawn.count("○") + drawn.count("&") == 3
     assert "  → cuda:0 overtakes cpu between n=64 and n=256" in rows

@@ -130,9 +130,9 @@ def test_a_pair_reads(used: int | None, total: int | None, shown: str) -> None:
         (2.1e-7, None, "210 ns"),
         (61.4, None, "61.4 s"),
         (2.134e-4, 0.011, "213 µs"),
-        (2.134e-4, 0.08, "0.21 ms"),
+        (2.134e-4, 0.08, "210 µs"),
         (40.2, 0.4, "40 s"),
-        (0.5, 2.0, "0.5 s"),
+        (0.5, 2.0, "500 ms"),
         (float("nan"), None, "n/a"),
         (float("inf"), None, "n/a"),
     ],
@@ -158,7 +158,7 @@ def test_no_digit_is_printed_that_the_interval_does_not_support(
     place = -len(digits.partition(".")[2]) + TIME[unit]
     uncertain = (Decimal(repr(value)) * Decimal(repr(half_width))).adjusted()
     significant = digits.replace(" ", "").replace(".", "").lstrip("0")
-    trailing = "." not in digits and unit == "s" and digits.endswith("0")
+    trailing = "." not in digits and digits.endswith("0")
     assert place >= uncertain or len(significant) == 1 or trailing
 
 

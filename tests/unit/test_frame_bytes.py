@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pyte
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -12,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.ui.terminal.frame_bytes import FrugalUpdate
+from tui.ui.terminal.frame_bytes import FrugalUpdate, frugal_styles
 from tui.ui.terminal.textual_private import ChopsUpdate
 
 ROWS, CELLS, CUT = 4, 16, 7
@@ -66,6 +67,21 @@ def _shown(*frames: str) -> list[list[pyte.screens.Char]]:
     for frame in frames:
         stream.feed(frame.replace("\n", "\r\n"))
     return [[screen.buffer[row][column] for column in range(CELLS)] for row in range(ROWS)]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "shorter"),
+    [
+        ("\x1b[39;49ma\x1b[0m\x1b[39;49mb\x1b[0m", "ab"),
+        ("\x1b[32;49ma\x1b[0m\x1b[39;49mb\x1b[0m", "\x1b[32ma\x1b[mb"),
+        ("\x1b[1;39;49ma\x1b[0m\x1b[33;49mb\x1b[0m", "\x1b[1ma\x1b[;33mb\x1b[m"),
+        ("\x1b[38;2;39;49;39ma\x1b[0m", "\x1b[38;2;39;49;39ma\x1b[m"),
+        ("\x1b[38;5;49;48;5;39ma\x1b[0m", "\x1b[38;5;49;48;5;39ma\x1b[m"),
+        ("\x1b[2;1Ha;49mb", "\x1b[2;1Ha;49mb"),
+    ],
+)
+def test_a_style_is_what_differs_from_none(drawn: str, shorter: str) -> None:
+    assert frugal_styles(drawn) == shorter
 
 
 WHOLE = [(row, 0, CELLS) for row in range(ROWS)]

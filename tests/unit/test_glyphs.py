@@ -33,7 +33,8 @@ def test_the_set_follows_the_wish_and_the_encoding(
 def characters(glyphs: Glyphs) -> list[str]:
     values = [getattr(glyphs, field.name) for field in fields(glyphs) if field.name != "ascii"]
     found = [value for value in values if isinstance(value, str)]
-    return [*found, *glyphs.slices.values()]
+    interval = [getattr(glyphs.interval, field.name) for field in fields(glyphs.interval)]
+    return [*found, *glyphs.slices.values(), *interval]
 
 
 def test_ascii_glyphs_are_ascii() -> None:

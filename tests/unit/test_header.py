@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
 from tui.state.events import ChildStatus, RunnerStatus
-from tui.state.store import SIMULATED
+from tui.state.store import SIMULATED, Store
 from tui.ui.views.header import header_line, runner_words, tab_at
 from tui.ui.views.lines import plain, width
 from workloads.protocol import messages
@@ -64,9 +64,9 @@ def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
 @pytest.mark.parametrize(
     ("cells", "shown"),
     [
-        (60, " running matmul on cuda:0, ≤3 s left, 1 to do    1  2  3  4 "),
-        (80, " gpu-box-3  CUDA 13.0  running matmul on cuda:0, ≤3 s left, 1 to do"),
-        (100, " gpu-workbench  gpu-box-3  running matmul on cuda:0, ≤3 s left, 1 to do"),
+        (60, " running matmul on cuda:0, ≤3 s left   1 Workbench  2  3  4 "),
+        (80, " running matmul on cuda:0, ≤3 s left       1 Work  2 Memory"),
+        (100, " gpu-workbench  running matmul on cuda:0, ≤3 s left  1 Workbench  2 Memory"),
         (120, " gpu-workbench  gpu-box-3  running matmul on cuda:0, ≤3 s left, 1 to do"),
     ],
 )
@@ -78,7 +78,7 @@ def test_what_goes_on_survives_where_it_is_narrow(cells: int, shown: str) -> Non
 def test_a_replay_says_so_beside_what_goes_on() -> None:
     store = make_store("one gpu", queued(), progress())
     words = plain(header_line(store, "workbench", 80, note="replay 1:20"))
-    assert words.startswith(" replay 1:20  running matmul on cuda:0, ≤3 s left ")
+    assert words.startswith(" replay 1:20  running matmul, ≤3 s left ")
 
 
 @pytest.mark.parametrize("cells", [44, 60, 80, 100, 160])
@@ -130,3 +130,15 @@ def test_a_click_on_a_tab_finds_it(busy: bool) -> None:
     for key, name in (("1", "workbench"), ("2", "memory"), ("4", "processes")):
         assert tab_at(store, line.rindex(f" {key} ") + 1, 80, "workbench") == name
     assert tab_at(store, 3, 80, "workbench") is None
+
+
+@pytest.mark.parametrize("cells", [72, 80, 100, 120, 200])
+def test_tabs_keep_their_place_whatever_goes_on_and_whichever_is_open(cells: int) -> None:
+    def places(store: Store, tab: str) -> list[str | None]:
+        return [tab_at(store, x, cells, tab) for x in range(cells)]
+
+    idle, busy = make_store(), make_store("one gpu", queued(), progress())
+    found = places(idle, "workbench")
+    assert set(found) == {None, "workbench", "memory", "snapshot", "processes"}
+    for tab in ("workbench", "memory", "snapshot", "processes"):
+        assert places(idle, tab) == places(busy, tab) == found

@@ -69,7 +69,9 @@ def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
 def test_a_throttled_comparison_is_marked_in_its_pane_text_and_json() -> None:
     store = make_store("one gpu", *compared(), ConditionsSeen(comparison().id, HOT))
     (state,) = store.comparisons.values()
-    assert "warning: throttled: hw_thermal_slowdown" in compare_output.as_text(state)
+    printed = compare_output.as_text(state)
+    assert "warning: throttled: hw_thermal_slowdown" in printed
+    assert "\n    slower 0.667x ╌" in printed
     pane = "\n".join(plain(row) for row in view(store, None, 100).lines)
     assert "! throttled: hw_thermal_slowdown" in pane
     found = compare_output.as_json(store.environment, state)

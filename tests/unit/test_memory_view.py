@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.screens.helpers import GIB, MIB, NOW, gpu, make_store, sample, torch_memory
+from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, torch_memory
 from tui.memory import Slice, account
-from tui.state.history import MemoryPoint
+from tui.monitor.messages import DeviceMemory
 from tui.state.reading import Value
+from tui.text import glyphs
 from tui.ui.views.lines import plain, width
-from tui.ui.views.memory import bar_cells, bar_line, body, history_lines, legend, title
+from tui.ui.views.memory import bar_cells, bar_line, body, legend, title
 
 
 def parts(*sizes: int) -> list[Slice]:
@@ -68,38 +68,6 @@ def test_at_80_cells_the_slices_take_one_line() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "rows", "drawn"),
-    [
-        ((0, 1, 50, 100), 1, ["·▁▄█"]),
-        ((0, 1, 50, 100), 2, ["   █", "·▁██"]),
-        ((None, 200), 1, ["?█"]),
-    ],
-)
-def test_the_history_has_a_fixed_scale_and_tells_zero_from_unknown(
-    sizes: tuple[int | None, ...], rows: int, drawn: list[str]
-) -> None:
-    points = [MemoryPoint(NOW + at, used=size) for at, size in enumerate(sizes)]
-    label = f" used, last {max(1, len(sizes) - 1)} s"
-    cells = len(sizes) + len(" used, last 60 s")
-    lines = history_lines(points, "used", 100, cells, rows)
-    expected = [*drawn[:-1], drawn[-1] + label]
-    assert [plain(line) for line in lines] == expected
-
-
-def test_a_level_does_not_move_when_others_do() -> None:
-    small = [MemoryPoint(NOW, used=10 * MIB)]
-    grown = [*small, MemoryPoint(NOW + 1, used=100 * GIB)]
-    first = plain(history_lines(small, "used", 128 * GIB, 40, 1)[0])
-    second = plain(history_lines(grown, "used", 128 * GIB, 40, 1)[0])
-    assert "▁" in first
-    assert "▁" in second
-
-
-def test_the_history_is_empty_before_the_first_sample() -> None:
-    assert plain(history_lines([], "used", None, 20, 1)[0]).strip() == "no sample yet"
-
-
 def test_the_title_names_what_must_not_be_overlooked() -> None:
     store = make_store("one gpu", torch_memory(ooms=1))
     gauge = account(store, store.selected_device, NOW + 12)
@@ -109,6 +77,17 @@ def test_the_title_names_what_must_not_be_overlooked() -> None:
     assert "! 1 warning" in words
     short = title(gauge, store.selected_device, 30)
     assert short.startswith("Memory   cuda:0   12 s old")
+
+
+def test_unattributed_memory_is_hatched_and_named_and_no_fill_looks_like_a_fault() -> None:
+    for drawn in (glyphs.UNICODE, glyphs.ASCII):
+        fills = drawn.slices
+        assert "?" not in fills.values()
+        assert len({fills[key] for key in ("unattributed", "unknown", "free", "others")}) == 4
+    store = make_store("one gpu", sample(gpu(1, processes=(), memory=DeviceMemory(100, 90, 10, 0))))
+    gauge = account(store, store.devices[0], NOW)
+    assert plain(bar_line(gauge, 40)).startswith("╱" * 30)
+    assert any("╱ unattributed 90 B" in plain(line) for line in legend(gauge, 80))
 
 
 def test_the_used_figure_of_the_idle_gpu_needs_no_torch() -> None:

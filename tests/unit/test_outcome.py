@@ -1,94 +1,177 @@
-"""What an error of CUDA means for the run and for the process that it was raised in."""
+"""What is seen first of a run: figures, share of the limit, check; blocks, groups, intervals."""
 
 from __future__ import annotations
 
 import pytest
-import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from workloads.measure import environment, nvml_memory
-from workloads.measure.nvml_memory import NvmlMemory
-from workloads.protocol.inventory import TorchDevice
-from workloads.runner.outcome import is_device_lost, outcome
-
-MIB, GIB = 2**20, 2**30
-FULL = "CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' in the documentation."
-CUBLAS = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
-CUDNN = "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"
-ILLEGAL = "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be …"
-ALLOCATOR = "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79 GiB"
-
-AcceleratorError: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
+from tests.screens.helpers import make_store
+from tests.screens.results import compared, progress, queued, ran, timing
+from tui.state.runs import RunState
+from tui.state.store import Store
+from tui.text import glyphs
+from tui.ui.views.backend import comparison_lines
+from tui.ui.views.group import group_lines
+from tui.ui.views.interval import ratio_line
+from tui.ui.views.lines import TextStyle, plain, width
+from tui.ui.views.outcome import block_lines, outcome_lines
+from workloads.protocol.results import Check, Limit, Timing
 
 
-@pytest.fixture
-def _full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        environment,
-        "device",
-        lambda device: TorchDevice(str(device), "H200", uuid="GPU-0"),
+def runs(store: Store, name: str = "matmul") -> dict[str, RunState | None]:
+    return {device: store.latest_run(name, device) for device in ("cpu", "cuda:0")}
+
+
+def shown(store: Store, cells: int, name: str = "matmul") -> list[str]:
+    return [plain(row).rstrip() for row in outcome_lines(runs(store, name), cells)]
+
+
+def both() -> Store:
+    limit = Limit("float32", 5e11, 0.5, "measured on this box", "measured")
+    return make_store("one gpu", *ran("matmul", "cpu", median=0.271, limit=limit), *ran())
+
+
+def test_the_figures_of_the_devices_stand_below_each_other() -> None:
+    assert shown(both(), 100) == [
+        "cpu        271 ms  ±0.4%      507 GFLOP/s  "
+        "████████████████▌················  50% of float32 ceiling",
+        "         check passed",
+        "cuda:0    2.71 ms  ±0.4%     50.7 TFLOP/s  "
+        "█████████████████████████········  76% of float32 peak",
+        "         check passed",
+        "cuda:0 is 100x as fast as cpu",
+    ]
+
+
+@pytest.mark.parametrize("cells", [24, 40, 60, 80, 160])
+def test_nothing_is_lost_where_it_is_narrow(cells: int) -> None:
+    rows = shown(both(), cells)
+    words = " ".join(" ".join(rows).split())
+    for said in ("271 ms", "507 GFLOP/s", "50% of float32 ceiling", "2.71 ms", "76% of float32"):
+        assert said in words
+    assert words.count("check passed") == 2
+    assert all(len(row) <= cells for row in rows)
+    assert any("█" in row for row in rows) == (cells >= 40)
+
+
+def test_in_ascii_no_figure_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = both()
+    monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
+    assert shown(store, 100)[0] == (
+        "cpu        271 ms  +/-0.4%      507 GFLOP/s  "
+        "###############-_______________  50% of float32 ceiling"
     )
-    monkeypatch.setattr(nvml_memory, "read", lambda _uuid: NvmlMemory(80 * GIB, 79 * GIB, 99 * MIB))
 
 
-@pytest.mark.usefixtures("_full")
-@pytest.mark.parametrize(
-    "error", [AcceleratorError(FULL), RuntimeError(FULL), RuntimeError(CUBLAS), RuntimeError(CUDNN)]
-)
-def test_memory_that_cuda_itself_was_refused_is_told_as_out_of_memory_with_what_is_free(
-    error: RuntimeError,
-) -> None:
-    status, reason = outcome(error, "cuda:0")
-    assert status == "failed"
-    assert reason.startswith(f"out of memory: {str(error).splitlines()[0]}: it was CUDA")
-    assert reason.endswith("99 MiB of 80.0 GiB are free on cuda:0")
-    assert "\n" not in reason
-
-
-def test_what_is_free_is_said_to_be_unknown_where_nvml_does_not_tell(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def silent(_uuid: str | None) -> NvmlMemory:
-        raise nvml_memory.NvmlError("libnvidia-ml.so.1 cannot be loaded")
-
-    monkeypatch.setattr(environment, "device", lambda device: TorchDevice(str(device), "H200"))
-    monkeypatch.setattr(nvml_memory, "read", silent)
-    _, reason = outcome(AcceleratorError(FULL), "cuda:0")
-    assert reason.endswith(
-        "what is free on cuda:0 is not known: libnvidia-ml.so.1 cannot be loaded"
+def test_what_is_wrong_stands_out() -> None:
+    above = Limit("float32", 1e12, 50.7, "datasheet")
+    store = make_store(
+        "one gpu", *ran(limit=above, check=Check(False, 1.0, 1e-4, "float64"), warnings=("hot",))
     )
+    rows = outcome_lines(runs(store), 100)
+    bad = [span.text for row in rows for span in row if span.style is TextStyle.BAD]
+    assert any("impossible" in text for text in bad)
+    assert "check FAILED: the result is wrong" in bad
+    assert "! hot" in shown(store, 100)
 
 
-def test_a_device_that_does_not_even_tell_its_name_does_not_hide_the_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def lost(_device: torch.device) -> TorchDevice:
-        raise RuntimeError("CUDA error: out of memory")
-
-    monkeypatch.setattr(environment, "device", lost)
-    _, reason = outcome(AcceleratorError(FULL), "cuda:0")
-    assert reason.startswith("out of memory: CUDA error: out of memory: ")
+def test_what_goes_on_or_failed_says_so() -> None:
+    store = make_store("one gpu", queued())
+    assert shown(store, 80) == ["cuda:0   queued"]
+    store.apply(progress())
+    assert shown(store, 80) == ["cuda:0   block 7 ±1.1%, ≤3 s left, 213 µs so far"]
+    failed = make_store("one gpu", *ran(status="failed", time=None, limit=None, reason="no room"))
+    assert shown(failed, 80)[0] == "cuda:0   failed: no room"
 
 
-@pytest.mark.usefixtures("_full")
-@pytest.mark.parametrize(
-    ("error", "lost"),
-    [
-        (AcceleratorError(FULL), False),
-        (RuntimeError(CUBLAS), False),
-        (torch.OutOfMemoryError(ALLOCATOR), False),
-        (AcceleratorError(ILLEGAL), True),
-        (RuntimeError("device-side assert triggered"), True),
-        (ValueError("shapes differ"), False),
-    ],
-)
-def test_no_memory_costs_no_process_and_an_error_of_a_kernel_does(
-    error: Exception, lost: bool
-) -> None:
-    _, reason = outcome(error, "cuda:0")
-    assert is_device_lost(reason) is lost
-    assert is_device_lost(f"after timing: {reason}") is lost
+def test_devices_with_sizes_of_their_own_are_not_compared() -> None:
+    store = make_store("one gpu", *ran("matmul", "cpu", chosen={"n": 1}), *ran(chosen={"n": 2}))
+    assert "cuda:0 and cpu ran sizes of their own: their times do not compare" in shown(store, 90)
 
 
-def test_a_tensor_that_does_not_fit_keeps_the_allocators_own_words() -> None:
-    _, reason = outcome(torch.OutOfMemoryError(ALLOCATOR), "cuda:0")
-    assert reason == f"out of memory: {ALLOCATOR}"
+def test_a_wrong_result_is_not_said_to_be_fast() -> None:
+    wrong = ran(status="failed", reason="wrong result", check=Check(False, 1.0, 1e-4, "float64"))
+    words = " ".join(shown(make_store("one gpu", *ran("matmul", "cpu", median=0.271), *wrong), 90))
+    assert "failed: wrong result" in words
+    assert "as fast as" not in words
+
+
+# ---- blocks ------------------------------------------------------------------------------------
+
+
+def blocks(*times: float) -> Timing:
+    return timing(sorted(times)[len(times) // 2], block_times_s=times)
+
+
+def test_a_drift_shows_in_the_blocks() -> None:
+    rows = [plain(row) for row in block_lines(blocks(*([1e-3] * 21), *([2e-3] * 19)), 60)]
+    assert rows[0] == "  time of a call in ms over block"
+    assert rows[1].startswith("  2┤")
+    assert rows[4].startswith("  1┤")
+    drawn = [row[4:].ljust(56) for row in rows[1:5]]
+    assert drawn[3][:24].strip()
+    assert not drawn[0][:24].strip()
+    assert drawn[0][32:].strip()
+
+
+def test_few_blocks_or_equal_ones_make_no_trouble() -> None:
+    assert block_lines(blocks(1e-3, 1e-3), 60) == []
+    assert block_lines(blocks(1e-3, 1e-3, 1e-3), 60)
+    assert block_lines(blocks(1e-3, 2e-3, 3e-3), 12) == []
+
+
+# ---- a group -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cells", [30, 60, 120, 200])
+def test_the_bars_of_a_group_are_in_proportion(cells: int) -> None:
+    half = ran("mlp", "cpu", median=2e-3), ran("mlp", "cuda:0", median=1e-3)
+    store = make_store("one gpu", *ran("matmul", "cpu", median=8e-3), *half[0], *half[1])
+    rows = group_lines(store, "compute", ["matmul", "mlp", "conv2d"], cells)
+    assert all(width(row) <= cells for row in rows)
+    bars = [span.text.rstrip() for row in rows for span in row if set(span.text) & set("█▏▌")]
+    full = max(map(len, bars))
+    assert sorted(map(len, bars))[1:] == [full, full]
+    assert abs(min(map(len, bars)) - full / 2) <= 1
+    words = " ".join(map(plain, rows))
+    assert "2.00x" in words
+    assert "1 workload without a time" in " ".join(words.split())
+
+
+# ---- an interval -------------------------------------------------------------------------------
+
+
+def test_an_interval_lies_on_its_side_of_one() -> None:
+    assert plain(ratio_line(1.43, (1.40, 1.47), 60)) == (
+        "slower 0.667x ╌╌╌╌╌╌╌╌╌╌╌╌╌╌1x│╌╌╌╌╌╌╌╌╌╌╌╌├●┤╌ 1.5x faster"
+    )
+    slower = plain(ratio_line(0.7, (0.69, 0.71), 60))
+    assert slower.index("●") < slower.index("│1x")
+    unclear = ratio_line(1.02, (0.98, 1.04), 60)
+    assert "┼" in plain(unclear)
+    assert plain(unclear).index("├") < plain(unclear).index("┼") < plain(unclear).index("●")
+    assert any(span.style is TextStyle.NOTE for span in unclear)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(0, 0.5), st.integers(20, 120))
+def test_the_line_is_whole_and_symmetrical(ratio: float, spread: float, cells: int) -> None:
+    row = ratio_line(ratio, (ratio * (1 - spread), ratio * (1 + spread)), cells)
+    assert width(row) <= cells
+    if row:
+        drawn = plain(row).partition("x ")[2].rpartition(" ")[0].rpartition(" ")[0]
+        assert drawn.count(glyphs.GLYPHS.marks[0]) == 1
+        assert len(drawn) % 2 == 1
+        middle = drawn[len(drawn) // 2]
+        assert middle in "│┼●├┤"
+
+
+def test_a_comparison_is_drawn_below_its_figures() -> None:
+    store = make_store("one gpu", *compared())
+    (state,) = store.comparisons.values()
+    rows = [plain(row) for row in comparison_lines(store, state, 70)]
+    assert rows[-1].startswith("  slower 0.667x")
+    assert "├" in rows[-1]
+    assert (
+        comparison_lines(store, state, 70, drawn=False) == comparison_lines(store, state, 70)[:-1]
+    )

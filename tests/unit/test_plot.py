@@ -60,7 +60,7 @@ RATES_40 = [
     "      256        1024          4096",
 ]
 MEMORY_60 = [
-    "  memory in GiB over time in s   allocated",
+    "  memory in GiB over time in s   ── allocated",
     "                                           ▾ peak     ▾ OOM",
     "100┤ limit                                 ⠅       ⣀⣀⣀⠥⠤⠒⠒⠊⠉",
     "   │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⢒⣀⣗⠶⠤⠖⠒⠒⠛⠛ ⠒⠒⠅⠒⠒ ⠒⠒",
@@ -72,7 +72,7 @@ MEMORY_60 = [
     "    0         20         40         60         80        100",
 ]
 MEMORY_60_ASCII = [
-    "  memory in GiB over time in s   allocated",
+    "  memory in GiB over time in s   -- allocated",
     "                                           v peak     v OOM",
     "100+ limit                                 |       ...\\.''''",
     "   |'' '' '' '' '' '' '' '' '' '' '' '' '|.#-.-'''' ''|'' ''",
@@ -152,7 +152,7 @@ def test_a_name_that_has_no_room_in_the_frame_is_told_in_the_legend() -> None:
     plot = Plot(
         Axis("n", "", places_scale(SIZES)), Axis("", "x", Scale(0, 1)), (full,), (Level(name, 0.5),)
     )
-    assert f"-- {name}" in " ".join(" ".join(texts(plot, 50)).split())
+    assert f"╌╌ {name}" in " ".join(" ".join(texts(plot, 50)).split())
 
 
 def test_events_that_stand_too_close_are_told_with_their_time() -> None:
@@ -171,6 +171,7 @@ def test_events_that_stand_too_close_are_told_with_their_time() -> None:
         ((0.0, 70 * 2.0**30), "byte", 5, ("GiB", "0", "20", "40", "60", "80")),
         ((1e11, 6e11), "FLOP/s", 4, ("GFLOP/s", "0", "200", "400", "600")),
         ((3e3, 9e4), "samples/s", 4, ("k samples/s", "3", "10", "30", "100")),
+        ((1e7, 9e13), "FLOP/s", 4, ("GFLOP/s", "0.01", "1", "100", "10000")),
         ((0.0, 0.0), "%", 3, ("%", "0", "0.5", "1")),
         ((-3.0, 4.0), "", 5, ("", "-2", "0", "2", "4")),
     ],

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, WORKER, gpu, gpu_process, host, sample
-from tui.monitor.messages import DeviceMemory, GpuProcess, HostProcesses, Sample
+from tui.monitor.messages import DeviceMemory, GpuProcess, HostProcesses, ParentProcess, Sample
 from tui.state.pairing import CPU, DeviceView
 from tui.state.store import Store
 from tui.ui.views.lines import plain, width
+from tui.ui.views.process_rows import (
+    ORDERS,
+    Order,
+    ProcessRow,
+    figure,
+    process_rows,
+    row_of,
+)
 from tui.ui.views.processes import (
     CONTAINER,
     Holders,
     heading,
     holders,
-    in_order,
+    order_at,
     process_line,
     remainder_lines,
+    selected_lines,
 )
 
 
@@ -31,7 +43,7 @@ def _views(seen: Sample) -> tuple[DeviceView, ...]:
 def _view(**changes: object) -> tuple[DeviceView, Holders]:
     seen = sample(gpu(0, **changes))
     view = _views(seen)[0]
-    return view, holders(view, seen, "memory", NOW)
+    return view, holders(view, seen, NOW)
 
 
 def _amount(found: Holders, label: str) -> int | None:
@@ -65,7 +77,7 @@ def test_a_process_without_a_figure_is_named_as_the_reason_for_the_remainder() -
     _, found = _view(processes=(row,))
     (rest,) = [item for item in found.remainders if item.label == "unattributed"]
     assert rest.about.startswith("1 process above without a figure")
-    assert "not offered under MIG" in plain(process_line(row, None, NOW, 200))
+    assert "not offered under MIG" in plain(process_line(row_of(row, "cuda:0", 0, None), NOW, 200))
 
 
 def test_what_the_device_does_not_say_is_unknown_and_not_zero() -> None:
@@ -73,55 +85,180 @@ def test_what_the_device_does_not_say_is_unknown_and_not_zero() -> None:
         memory=DeviceMemory(None, None, None, None), unavailable={"memory.used": "needs root"}
     )
     assert _amount(found, "unattributed") is None
-    assert any("needs root" in plain(row) for row in remainder_lines(found, 80))
+    assert any("needs root" in plain(row) for row in remainder_lines(found, "cuda:0", 80))
 
 
 def test_the_host_says_that_resident_sizes_count_shared_pages() -> None:
     rows = (gpu_process(1, 9 * GIB, kind="resident"), gpu_process(2, 6 * GIB, kind="resident"))
     seen = sample(host=host(), host_processes=HostProcesses(rows, 3, GIB, 2))
     view = next(view for view in _views(seen) if view.key == CPU)
-    found = holders(view, seen, "memory", NOW)
+    found = holders(view, seen, NOW)
     assert _amount(found, "others") == GIB
     assert _amount(found, "counted twice") == 4 * GIB
     assert any("2 processes of other users" in note for note in found.notes)
 
 
+PARENTS = st.none() | st.builds(
+    ParentProcess, st.integers(1, 40), st.just("ada"), st.just("torchrun"), st.integers(0, 9)
+)
 ROWS = st.lists(
     st.builds(
         gpu_process,
-        st.integers(1, 99999),
+        st.integers(1, 40),
         st.none() | st.integers(0, 2**40),
         user=st.none() | st.text(max_size=3),
-        started_at=st.none() | st.floats(0, NOW),
+        started_at=st.none() | st.integers(0, 9),
+        sm_percent=st.none() | st.integers(0, 100),
+        cpu_percent=st.none() | st.floats(0, 400),
+        host_memory=st.none() | st.integers(0, 2**40),
+        parent=PARENTS,
     ),
     max_size=10,
+    unique_by=lambda row: row.pid,
 )
 
 
-@given(ROWS, st.sampled_from(["memory", "pid", "user", "age"]))
-def test_sorting_loses_nobody_and_puts_the_unknown_last(rows: list[GpuProcess], order: str) -> None:
-    found = in_order(tuple(rows), order)  # type: ignore[arg-type]
-    assert sorted(map(repr, found)) == sorted(map(repr, rows))
-    known = [
-        {"memory": row.memory, "pid": row.pid, "user": row.user, "age": row.started_at}[order]
-        is not None
-        for row in found
-    ]
+def table(
+    *devices: list[GpuProcess],
+    order: Order = "memory",
+    pattern: str = "",
+    before: Sequence[str] = (),
+) -> tuple[ProcessRow, ...]:
+    """The rows of GPUs with these processes."""
+    seen = sample(*(gpu(at, processes=tuple(rows)) for at, rows in enumerate(devices)))
+    return process_rows(
+        _views(seen),
+        seen,
+        of_host=False,
+        worker_pid=WORKER,
+        pattern=pattern,
+        order=order,
+        before=before,
+    )
+
+
+def launched(rows: Sequence[ProcessRow]) -> list[tuple[int, int | None]]:
+    return [(row.depth, row.pid) for row in rows if row.pid]
+
+
+@given(ROWS, ROWS, st.sampled_from(ORDERS))
+def test_sorting_loses_nobody_and_puts_the_unknown_last(
+    first: list[GpuProcess], other: list[GpuProcess], order: Order
+) -> None:
+    rows = table(first, other, order=order)
+    assert sorted(repr(row.process) for row in rows if row.process) == sorted(
+        map(repr, first + other)
+    )
+    assert len({row.key for row in rows}) == len(rows)
+    siblings = [row for row in rows if row.depth == 0 and row.pid]
+    by_place: dict[str, list[object]] = {
+        "gpu": [row.place for row in siblings],
+        "pid": [row.pid for row in siblings],
+        "user": [row.user for row in siblings],
+        "age": [row.started_at for row in siblings],
+    }
+    values = by_place.get(order, [figure(row, order) for row in siblings])
+    known = [value is not None for value in values]
     assert known == sorted(known, reverse=True)
 
 
-@given(ROWS, st.integers(20, 140))
-def test_every_line_fits(rows: list[GpuProcess], cells: int) -> None:
-    assert width(heading("memory", cells)) <= cells
-    assert all(width(process_line(row, WORKER, NOW, cells)) <= cells for row in rows)
+@given(ROWS, st.integers(20, 140), st.booleans())
+def test_every_line_fits(rows: list[GpuProcess], cells: int, of_host: bool) -> None:
+    assert width(heading("memory", cells, of_host=of_host)) <= cells
+    for row in table(rows):
+        assert width(process_line(row, NOW, cells, of_host=of_host)) <= cells
+
+
+def test_the_ranks_of_a_launcher_stand_below_it_with_their_sums() -> None:
+    torchrun = ParentProcess(900, "ada", "torchrun train.py", NOW - 60)
+    ranks = [
+        gpu_process(901 + at, (at + 1) * GIB, cpu_percent=100.0, host_memory=GIB, parent=torchrun)
+        for at in range(3)
+    ]
+    shell = ParentProcess(800, "bob", "bash", NOW - 90)
+    alone = gpu_process(801, 4 * GIB, parent=shell)
+    # The second rank is on two GPUs: its processor time is one process's.
+    rows = table([ranks[0], ranks[1], alone], [ranks[1], ranks[2]])
+
+    assert launched(rows) == [(0, 900), (1, 903), (1, 902), (1, 902), (1, 901), (0, 801)]
+    launcher = rows[0]
+    assert launcher.process is None
+    assert (launcher.gpu, launcher.memory) == ("2 GPUs", 8 * GIB)
+    assert (launcher.cpu_percent, launcher.host_memory) == (300.0, 3 * GIB)
+    assert "└ python train.py" in plain(process_line(rows[1], NOW, 100))
+
+
+def test_a_process_of_the_list_stands_above_what_it_started() -> None:
+    main = gpu_process(10, GIB, started_at=NOW - 9)
+    child = gpu_process(
+        11, 9 * GIB, started_at=NOW - 5, parent=ParentProcess(10, "ada", "python", NOW - 9)
+    )
+    assert launched(table([child, main])) == [(0, 10), (1, 11)]
+    # The same PID of another time is another process.
+    stale = replace(child, parent=ParentProcess(10, "ada", "python", NOW - 99))
+    assert launched(table([stale, main])) == [(0, 11), (0, 10)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "pids"),
+    [("", [5, 6, 7]), ("torchrun", [6, 7]), ("nvml:1 train", [7]), ("BOB", [5]), ("7", [7])],
+)
+def test_a_filter_finds_gpu_pid_user_command_and_launcher(pattern: str, pids: list[int]) -> None:
+    torchrun = ParentProcess(900, "ada", "torchrun train.py", NOW - 60)
+    rows = table(
+        [gpu_process(5, GIB, user="bob", command="serve"), gpu_process(6, GIB, parent=torchrun)],
+        [gpu_process(7, GIB, parent=torchrun)],
+        order="pid",
+        pattern=pattern,
+    )
+    assert sorted(row.pid for row in rows if row.process and row.pid) == pids
+
+
+def test_shares_of_time_that_change_a_little_do_not_make_rows_jump() -> None:
+    def shown(one: float, other: float, before: Sequence[str]) -> tuple[ProcessRow, ...]:
+        rows = [gpu_process(1, GIB, sm_percent=one), gpu_process(2, GIB, sm_percent=other)]
+        return table(rows, order="sm", before=before)
+
+    first = shown(50, 40, ())
+    assert launched(first) == [(0, 1), (0, 2)]
+    keys = [row.key for row in first]
+    assert launched(shown(50, 60, keys)) == [(0, 1), (0, 2)]
+    assert launched(shown(50, 61, keys)) == [(0, 2), (0, 1)]
+
+
+def test_what_nobody_is_known_to_hold_has_a_row_where_it_is_much() -> None:
+    seen = sample(gpu(0, processes=()), gpu(1))
+    rows = process_rows(
+        _views(seen), seen, of_host=False, worker_pid=None, pattern="", order="sm", before=()
+    )
+    (nobody,) = rows
+    assert (nobody.gpu, nobody.memory, nobody.process) == ("nvml:0", int(20.7 * GIB), None)
+    assert "unattributed" in plain(process_line(nobody, NOW, 80))
+
+
+def test_a_heading_of_the_table_sorts_by_its_column() -> None:
+    drawn = plain(heading("memory", 120))
+    for word, order in (("memory", "memory"), ("sm", "sm"), ("cpu", "cpu"), ("gpu", "gpu")):
+        assert order_at(drawn.index(word), 120) == order
+    assert order_at(drawn.index("command"), 120) is None
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120])
 def test_our_worker_is_named_as_what_it_is(cells: int) -> None:
-    assert "this workbench's worker" in plain(process_line(gpu_process(), WORKER, NOW, cells))
+    (row, *_) = table([gpu_process()])
+    assert "the workbench's worker" in plain(process_line(row, NOW, cells))
 
 
 def test_a_rank_of_ours_is_named_as_one_of_this_workbench() -> None:
-    rank = gpu_process(5001, ours=True, command="python rank_start.py")
-    assert "of this workbench: python rank_start.py" in plain(process_line(rank, WORKER, NOW, 100))
-    assert "of this workbench" not in plain(process_line(gpu_process(5), WORKER, NOW, 100))
+    rank = row_of(gpu_process(5001, ours=True, command="python rank_start.py"), "cuda:0", 0, WORKER)
+    assert "of this workbench: python rank_start.py" in plain(process_line(rank, NOW, 120))
+    stranger = row_of(gpu_process(5), "cuda:0", 0, WORKER)
+    assert "of this workbench" not in plain(process_line(stranger, NOW, 120))
+
+
+def test_below_the_table_stands_why_a_figure_of_the_row_is_missing() -> None:
+    absent = {"sm_percent": "not offered under MIG", "memory": "not offered under MIG"}
+    row = row_of(gpu_process(5, None, unavailable=absent), "cuda:0", 0, None)
+    assert "sm, memory n/a: not offered under MIG" in [
+        plain(each) for each in selected_lines(row, 80)
+    ]

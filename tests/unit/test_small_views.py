@@ -23,7 +23,7 @@ def test_all_is_well() -> None:
 
 
 def test_before_anything_is_known() -> None:
-    assert notes(Store()) == ["starting the runner, which knows the workloads"]
+    assert notes(Store()) == ["starting the runner, which reads the workloads"]
 
 
 def test_a_python_without_torch_comes_with_advice() -> None:
@@ -37,18 +37,18 @@ def test_a_python_without_torch_comes_with_advice() -> None:
 
 def test_a_runner_that_died_comes_with_its_report() -> None:
     status = RunnerStatus(
-        "restarting", "the runner ended: signal 11", "it starts anew by itself", "/state/1.txt"
+        "restarting", "the runner ended: signal 11", "it is being restarted", "/state/1.txt"
     )
     assert notes(make_store("one gpu", status)) == [
         "the runner ended: signal 11",
-        "it starts anew by itself",
+        "it is being restarted",
         "Report: /state/1.txt",
     ]
 
 
 def test_a_runner_that_says_nothing_is_noticed() -> None:
-    store = make_store("one gpu", RunnerStatus("ready", "no word for 7 s"))
-    assert notes(store) == ["no word for 7 s"]
+    store = make_store("one gpu", RunnerStatus("ready", "the runner has not answered for 7 s"))
+    assert notes(store) == ["the runner has not answered for 7 s"]
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,26 @@ def test_whatever_keeps_it_from_being_printed_what_was_measured_is_kept(
     assert saved.read_text() == "one\ntwo ?[2J\n"
 
 
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EPIPE])
+def test_rows_that_cannot_be_printed_are_kept_with_those_before(
+    code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    printed = io.StringIO()
+    monkeypatch.setattr("sys.stdout", printed)
+    rows = streams.Rows("run.txt")
+    rows.add("one\n")
+    assert printed.getvalue() == "one\n"
+    monkeypatch.setattr("sys.stdout", Refusing(code))
+    rows.add("two \x1b[2J\n")
+    rows.add("three\n")
+    assert rows.reader_gone == (code == errno.EPIPE)
+    with pytest.raises(Failure, match="what was to be printed is saved in"):
+        rows.end()
+    (saved,) = (tmp_path / "results").iterdir()
+    assert saved.read_text() == "one\ntwo ?[2J\nthree\n"
+
+
 def test_results_of_the_same_moment_do_not_take_each_others_place(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -92,3 +92,11 @@ def test_without_a_gpu_there_is_no_column_for_one() -> None:
     assert table(make_store("no gpu"), 79)[0].split() == [
         "name", "cpu", "rate", "of", "limit", "state",
     ]  # fmt: skip
+
+
+def test_no_name_is_cut_beside_an_empty_state() -> None:
+    name = 58
+    for cells in range(80, 260, 5):
+        found = columns(("cpu", "cuda:0"), name, cells)
+        assert found.name == name or found.state <= 28, cells
+    assert columns(("cpu", "cuda:0"), name, 198).name == name

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tui.watch.layouts import (
@@ -96,6 +96,7 @@ def after(steps: Steps, model: Model | None = None) -> Model:
     return model
 
 
+@settings(max_examples=40)
 @given(STEPS)
 def test_what_an_allocator_counts_is_sound(steps: Steps) -> None:
     numbers = after(steps).numbers()
@@ -104,6 +105,7 @@ def test_what_an_allocator_counts_is_sound(steps: Steps) -> None:
     assert is_of_an_allocator(numbers) == was_used(numbers)
 
 
+@settings(max_examples=40)
 @given(STEPS, st.integers(0, 26), st.sampled_from([0, 2, 3]), st.integers(-(2**40), 2**40))
 def test_one_number_that_is_of_another_moment_is_seen(
     steps: Steps, stat: int, which: int, change: int
@@ -114,6 +116,7 @@ def test_one_number_that_is_of_another_moment_is_seen(
     assert not is_sound(tuple(numbers))
 
 
+@settings(max_examples=40)
 @given(STEPS, st.integers(0, 26))
 def test_a_peak_below_what_is_held_is_seen(steps: Steps, stat: int) -> None:
     numbers = list(after(steps).numbers())
@@ -121,6 +124,7 @@ def test_a_peak_below_what_is_held_is_seen(steps: Steps, stat: int) -> None:
     assert not is_sound(tuple(numbers))
 
 
+@settings(max_examples=40)
 @given(STEPS, STEPS)
 def test_counts_that_were_begun_anew_are_sound_with_what_was_held_then(
     steps: Steps, more: Steps
@@ -135,6 +139,7 @@ def test_counts_that_were_begun_anew_are_sound_with_what_was_held_then(
     assert may_have_been_reset(held) == (held != NOTHING)
 
 
+@settings(max_examples=40)
 @given(STEPS, st.integers(0, 8), st.sampled_from([-1, 1]))
 def test_a_half_made_change_is_not_taken_for_a_reset(steps: Steps, array: int, by: int) -> None:
     numbers = list(after(steps).numbers())
@@ -143,6 +148,7 @@ def test_a_half_made_change_is_not_taken_for_a_reset(steps: Steps, array: int, b
     assert not may_have_been_reset(held_before(tuple(numbers)))
 
 
+@settings(max_examples=40)
 @given(STEPS)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.versions)
 def test_a_layout_fits_its_own_memory_alone(layout: object, steps: Steps) -> None:

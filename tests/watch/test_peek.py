@@ -327,6 +327,19 @@ def test_a_process_without_torch_says_so() -> None:
         Target(ProcessFiles(os.getppid()))
 
 
+def _maps(library: str) -> bytes:
+    return f"7f1000000000-7f1000001000 r--p 00000000 fe:00 12 /x/torch/lib/{library}\n".encode()
+
+
+def test_a_cpu_build_of_torch_is_told_from_one_for_a_gpu() -> None:
+    with pytest.raises(UnreadableError) as refused:
+        peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10.so"))
+    assert str(refused.value) == peek.CPU_BUILD
+    assert "CUDA build" in refused.value.advice
+    found = peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10_hip.so"))
+    assert (found[0], found[1].path) == ("hip", "/x/torch/lib/libc10_hip.so")
+
+
 def test_a_process_that_is_not_there_says_so() -> None:
     with pytest.raises(GoneError, match="no process 4194305"):
         ProcessFiles(4_194_305)

@@ -8,10 +8,14 @@ from tui.state.runs import CompareState
 from tui.text import numbers as fmt
 from tui.text.clean import rows_of_text
 from tui.ui.views.backend import on_off, unfinished, verdict
+from tui.ui.views.interval import ratio_line
 from tui.ui.views.lines import plain
 from workloads.protocol import wire
 from workloads.protocol.inventory import Environment
 from workloads.protocol.results import Comparison
+
+LINE = 72
+"""Cells of the line that a ratio is drawn on."""
 
 
 def going_on(state: CompareState) -> str:
@@ -44,7 +48,13 @@ def as_text(state: CompareState) -> str:
         clock = f"SM clock {fmt.megahertz(seen.sm_clock_mhz_median)}"
         heat = f"{fmt.watts(seen.power_w_max)}, {fmt.temperature(seen.temperature_c_max)}"
         notes.insert(0, f"    {clock}, up to {heat}")
-    return rows_of_text([sentence(state.comparison), *notes])
+    return rows_of_text([sentence(state.comparison), *_drawn(state.comparison), *notes])
+
+
+def _drawn(comparison: Comparison) -> list[str]:
+    """The ratio with its interval on a line around 1."""
+    row = ratio_line(comparison.ratio, comparison.ci95, LINE) if comparison.ratio else ()
+    return [f"    {plain(row)}"] if row else []
 
 
 def sentence(comparison: Comparison) -> str:

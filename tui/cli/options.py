@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tui.cli.errors import UsageError
+from tui.cli.nearest import flags_in, nearest, not_known
 from tui.cli.streams import print_text
 from tui.cli.values import file_at, python_at
 
@@ -18,7 +21,36 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **named: Any) -> None:
         """Takes what ``argparse.ArgumentParser`` takes."""
+        self.arguments: list[argparse.Action] = []
+        """Those that were added to it, but for the groups of those that exclude each other."""
+        self.commands: dict[str, Parser] = {}
+        """The parsers of its commands."""
         super().__init__(argument_default=argparse.SUPPRESS, **named)
+
+    def add_argument(self, *names: Any, **named: Any) -> argparse.Action:
+        """Takes what ``argparse.ArgumentParser.add_argument`` takes."""
+        self.arguments.append(super().add_argument(*names, **named))
+        return self.arguments[-1]
+
+    def unknown(self, rest: Sequence[str], screens: Sequence[str] = ()) -> NoReturn:
+        """Refuse arguments that it does not know.
+
+        Args:
+            rest: the arguments.
+            screens: options of the workbench, which a command without a screen has no use for.
+
+        Raises:
+            UsageError: always.
+        """
+        flag = next((word.partition("=")[0] for word in rest if word.startswith("-")), None)
+        if flag is None:
+            self.error(f"too many arguments: {' '.join(rest)}")
+        meant = nearest(flag.lstrip("-"), [each[2:] for each in flags_in(self.format_help())])
+        if meant is not None:
+            self.error(f"no option {flag} (did you mean --{meant}?)")
+        if flag in screens:
+            self.error(f"{flag} is for the workbench and not for this command")
+        self.error(f"no option {flag}")
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse.
@@ -26,7 +58,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: always.
         """
-        raise UsageError(f"{message}; see {self.prog} --help")
+        raise UsageError(f"{_plainer(message)}; see {self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
         """Called by argparse for ``--help``."""
@@ -34,6 +66,16 @@ class Parser(argparse.ArgumentParser):
             super().print_help(file)
         else:
             print_text(self.format_help())
+
+
+def _plainer(message: str) -> str:
+    """What argparse says of a choice that there is not, with the nearest one."""
+    found = re.match(r"argument (.+?): invalid choice: '(.*?)' \(choose from (.*)\)$", message)
+    if found is None:
+        return message
+    known = [word.strip("' ") for word in found[3].split(",")]
+    kind = "command" if found[1] == "COMMAND" else f"{found[1]}"
+    return not_known(kind, found[2], known)
 
 
 def add_python_and_files(parser: argparse.ArgumentParser) -> None:
@@ -54,9 +96,15 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_ascii(parser: argparse.ArgumentParser) -> None:
+    """``ascii``, which is a setting; what is printed goes by it where it is given."""
+    parser.add_argument("--ascii", action="store_true", help="use plain ASCII characters alone")
+
+
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """What every command takes that prints something: as above, and ``json``."""
+    """What every command takes that prints something: as above, ``ascii`` and ``json``."""
     add_python_and_files(parser)
+    add_ascii(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

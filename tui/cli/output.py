@@ -38,14 +38,18 @@ class ProgressLine:
         self._shown = sys.stderr.isatty()
         self._wrong = False
 
+    @property
+    def cells(self) -> int:
+        """Of a line."""
+        return shutil.get_terminal_size().columns - 1
+
     def show(self, text: str) -> None:
         """Put a text in the place of the one before."""
         if self._shown:
             # Here, because it measures with rich, which --help has no use for.
             from tui.ui.views.lines import fit
 
-            width = shutil.get_terminal_size().columns - 1
-            put_on_stderr(f"\r\x1b[K{fit(text, width)}")
+            put_on_stderr(f"\r\x1b[K{fit(text, self.cells)}")
 
     def show_going_on(self, text: str, runner: RunnerStatus) -> None:
         """Show a text, or what is known of a child that has said nothing for a while.

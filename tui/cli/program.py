@@ -9,10 +9,12 @@ from typing import Any, NoReturn
 
 from tui.cli import workbench
 from tui.cli.errors import UsageError
+from tui.cli.nearest import flags_in
 from tui.cli.options import Parser, add_python_and_files
 from tui.cli.streams import print_line
 from tui.cli.subcommand import Subcommand
 from tui.settings import KNOWN
+from tui.text import glyphs
 from workloads.protocol.frozen import frozen
 
 COMMANDS = "tui.cli.commands"
@@ -36,6 +38,8 @@ class Asked:
         Raises:
             UsageError: the arguments cannot be carried out.
         """
+        if self.found.get("ascii"):
+            glyphs.use_ascii()
         usage = self.subcommand.usage_when_first
         if usage and REST not in self.found:
             raise UsageError(f"{self.name} comes first: gpu-workbench {self.name} {usage}")
@@ -120,6 +124,7 @@ def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> P
         text = one.description or one.about
         child = commands.add_parser(name, help=one.about, description=text, add_help=knows)
         child.set_defaults(asked=(name, one))
+        program.commands[name] = child
         if knows:
             one.add_options(child)
     return program
@@ -128,15 +133,32 @@ def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> P
 def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Asked:
     first = next(iter(argv), "")
     program = parser(names, first=first, complete=complete)
+    if complete:
+        _see_to_options(program, argv)
     namespace, rest = program.parse_known_args(argv)
     found = vars(namespace)
     name, one = found.pop("asked")
     if one.usage_when_first and first == name:
         found[REST] = rest
     elif rest:
-        program.error(f"unrecognized arguments: {' '.join(rest)}")
+        program.commands.get(name, program).unknown(rest, flags_in(program.format_help()))
     found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
     return Asked(name, one, found)
+
+
+def _see_to_options(program: Parser, argv: Sequence[str]) -> None:
+    """Refuse an option that is wrong before the command: argparse takes its value for one.
+
+    Raises:
+        UsageError: there is one.
+    """
+    known = flags_in(program.format_help())
+    for word in argv:
+        flag = word.partition("=")[0]
+        if word in program.commands:
+            return
+        if len(flag) > 2 and flag.startswith("--") and not any(k.startswith(flag) for k in known):
+            program.unknown([flag])
 
 
 @frozen

@@ -108,7 +108,7 @@ class Reader:
 
     def _tell(self, event: ReaderEvent) -> None:
         if isinstance(event, ReaderHello) and event.version != VERSION:
-            raise Failure("the reader is of another version: install gpu-workbench anew")
+            raise Failure("the reader is of another version: install gpu-workbench again")
         if isinstance(event, Estimated):
             self._line.show(f"{names(self._paths)}: {event.words}")
         elif isinstance(event, Progress):

@@ -31,21 +31,28 @@ INDENT = "    "
 
 def as_text(store: Store, states: Sequence[RunState]) -> str:
     """A line for each result and below it what there is to say about it, then the sweeps."""
-    cells = width() - len(INDENT)
+    return "".join(state_text(store, state) for state in states) + sweeps_text(store, states)
+
+
+def state_text(store: Store, state: RunState) -> str:
+    """A line for a result, and below it what there is to say about it."""
+    result = state.result
+    if result is None:
+        return rows_of_text([f"{state.request.workload} on {state.request.device}: not run"])
+    known = next((autos(i) for i in store.catalogue if i.name == result.workload), ())
+    name = f"{result.workload} {short({**result.parameters, **result.chosen}, known)}"
+    lines = [f"{name:<40} {result.device:<8} {summary(result)}"]
+    if state.request.workload in store.sweeps:
+        lines += [f"{INDENT}warning: {warning}" for warning in warnings_of(state)]
+    else:
+        cells = width() - len(INDENT)
+        lines += [f"{INDENT}{row}".rstrip() for row in _notes(state, result, cells)]
+    return rows_of_text(lines)
+
+
+def sweeps_text(store: Store, states: Sequence[RunState]) -> str:
+    """The sweeps that were run."""
     lines: list[str] = []
-    known = {info.name: autos(info) for info in store.catalogue}
-    for state in states:
-        result = state.result
-        if result is None:
-            lines.append(f"{state.request.workload} on {state.request.device}: not run")
-            continue
-        used = {**result.parameters, **result.chosen}
-        name = f"{result.workload} {short(used, known.get(result.workload, ()))}"
-        lines.append(f"{name:<40} {result.device:<8} {summary(result)}")
-        if state.request.workload in store.sweeps:
-            lines += [f"{INDENT}warning: {warning}" for warning in warnings_of(state)]
-        else:
-            lines += [f"{INDENT}{row}".rstrip() for row in _notes(state, result, cells)]
     for found in sweeps_of(store, states):
         lines += ["", *_sweep(found, width())]
     return rows_of_text(lines)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 
 from tui.cli.errors import Failure, UsageError
+from tui.cli.nearest import not_known
 from tui.session.session import Session
 from tui.state.parameters import Invalid, Valid
 from tui.state.store import Store
@@ -13,14 +13,6 @@ from tui.state.sweep import read
 
 INTERVAL_S = 0.5
 """Between two samples of the devices while workloads run."""
-
-
-def _meant(name: str, known: Sequence[str]) -> str:
-    """What was probably meant, as the end of a sentence."""
-    if "=" in name:
-        return f" (did you mean --set {name}?)"
-    close = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def chosen(
@@ -48,10 +40,12 @@ def chosen(
     known_groups = list(dict.fromkeys(info.group for info in catalogue))
     for name in names:
         if name not in known:
-            raise error(f"no workload {name}{_meant(name, known)}: one of {', '.join(known)}")
+            if "=" in name:
+                raise error(f"no workload {name} (did you mean --set {name}?)")
+            raise error(not_known("workload", name, known, "gpu-workbench list"))
     for group in groups:
         if group not in known_groups:
-            raise error(f"no group {group}: one of {', '.join(known_groups)}")
+            raise error(not_known("group", group, known_groups))
     return [
         info.name for info in catalogue if everything or info.name in names or info.group in groups
     ]
@@ -75,7 +69,7 @@ def set_parameters(
     for key in texts:
         if not any(key == parameter.name for info in infos for parameter in info.parameters):
             known = sorted({parameter.name for info in infos for parameter in info.parameters})
-            raise UsageError(f"--set {key}: no such parameter; there are {', '.join(known)}")
+            raise UsageError(f"--set {key}: {not_known('parameter', key, known)}")
     for info in infos:
         own = {parameter.name for parameter in info.parameters}
         found = read(info, {key: text for key, text in texts.items() if key in own})

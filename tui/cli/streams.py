@@ -51,17 +51,66 @@ def print_text(text: str, kept_as: str = "") -> None:
         Failure: it cannot be written; says where it is saved.
         OutputClosedError: who would read it is gone, and it can be had again.
     """
-    text = rows_of_text(text.removesuffix("\n").split("\n")) if text else ""
+    text = _cleaned(text)
+    error = _put_on_stdout(text)
+    if error is None:
+        return
+    if kept_as:
+        raise Failure(f"{_cannot(error)}; {_kept(text, kept_as)}") from error
+    if isinstance(error, BrokenPipeError):
+        raise OutputClosedError from error
+    raise Failure(_cannot(error)) from error
+
+
+class Rows:
+    """Lines that are printed as they come about; what cannot be is saved with all at the end.
+
+    Args:
+        kept_as: the end of the file's name, such as ``run.txt``.
+    """
+
+    def __init__(self, kept_as: str) -> None:
+        self._kept_as = kept_as
+        self._text = ""
+        self._error: OSError | None = None
+
+    @property
+    def reader_gone(self) -> bool:
+        """Who would read what comes has closed the pipe, as ``| head`` does."""
+        return isinstance(self._error, BrokenPipeError)
+
+    def add(self, text: str) -> None:
+        """Print more lines, which are cleaned one by one."""
+        text = _cleaned(text)
+        self._text += text
+        if self._error is None:
+            self._error = _put_on_stdout(text)
+
+    def end(self) -> None:
+        """No more lines come.
+
+        Raises:
+            Failure: they could not be written; says where all of them are saved.
+        """
+        if self._error is not None:
+            raise Failure(
+                f"{_cannot(self._error)}; {_kept(self._text, self._kept_as)}"
+            ) from self._error
+
+
+def _cleaned(text: str) -> str:
+    return rows_of_text(text.removesuffix("\n").split("\n")) if text else ""
+
+
+def _put_on_stdout(text: str) -> OSError | None:
+    """Write; what keeps it from being written."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
         _abandon(sys.stdout)
-        if kept_as:
-            raise Failure(f"{_cannot(error)}; {_kept(text, kept_as)}") from error
-        if isinstance(error, BrokenPipeError):
-            raise OutputClosedError from error
-        raise Failure(_cannot(error)) from error
+        return error
+    return None
 
 
 def print_line(text: str) -> None:

@@ -8,7 +8,10 @@ from dataclasses import replace
 from textual.theme import BUILTIN_THEMES
 
 from tui.cli.errors import UsageError
+from tui.cli.nearest import not_known
 from tui.settings import THEME, Settings
+
+PICKER = "T in the workbench"
 
 
 def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tuple[str, ...]]:
@@ -20,7 +23,8 @@ def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tup
     item = chosen.chosen["theme"]
     if item.value in BUILTIN_THEMES:
         return chosen, tuple(problems)
-    problem = f"{item.source}: no theme {item.value}: one of {', '.join(sorted(BUILTIN_THEMES))}"
+    themes = sorted(BUILTIN_THEMES)
+    problem = f"{item.source}: {not_known('theme', str(item.value), themes, PICKER)}"
     if item.source == "--theme":
         raise UsageError(problem)
     default = replace(item, value=THEME, source="default")

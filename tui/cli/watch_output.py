@@ -27,22 +27,27 @@ _FIGURES = (
     "alloc_retries",
     "ooms",
 )
-_HEADINGS = (
-    "pid",
-    "user",
-    "rank",
-    "torch",
-    "device",
-    "allocated",
-    "peak",
-    "reserved",
-    "peak",
-    "process",
-    "retries",
-    "ooms",
-    "command",
-)
+_COLUMNS = {
+    "pid": "pid",
+    "user": "user",
+    "rank": "rank",
+    "torch": "torch",
+    "device": "device",
+    "allocated": "allocated",
+    "allocated_peak": "peak",
+    "reserved": "reserved",
+    "reserved_peak": "peak",
+    "process": "process",
+    "alloc_retries": "retries",
+    "ooms": "ooms",
+    "command": "command",
+}
+"""Headings by what stands below them."""
 _LEFT = ("user", "torch", "device", "command")
+_LEFT_OUT = ("torch", "user", "reserved_peak", "allocated_peak", "ooms")
+"""Columns, in the order in which they are left out where there is no room."""
+_LEAST_COMMAND = 16
+"""Cells that the command keeps before another column does."""
 
 
 @frozen
@@ -158,18 +163,32 @@ def _of_nvml(
 # ---- text ----
 
 
-def table(rows: Sequence[Row]) -> list[str]:
-    """A line for each device of each process, headings first; nothing where there is none."""
-    lines = [_HEADINGS, *(cells for row in rows for cells in _cells(row))] if rows else []
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+def table(rows: Sequence[Row], room: int | None = None) -> list[str]:
+    """A line for each device of each process, headings first; nothing where there is none.
+
+    Args:
+        rows: what is shown.
+        room: cells of a line; columns that have none are left out. ``None`` for any number.
+    """
+    lines = [_COLUMNS, *(cells for row in rows for cells in _cells(row))] if rows else []
+    widths = {name: max(len(line[name]) for line in lines) for name in _COLUMNS} if rows else {}
+    left_out = list(_LEFT_OUT)
+    while room is not None and left_out and _total(widths) > room:
+        del widths[left_out.pop(0)]
     told = []
     for cells in lines:
         parts = [
-            cell.ljust(width) if name in _LEFT else cell.rjust(width)
-            for cell, width, name in zip(cells, widths, _HEADINGS, strict=True)
+            cells[name].ljust(width) if name in _LEFT else cells[name].rjust(width)
+            for name, width in widths.items()
         ]
         told.append("  ".join(parts).rstrip())
     return told
+
+
+def _total(widths: Mapping[str, int]) -> int:
+    """Cells of a line, of its command no more than it has to keep."""
+    needed = {**widths, "command": min(widths.get("command", 0), _LEAST_COMMAND)}
+    return sum(needed.values()) + 2 * (len(needed) - 1)
 
 
 def reasons(rows: Sequence[Row]) -> list[str]:
@@ -177,25 +196,29 @@ def reasons(rows: Sequence[Row]) -> list[str]:
     return [line for row in rows for line in _why_not(row)]
 
 
-def _cells(row: Row) -> list[tuple[str, ...]]:
+def _cells(row: Row) -> list[dict[str, str]]:
     process = row.process
     ranks = fmt.NA if process.rank is None else str(process.rank)
     if process.rank is not None and process.world_size is not None:
         ranks = f"{process.rank}/{process.world_size}"
-    first = (str(process.pid), process.user or fmt.NA, ranks, process.torch or fmt.NA)
-    last = (process.command or fmt.NA,)
+    same = dict.fromkeys(_COLUMNS, fmt.NA) | {
+        "pid": str(process.pid),
+        "user": process.user or fmt.NA,
+        "rank": ranks,
+        "torch": process.torch or fmt.NA,
+        "command": process.command or fmt.NA,
+    }
     lines = []
     for each in row.figures:
-        sizes = (each.allocated, each.allocated_peak, each.reserved, each.reserved_peak)
         held = row.placed[each.device].process
-        texts = [fmt.size(size) for size in (*sizes, held)]
-        counts = (fmt.count(each.alloc_retries), fmt.count(each.ooms))
-        lines.append((*first, each.device, *texts, *counts, *last))
+        sizes = {name: getattr(each, name) for name in _FIGURES} | {"process": held}
+        texts = {name: fmt.size(sizes[name]) for name in sizes.keys() & _COLUMNS.keys()}
+        counts = {"alloc_retries": fmt.count(each.alloc_retries), "ooms": fmt.count(each.ooms)}
+        lines.append({**same, "device": each.device, **texts, **counts})
     if not lines:
         known = [memory for memory, _ in row.listed.values() if memory is not None]
         held = sum(known) if known and len(known) == len(row.listed) else None
-        nothing = (fmt.NA,) * 5
-        lines.append((*first, *nothing, fmt.size(held), fmt.NA, fmt.NA, *last))
+        lines.append({**same, "process": fmt.size(held)})
     return lines
 
 

@@ -18,6 +18,7 @@ from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, setting_named
 from tui.monitor import FOLDER, serving
 from tui.snapshots import MEMORY_OPTION
+from tui.text import glyphs
 from tui.ui.terminal import textual_environment
 from workloads.protocol.frozen import frozen
 
@@ -56,9 +57,23 @@ class WorkbenchOptions:
     redact: bool = False
 
 
+def add_screen(parser: Parser) -> None:
+    """The settings of any screen: its theme, its characters, the mouse."""
+    # Brings argparse, which a plain start does without.
+    from tui.cli.options import add_ascii
+
+    parser.add_argument(
+        "--theme", type=setting_named("theme"), metavar="THEME", help="how it looks"
+    )
+    add_ascii(parser)
+    parser.add_argument(
+        "--no-mouse", dest="mouse", action="store_false", help="leave the mouse to the terminal"
+    )
+
+
 def add_options(parser: Parser) -> None:
     """How it looks, what it may do and what it begins with."""
-    parser.add_argument("--theme", type=setting_named("theme"), metavar="NAME", help="how it looks")
+    add_screen(parser)
     parser.add_argument(
         "--refresh",
         type=setting_named("refresh"),
@@ -71,10 +86,6 @@ def add_options(parser: Parser) -> None:
         metavar="D",
         help="the device that is selected at first: cpu, cuda:0 or a GPU's UUID",
     )
-    parser.add_argument(
-        "--no-mouse", dest="mouse", action="store_false", help="leave the mouse to the terminal"
-    )
-    parser.add_argument("--ascii", action="store_true", help="draw with plain ASCII characters")
     parser.add_argument(
         "--readonly", action="store_true", help="look only: run nothing, change nothing"
     )
@@ -175,7 +186,7 @@ def _monitor(chosen: Settings) -> Launched | None:
 def prepare_screen(chosen: Settings) -> None:
     """Set what is read when the screens are imported."""
     if chosen.value("ascii"):
-        os.environ["GPU_WORKBENCH_ASCII"] = "1"
+        glyphs.use_ascii()
     textual_environment.prepare()
     # What is imported stays; the app collects again once it has painted.
     gc.disable()

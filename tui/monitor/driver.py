@@ -40,7 +40,7 @@ _NEXT_STEP: dict[int, str] = {
         "otherwise look in `dmesg` for lines with NVRM"
     ),
     Code.TIMEOUT: "the NVIDIA driver does not answer; look in `dmesg` for lines with NVRM",
-    Code.UNINITIALIZED: "NVML is not initialised; it is started again by itself",
+    Code.UNINITIALIZED: "NVML is not initialised; the monitor starts it again",
 }
 
 
@@ -95,7 +95,7 @@ def load_binding() -> Any:
     where = getattr(nvml, "__file__", None) or "an unknown place"
     raise NoDriverError(
         f"`pynvml` from {where} is not NVIDIA's binding, or too old; "
-        f"pip uninstall pynvml, then {_INSTALL}, then start anew"
+        f"pip uninstall pynvml, then {_INSTALL}, then start gpu-workbench again"
     )
 
 
@@ -110,7 +110,7 @@ def explain(code: int, text: str, *, ran_before: bool = False) -> str:
     if code == Code.LIBRARY_NOT_FOUND:
         return _no_library()
     if code == Code.LIB_RM_VERSION_MISMATCH and ran_before:
-        return "the NVIDIA driver was replaced by another version; start gpu-workbench anew"
+        return "the NVIDIA driver was replaced by another version; start gpu-workbench again"
     return _NEXT_STEP.get(code) or (
         f"NVML does not start: {text} (code {code}); see whether `nvidia-smi` works"
     )

@@ -150,7 +150,7 @@ class NvmlLoop:
             except Exception as error:  # noqa: BLE001  # shown in the sample, old figures marked
                 complain(traceback.format_exc())
                 self._end_session(shut_down=False)
-                text = f"reading NVML failed and starts anew: {type(error).__name__}: {error}"
+                text = f"reading NVML failed and is tried again: {type(error).__name__}: {error}"
                 self.newest = replace(
                     self.newest, readings=before.readings + 1, problem=" ".join(text.split())
                 )

@@ -40,7 +40,7 @@ def load() -> tuple[Ceiling, ...]:
     try:
         kept = wire.decode(content, (Kept,))
     except wire.WireError as error:
-        raise ValueError(f"{path()}: {error}; it is written anew when one is measured") from error
+        raise ValueError(f"{path()}: {error}; it is replaced when a ceiling is measured") from error
     assert isinstance(kept, Kept)
     return kept.ceilings
 

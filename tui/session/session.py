@@ -395,5 +395,5 @@ class Session:
 
     def _ask(self, request: messages.EmptyCache | messages.ResetPeaks) -> None:
         if not self._send(request):
-            text = f"{request.device}: the runner is not there"
+            text = f"{request.device}: there is no runner"
             self.apply(LogLine("workbench", text, "warning"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Wat
 from tui.session import ceilings
 from tui.session.conditions import SampledDevice, sampled
 from tui.session.silence import Seen, Silence, Who, look, silence
-from tui.state.events import AnyEvent, LogLine, MonitorStatus, RunnerStatus
+from tui.state.events import AnyEvent, CeilingsRead, LogLine, MonitorStatus, RunnerStatus
 from tui.state.store import Store
 from workloads import BOOTSTRAP
 from workloads.protocol import messages
@@ -94,7 +95,8 @@ class MonitorSupervisor:
             reason = await self._run_once()
             failures = 0 if self._newest is not before else failures + 1
             self.looked.set()
-            self._apply(MonitorStatus("restarting", f"the monitor ended: {reason}; it starts anew"))
+            words = f"the monitor ended: {reason}; it is restarted"
+            self._apply(MonitorStatus("restarting", words))
             self._apply(LogLine("monitor", f"ended: {reason}", "error"))
             await asyncio.sleep(_back_off(failures))
 
@@ -217,7 +219,12 @@ class RunnerSupervisor:
             advice = "give --python the path of a Python that has torch"
             self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
             return str(error)
-        child.send(messages.KnownCeilings(self._known_ceilings()))
+        known = self._known_ceilings()
+        child.send(messages.KnownCeilings(known))
+        # What is applied is recorded too: nothing of other hosts that share the home folder.
+        here = tuple(one for one in known if one.under.get("host") == socket.gethostname())
+        if here:
+            self._apply(CeilingsRead(here))
         for request in self._store.pending_requests():
             child.send(request)
         async for event in child.events():
@@ -279,8 +286,9 @@ class RunnerSupervisor:
 
     def _is_idle_beat(self, event: Event | Garbage) -> bool:
         """Whether the runner says no more than that it lives and its worker does what it did."""
-        beat = isinstance(event, messages.Heartbeat)
-        return beat and event.busy_with == self._store.busy_with
+        if not isinstance(event, messages.Heartbeat):
+            return False
+        return event.busy_with == self._store.busy_with
 
     async def watch_silence(self) -> None:
         """Say within a second what is known of a child that has been silent; never returns.
@@ -318,7 +326,7 @@ class RunnerSupervisor:
         text = f"the runner ended: {reason}"
         path = self._save_report(text)
         self._fail_pending(f"{text}; the next run gets a new one")
-        self._apply(RunnerStatus("restarting", text, "it starts anew by itself", path))
+        self._apply(RunnerStatus("restarting", text, "it is being restarted", path))
 
     def _save_report(self, reason: str) -> str | None:
         """Save what the runner wrote to stderr; the path, or ``None`` with a line in the log."""

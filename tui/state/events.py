@@ -10,6 +10,7 @@ from tui.state.sweep import Sweep
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting, WorkloadInfo
+from workloads.protocol.results import Ceiling
 
 
 @frozen
@@ -97,6 +98,13 @@ class ConditionsSeen:
 
 
 @frozen
+class CeilingsRead:
+    """The ceilings of this host that earlier runners have measured."""
+
+    ceilings: tuple[Ceiling, ...]
+
+
+@frozen
 class LogLine:
     """A line for the log pane."""
 
@@ -117,6 +125,7 @@ LocalEvent = Union[
     RunnerStatus,
     MonitorStatus,
     ConditionsSeen,
+    CeilingsRead,
     LogLine,
 ]
 AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent]

@@ -17,6 +17,7 @@ from tui.state.driver import NOT_ASKED, as_torch_knows
 from tui.state.events import (
     AnyEvent,
     CatalogueRead,
+    CeilingsRead,
     CompareQueued,
     ConditionsSeen,
     DeviceSelected,
@@ -29,7 +30,7 @@ from tui.state.events import (
     RunQueued,
     SweepSet,
 )
-from tui.state.history import MemoryHistory
+from tui.state.history import History
 from tui.state.moments import MemoryMoments
 from tui.state.pairing import CPU, DeviceView, pair
 from tui.state.parameters import defaults
@@ -39,7 +40,7 @@ from tui.text.numbers import rate, size
 from workloads.protocol import messages
 from workloads.protocol.ended_runs import ended_run
 from workloads.protocol.inventory import Environment, Setting, WorkloadInfo
-from workloads.protocol.results import COPY
+from workloads.protocol.results import COPY, Ceiling
 
 LOG_LINES = 500
 
@@ -92,13 +93,17 @@ class Store:
         """Where several settings of a workload are wanted instead of the present one."""
         self.flags: dict[str, bool] = {}
         self.runs = RunBook()
+        self.asked: list[str] = []
+        """The ids of the runs that were asked for since none waited last."""
         self.comparisons: dict[str, CompareState] = {}
+        self.ceilings: tuple[Ceiling, ...] = ()
+        """Those of this host, under whichever conditions, in the order they came."""
         self.torch_memory: dict[str, messages.TorchMemory] = {}
         """By torch's device name; of the worker that lives now."""
         self.heap: messages.HostHeap | None = None
         self.moments = MemoryMoments()
         """The newest figures of NVML and torch that are of one moment."""
-        self.history = MemoryHistory()
+        self.history = History()
         self.log: deque[LogLine] = deque(maxlen=LOG_LINES)
 
     # ---- change ----
@@ -240,7 +245,12 @@ class Store:
         ceiling = event.ceiling
         value = rate(ceiling.value, "B/s" if ceiling.kind == COPY else "FLOP/s")
         self.log.append(LogLine("runner", f"ceiling of {ceiling.kind}: {value}, {ceiling.how}"))
-        return frozenset({Part.LOG})
+        self.ceilings = (*self.ceilings, ceiling)
+        return frozenset({Part.LOG, Part.WORKLOADS})
+
+    def _on_ceilings_read(self, event: CeilingsRead) -> Parts:
+        self.ceilings = (*event.ceilings, *self.ceilings)
+        return frozenset({Part.WORKLOADS})
 
     def _on_heartbeat(self, event: messages.Heartbeat) -> Parts:
         changed = event.busy_with != self.busy_with
@@ -285,6 +295,9 @@ class Store:
         return frozenset({Part.MEMORY})
 
     def _on_run_queued(self, event: RunQueued) -> Parts:
+        if all(run.ended for run in self.runs.values()):
+            self.asked.clear()
+        self.asked.append(event.request.id)
         self.runs.add(RunState(event.request, demo=event.demo))
         return frozenset({Part.WORKLOADS})
 
@@ -334,6 +347,7 @@ class Store:
         RunQueued: _on_run_queued,
         CompareQueued: _on_compare_queued,
         ConditionsSeen: _on_conditions_seen,
+        CeilingsRead: _on_ceilings_read,
         LogLine: _on_log_line,
     }
 

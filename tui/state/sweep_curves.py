@@ -182,7 +182,7 @@ class Curves:
         """Time, rate and speed-up, and where one device overtakes the other."""
         over = self._axis or "settings"
         times = [self._series(device, variant, median_of, "s") for device, variant in self._keys()]
-        found = [self._chart("time", f"time of a call over {over}", times)]
+        found = [self._chart("time", f"time over {over}", times)]
         units = [
             rate[1]
             for runs in self._runs.values()

@@ -46,19 +46,16 @@ def scaled(
     value: float,
     half_width: float | None,
     units: tuple[tuple[int, str], ...],
-    *,
-    at_least_one: bool = False,
 ) -> str:
     """The rounded value in the largest unit in which it is at least one.
 
-    A unit is left for the next larger one where rounding took away its last whole digit: 213
-    rounded to tens reads 0.21 of the next, not 210, which would claim a digit too many.
+    So all that is near in size has one unit, however well it is known: 213 rounded to tens reads
+    210 beside 213, and not 0.21 of the next unit. A zero at the end of a whole number fills it.
 
     Args:
         value: in the unit whose exponent is zero.
         half_width: as in :func:`significant`.
         units: pairs of a power of ten and the unit's name, largest first, three powers apart.
-        at_least_one: leave no unit for the next larger one.
     """
     if not math.isfinite(value):
         return NA
@@ -68,8 +65,6 @@ def scaled(
     for position, (power, name) in enumerate(units):
         smallest = position == len(units) - 1
         if rounded.adjusted() >= power or smallest:
-            if exponent(rounded) > power and position > 0 and not at_least_one:
-                power, name = units[position - 1]
             return f"{plain(rounded.scaleb(-power))} {name}".rstrip()
     raise AssertionError("no unit")
 

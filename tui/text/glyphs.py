@@ -16,6 +16,18 @@ COERCED = "C.UTF-8"
 
 
 @frozen
+class IntervalGlyphs:
+    """Of an interval on a line around one."""
+
+    line: str
+    one: str
+    low: str
+    inside: str
+    one_inside: str
+    high: str
+
+
+@frozen
 class Glyphs:
     """One character set. Every single glyph is one cell wide."""
 
@@ -28,7 +40,6 @@ class Glyphs:
     """Stands where a level is zero, so that it differs from no level at all."""
     slices: Mapping[str, str]
     """How the parts of a device's memory are filled, by the slice's key."""
-    unknown: str
     selected: str
     folded: str
     unfolded: str
@@ -52,6 +63,7 @@ class Glyphs:
     corner: str
     tick: str
     """A place on a chart's lower edge."""
+    interval: IntervalGlyphs
 
 
 UNICODE = Glyphs(
@@ -70,12 +82,11 @@ UNICODE = Glyphs(
         "ours": "╬",
         "others": "░",
         "process_and_others": "░",
-        "unattributed": "?",
+        "unattributed": "╱",
         "driver": "▞",
         "free": "·",
-        "unknown": "?",
+        "unknown": "╲",
     },
-    unknown="?",
     selected="▸",
     folded="▸",
     unfolded="▾",
@@ -94,6 +105,7 @@ UNICODE = Glyphs(
     wall_tick="┤",
     corner="└",
     tick="┬",
+    interval=IntervalGlyphs("╌", "│", "├", "─", "┼", "┤"),
 )
 
 ASCII = Glyphs(
@@ -112,12 +124,11 @@ ASCII = Glyphs(
         "ours": "&",
         "others": "o",
         "process_and_others": "o",
-        "unattributed": "?",
+        "unattributed": "u",
         "driver": "%",
         "free": ".",
-        "unknown": "?",
+        "unknown": "x",
     },
-    unknown="?",
     selected=">",
     folded=">",
     unfolded="v",
@@ -136,6 +147,7 @@ ASCII = Glyphs(
     wall_tick="+",
     corner="+",
     tick="+",
+    interval=IntervalGlyphs(".", "|", "[", "=", "+", "]"),
 )
 
 
@@ -170,6 +182,13 @@ def _is_utf8(encoding: str | None) -> bool:
         return codecs.lookup(encoding).name == "utf-8"
     except LookupError:
         return False
+
+
+def use_ascii() -> None:
+    """Draw with ASCII from now on, here and in the children."""
+    global GLYPHS
+    os.environ[VARIABLE] = "1"
+    GLYPHS = ASCII
 
 
 GLYPHS = choose(os.environ, getattr(sys.__stderr__, "encoding", None))

@@ -1,7 +1,8 @@
 """The one place where numbers become text.
 
 ``None`` becomes "n/a" everywhere. A number that is not zero is never printed as zero, a sign is
-never lost, and where a confidence interval is known no digit is printed that it does not support.
+never lost, and where a confidence interval is known no digit is printed that it does not support
+but zeros that fill a whole number.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def seconds(value: float | None, half_width: float | None = None) -> str:
     Args:
         value: seconds.
         half_width: half of the 95 % interval over the value; digits that it does not support are
-            not printed, so 0.2134 ms with 8 % reads ``0.21 ms``.
+            not printed, so 0.2134 ms with 8 % reads ``210 µs``.
     """
     if value is None:
         return NA
@@ -126,6 +127,16 @@ def duration(value: float | None) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
+
+
+def about(value: float) -> str:
+    """An estimate, no finer than it is: ``about 5 s``, ``about 40 s``, ``about 4 min``."""
+    if value < 57.5:
+        return f"about {max(5, 5 * round(value / 5))} s"
+    if value < 3570:
+        return f"about {max(1, round(value / 60))} min"
+    hours, minutes = divmod(round(value / 600) * 10, 60)
+    return f"about {hours} h" + (f" {minutes} min" if minutes else "")
 
 
 def age(value: float | None) -> str:
@@ -162,7 +173,7 @@ def rate(value: float | None, unit: str, half_width: float | None = None) -> str
         (3 * power, f"{prefix}{gap if prefix else ''}{unit}")
         for power, prefix in reversed(tuple(enumerate(_DECIMAL)))
     )
-    return scaled(value, half_width, units, at_least_one=True)
+    return scaled(value, half_width, units)
 
 
 def ratio(value: float | None, half_width: float | None = None) -> str:

@@ -40,9 +40,9 @@ def main() -> None:
     from tui.watch.messages import VERSION, LookFor, WatchHello
 
     parent.send(WatchHello(version=VERSION, pid=os.getpid()))
-    from tui.watch.watch import Watch, lower_priority, serve
+    from tui.watch.watch import Watch, let_others_go_first, serve
 
-    lower_priority()
+    let_others_go_first()
     wanted = LookFor(arguments.pids, not arguments.no_children)
     serve(parent, Watch(arguments.interval, wanted, arguments.listed))
     quit_now()

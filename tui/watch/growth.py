@@ -50,7 +50,8 @@ def growth(points: Sequence[tuple[float, float]]) -> Growth | None:
     )
     count, blocks = len(slopes), len(floors)
     spread = _Z * math.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18)
-    low = max(0, math.floor((count - spread) / 2))
+    # Counted from one, these are the slopes of the ranks (N - C) / 2 and (N + C) / 2 + 1.
+    low = max(0, math.floor((count - spread) / 2) - 1)
     high = min(count - 1, math.ceil((count + spread) / 2))
     return Growth(median(slopes), slopes[low], slopes[high])
 

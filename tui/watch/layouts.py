@@ -33,7 +33,6 @@ _IN_ARRAYS = 12 * len(ARRAYS)
 _HELD = 3 * len(ARRAYS)
 _SMALLEST_BLOCK = 512
 """Bytes: ``kMinBlockSize`` in ``CUDACachingAllocator.cpp``, to which sizes are rounded up."""
-_MOST = 1 << 60
 
 NOTHING: Numbers = (0,) * _HELD
 """What was held when the counts began: nothing, as in a process that has never reset them."""
@@ -87,7 +86,6 @@ def is_sound(numbers: Numbers, before: Numbers = NOTHING) -> bool:
         min(current) >= 0
         and min(freed) >= 0
         and min(numbers[_IN_ARRAYS:]) >= 0
-        and max(numbers) < _MOST
         and all(map(le, current, peak))
         and current == tuple(map(add, before, map(sub, taken, freed)))
         and (before != NOTHING or all(map(le, peak, taken)))

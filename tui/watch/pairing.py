@@ -35,7 +35,10 @@ def listed_on(
         Bytes, or ``None`` and the reason.
     """
     found = {}
+    split = {device.parent for device in devices}
     for device in devices:
+        if device.id in split:
+            continue  # its MIG instances are what is used
         row = process_of(device, process.pid)
         if row is not None and _is_same(row.started_at, process.start):
             found[device.id] = (row.memory, row.unavailable.get("memory", ""))
@@ -92,10 +95,13 @@ def _can_be(figures: TorchMemory, listed: tuple[int | None, str] | None) -> bool
 def _visible(process: TorchProcess, devices: Sequence[Device]) -> dict[int, str]:
     """NVML's ids by the ordinals that the process was given, as far as they can be told.
 
-    CUDA's own order puts the fastest first; it is NVML's where the devices are of one kind.
+    CUDA's own order puts the fastest first; it is NVML's where the devices are of one kind. MIG
+    instances are told by their ids alone.
     """
     whole = [device for device in devices if device.parent is None]
-    in_order = process.device_order == "PCI_BUS_ID" or len({each.name for each in whole}) == 1
+    in_order = len(whole) == len(devices) and (
+        process.device_order == "PCI_BUS_ID" or len({each.name for each in whole}) == 1
+    )
     if process.visible_devices is None:
         return {at: each.id for at, each in enumerate(whole)} if in_order else {}
     found = {}

@@ -117,7 +117,7 @@ class Target:
             UnreadableError: torch's CUDA half is not in the process.
         """
         self.files = files
-        self.platform, self.library = _library(files.read("maps"))
+        self.platform, self.library = library_of_torch(files.read("maps"))
         self.memory = files.open_memory()
         self.place: Place | None = None
         self.devices: tuple[DeviceReader, ...] = ()
@@ -180,6 +180,8 @@ class DeviceReader:
         self._form = layout.form
         self._raw = b""
         self._numbers: Numbers | None = None
+        self._broken: Numbers | None = None
+        """The newest reading, where it broke an invariant."""
         self._before = NOTHING
         self._other_start = NOTHING
         self._times_seen = 0
@@ -191,18 +193,32 @@ class DeviceReader:
             GoneError: the process has ended, or runs another program.
         """
         for _ in range(_TRIES):
-            raw = self._memory.read(self._address, self._form.size)
-            if raw == self._raw and self._numbers is not None:
-                return self._numbers
-            if len(raw) != self._form.size:
-                return None
-            numbers = self._form.unpack(raw)
-            if is_sound(numbers, self._before):
-                self._raw, self._numbers = raw, numbers
-                self._times_seen = 0
+            numbers = self.try_once()
+            if numbers is not None:
                 return numbers
-        self._take_other_start(held_before(numbers))
+        if self._broken is not None:
+            self._take_other_start(held_before(self._broken))
         return None
+
+    def try_once(self) -> Numbers | None:
+        """One reading; ``None`` where it breaks an invariant.
+
+        Raises:
+            GoneError: the process has ended, or runs another program.
+        """
+        raw = self._memory.read(self._address, self._form.size)
+        if raw == self._raw and self._numbers is not None:
+            return self._numbers
+        self._broken = None
+        if len(raw) != self._form.size:
+            return None
+        numbers = self._form.unpack(raw)
+        if not is_sound(numbers, self._before):
+            self._broken = numbers
+            return None
+        self._raw, self._numbers = raw, numbers
+        self._times_seen = 0
+        return numbers
 
     def _take_other_start(self, before: Numbers) -> None:
         """See whether the counts were begun anew: then what was held at that moment stays equal."""
@@ -215,8 +231,8 @@ class DeviceReader:
                 self._before = before
 
 
-def _library(maps: bytes) -> tuple[Platform, Mapping]:
-    """The library of torch's that belongs to a platform.
+def library_of_torch(maps: bytes) -> tuple[Platform, Mapping]:
+    """Which library of torch's has the allocator, by the text of ``/proc/PID/maps``.
 
     Raises:
         UnreadableError: the process has none.

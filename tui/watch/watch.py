@@ -252,7 +252,8 @@ def serve(parent: ParentChannel, watch: Watch) -> None:
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def lower_priority() -> None:
-    """Let the processes that are read go first."""
-    with contextlib.suppress(OSError):
+def let_others_go_first() -> None:
+    """Wait for a free moment of a core, rather than take it from a process that is read."""
+    with contextlib.suppress(OSError):  # a container may forbid it
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         os.nice(5)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import time
 from collections import deque
 
 from workloads.protocol import wire
@@ -11,6 +13,9 @@ from workloads.protocol.wire import EncodedMessage
 
 BACKLOG = 1000
 """Lines that wait for a front end that does not read; beyond it, samples are dropped."""
+
+PATIENCE_S = 5.0
+"""For a front end that does not read, at the runner's end."""
 
 _DROPPABLE = (Progress, Measured, Heartbeat, HostHeap, TorchMemory)
 
@@ -48,3 +53,12 @@ class Output:
                 self._lines[0] = self._lines[0][written:]
             else:
                 self._lines.popleft()
+
+    def finish(self) -> None:
+        """Write what waits, as the last act of a runner; what nobody takes in time is left."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._lines:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([], [self.fd], [], left)[1]:
+                return
+            self.flush()

@@ -70,6 +70,7 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
         ready = _get_ready(launcher)
         output.send(ready)
         if isinstance(ready, Unusable):
+            output.finish()
             return 1
         _import_the_rest()
         runner.serve(ready.environment)

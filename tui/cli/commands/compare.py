@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tui.cli.errors import Failure, UsageError
+from tui.cli.nearest import not_known
 from tui.cli.options import add_budget, add_common, add_devices, add_parameters
 from tui.cli.output import ProgressLine, print_json, run_to_exit
 from tui.cli.resolve import python_to_use
@@ -148,7 +149,7 @@ def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
     environment = session.store.environment
     flags = {known.name: known for known in environment.flags} if environment else {}
     if flag not in flags:
-        raise UsageError(f"no flag {flag}: one of {', '.join(flags)}")
+        raise UsageError(not_known("flag", flag, list(flags)))
     if len(wanted) > 1:
         raise UsageError("compare takes one --device")
     if wanted:

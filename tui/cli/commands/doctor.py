@@ -299,7 +299,7 @@ def driver_findings(
     torch = environment if isinstance(environment, Environment) else None
     driver = as_torch_knows(sample.driver, torch)
     if driver.error:
-        advice = "everything else works on the CPU; where a GPU is expected, mend this first"
+        advice = "workloads run on the CPU; if this machine has a GPU, fix this first"
         if uses_cuda(torch):
             advice = (
                 "workloads run on the GPU all the same; its clocks, power, heat and who else holds "

@@ -13,7 +13,7 @@ from tui.cli.errors import Failure, UsageError
 from tui.cli.resolve import resolve
 from tui.cli.streams import say
 from tui.cli.subcommand import Subcommand
-from tui.cli.workbench import check_terminal, prepare_screen
+from tui.cli.workbench import add_screen, check_terminal, prepare_screen
 from tui.recordings.lines import RecordingError
 from tui.recordings.source import RecordingSummary, look_through
 from workloads.protocol.frozen import frozen
@@ -43,7 +43,8 @@ class ReplayOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """The recording and its speed; the settings of the screen come before the command."""
+    """The recording, its speed, and how the screen looks."""
+    add_screen(parser)
     parser.add_argument("names", nargs="*", metavar="FILE", help="a recording")
     parser.add_argument(
         "--demo",
@@ -57,7 +58,7 @@ def add_options(parser: Parser) -> None:
         metavar="X",
         help="times the speed of life, or max: wait for nothing",
     )
-    parser.add_argument("--loop", action="store_true", help="begin anew at the end")
+    parser.add_argument("--loop", action="store_true", help="start again at the end")
 
 
 def speed(text: str) -> float:

@@ -12,10 +12,11 @@ from tui.cli.options import add_budget, add_common, add_devices, add_parameters
 from tui.cli.output import ProgressLine, print_json, run_to_exit
 from tui.cli.resolve import python_to_use
 from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
-from tui.cli.streams import print_text, say
+from tui.cli.streams import Rows, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.wait import Waiter, say_problems
 from tui.session.session import Session
+from tui.state.runs import RunState
 from tui.state.store import Store
 from tui.text import numbers as fmt
 from workloads.protocol.frozen import frozen
@@ -79,12 +80,13 @@ def run(options: RunOptions) -> int:
 
 async def _run(python: str, options: RunOptions) -> int:
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.run_output import as_json, as_text
+    from tui.cli.run_output import as_json
 
     # The monitor tells under which clocks a GPU ran; on the CPU alone it would only be in the way.
     cpu_only = set(options.devices) == {"cpu"}
     session = Session(python, None if cpu_only else INTERVAL_S, options.files)
     waiter, progress = Waiter(session), ProgressLine()
+    told = Told(session.store, progress, rows=not options.json)
     await session.start()
     try:
         if await waiter.ready(progress):
@@ -97,11 +99,8 @@ async def _run(python: str, options: RunOptions) -> int:
             if not options.devices:
                 await _say_what_is_left_out(session, waiter)
             session.run(names, devices, options.budget)
-            done = await waiter.until(
-                lambda: not session.store.pending(),
-                lambda: progress.show_going_on(going_on(session.store), session.store.runner),
-            )
-            if not done:
+            await waiter.until(lambda: not session.store.pending() or told.to_nobody, told.tell)
+            if session.store.pending():
                 await waiter.finish(progress)
         progress.clear()
     finally:
@@ -110,7 +109,7 @@ async def _run(python: str, options: RunOptions) -> int:
     if options.json:
         print_json(as_json(session.store, states), "run")
     else:
-        print_text(as_text(session.store, states), "run.txt")
+        told.end(states)
     failed = any(state.result is not None and state.result.status == "failed" for state in states)
     broken = session.store.hello is not None and bool(session.store.hello.problems)
     return waiter.exit_code(1 if failed or broken else 0)
@@ -129,16 +128,79 @@ async def _say_what_is_left_out(session: Session, waiter: Waiter) -> None:
         say(f"not run on {names}: {reason}")
 
 
+class Told:
+    """Prints each result when its run has ended, and says meanwhile how far the runs are.
+
+    Args:
+        store: that knows the runs.
+        progress: where that is said.
+        rows: print the results; not where they follow as one object.
+    """
+
+    def __init__(self, store: Store, progress: ProgressLine, *, rows: bool) -> None:
+        self._store = store
+        self._progress = progress
+        self._wanted = rows
+        self._rows = Rows("run.txt")
+        self._printed: set[str] = set()
+
+    @property
+    def to_nobody(self) -> bool:
+        """Who would read the results has gone."""
+        return self._rows.reader_gone
+
+    def tell(self) -> None:
+        """Print what has ended since, and say how far the runs are."""
+        self._print([state for state in self._store.runs.values() if state.ended])
+        words = how_far(self._store, self._progress.cells)
+        self._progress.show_going_on(words, self._store.runner)
+
+    def end(self, states: Sequence[RunState]) -> None:
+        """Print what is left, and the sweeps.
+
+        Args:
+            states: of all runs.
+
+        Raises:
+            Failure: not all could be printed; says where it is saved.
+        """
+        from tui.cli.run_output import sweeps_text
+
+        self._print(states)
+        self._rows.add(sweeps_text(self._store, states))
+        self._rows.end()
+
+    def _print(self, states: Sequence[RunState]) -> None:
+        from tui.cli.run_output import state_text
+
+        for state in states if self._wanted else ():
+            if state.request.id not in self._printed:
+                self._printed.add(state.request.id)
+                self._progress.clear()
+                self._rows.add(state_text(self._store, state))
+
+
+def how_far(store: Store, cells: int) -> str:
+    """Of several runs, how many are done, a bar and about what time is left; then what runs now."""
+    from tui.state.queue import queue
+    from tui.ui.views.lines import plain
+    from tui.ui.views.queue import queue_line
+
+    found = queue(store)
+    words = going_on(store)
+    if found is None or found.wanted < 2:
+        return words
+    return plain(queue_line(found, cells, words)).strip()
+
+
 def going_on(store: Store) -> str:
     """What runs now, how far it is, and what it has found."""
-    states = list(store.runs.values())
-    ended = sum(state.ended for state in states)
+    states = store.runs.values()
     now = next((state for state in states if state.progress and not state.ended), None)
-    head = f"{ended}/{len(states)} done"
     if now is None or now.progress is None:
-        return f"{head}  waiting for the runner ({store.runner.status})"
+        return f"waiting for the runner ({store.runner.status})"
     progress = now.progress
-    parts = [head, f"{now.request.workload} on {now.request.device}", progress.phase]
+    parts = [f"{now.request.workload} on {now.request.device}", progress.phase]
     if progress.blocks:
         parts.append(f"block {progress.blocks}")
     if progress.estimate_s is not None:

@@ -8,6 +8,7 @@ import math
 import shutil
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 
@@ -16,7 +17,7 @@ from tui.cli.errors import Failure, UsageError
 from tui.cli.look import look
 from tui.cli.options import Parser
 from tui.cli.output import SCHEMA, print_json, run_to_exit
-from tui.cli.streams import print_line, print_text, say
+from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch_output import WHAT_IS_READ, Row, as_plain, reasons, rows_of, table
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
@@ -154,7 +155,7 @@ class _Watching:
         if self._options.jsonl:
             say(WHAT_IS_READ)  # a stream of objects has no room for a sentence
         elif not self._options.json:
-            print_line(WHAT_IS_READ)
+            print_text(rows_of_text(_wrapped([WHAT_IS_READ])))
 
     async def _read(self, child: ChildProcess[WatchEvent]) -> None:
         """Take what the watch says until it is enough.
@@ -218,8 +219,8 @@ class _Watching:
             plain = {"schema": SCHEMA, "at": at, **as_plain(rows)}
             print_text(json.dumps(plain, allow_nan=False))
         else:
-            print_text(rows_of_text(_fitted(table(rows)) or [NOTHING]))
-            print_text(rows_of_text(reasons(rows)))
+            print_text(rows_of_text(_fitted(rows) or [NOTHING]))
+            print_text(rows_of_text(_wrapped(reasons(rows))))
 
     def _end(self) -> int:
         options = self._options
@@ -228,7 +229,7 @@ class _Watching:
         elif not options.lasts or not self._tracks:
             self._print_rows()
         if not options.json and not options.jsonl:
-            print_text(rows_of_text(self._findings()))
+            print_text(rows_of_text(_wrapped(self._findings())))
         if self._signalled is not None:
             return 128 + int(self._signalled)
         return 1 if self._gives_nothing() else 0
@@ -241,15 +242,27 @@ class _Watching:
         ]
 
 
-def _fitted(lines: list[str]) -> list[str]:
-    """The lines as wide as the terminal, whole where none shows them."""
+def _fitted(rows: Sequence[Row]) -> list[str]:
+    """The table as wide as the terminal; whole where it is not for one."""
     if not sys.stdout.isatty():
-        return lines
+        return table(rows)
     # Here, because it measures with rich, which a pipe has no use for.
     from tui.ui.views.lines import fit
 
     columns = shutil.get_terminal_size().columns
-    return [fit(line, columns) for line in lines]
+    return [fit(line, columns) for line in table(rows, columns)]
+
+
+def _wrapped(sentences: Sequence[str]) -> list[str]:
+    """Sentences as wide as the terminal, between words; a line each where they are not for one."""
+    if not sys.stdout.isatty():
+        return list(sentences)
+    columns = shutil.get_terminal_size().columns
+    return [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(sentence, columns, subsequent_indent="  ")
+    ]
 
 
 def _positive(text: str) -> float:

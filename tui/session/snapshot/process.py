@@ -47,7 +47,7 @@ def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: b
         remedy = "free memory, or read the file on a machine with more"
     elif "SIG" in how:
         why = f"it died of {how}: the file is damaged or hostile"
-        remedy = "copy the file again, or take the snapshot anew"
+        remedy = "copy the file again, or take the snapshot again"
     elif "MemoryError" in last_words:
         why = "it needs more memory than is allowed"
         remedy = f"allow it more ({MEMORY_OPTION} SIZE), or read the file on a machine with more"

@@ -129,7 +129,9 @@ class SnapshotReader:
                 child.kill()
                 break
             if isinstance(event, ReaderHello) and event.version != VERSION:
-                self.store.end("failed", "the reader is of another version: install anew")
+                self.store.end(
+                    "failed", "the reader is of another version: install gpu-workbench again"
+                )
                 child.kill()
                 break
             self.store.apply(event)

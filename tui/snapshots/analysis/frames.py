@@ -14,7 +14,7 @@ BEFORE_TRACE_STACK = -1
 """Stands for a stack's number where the allocation predates the trace and has none."""
 
 _NATIVE = re.compile(
-    r"\.(so[.\d]*|dylib|dll|pyd|exe|a|o|c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl)$", re.IGNORECASE
+    r"\.(so[.\d]*|dylib|dll|pyd|exe|a|o|s|c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl)$", re.IGNORECASE
 )
 _FRAMEWORK = re.compile(
     r"/(site-packages|dist-packages)/"

@@ -77,7 +77,10 @@ def _verdict(verdict: Verdict) -> list[str]:
         ("rounding", text(state.rounding)),
         ("cached", text(state.cached)),
         ("reserved", text(state.reserved)),
-        ("largest free block that could serve", text(verdict.serving_free_block)),
+        (
+            "largest usable free block",
+            text(verdict.serving_free_block),
+        ),
         ("in private pools", f"{text(state.private_reserved)}, {text(state.private_cached)} free"),
         ("device free", text(verdict.device_free)),
         ("device total", text(verdict.total)),

@@ -238,8 +238,17 @@ class WorkbenchApp(textual_private.HookedApp):
             self.stylesheet.set_variables(self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """As the framework has them, but without colours there are none, not greys."""
+        """As the framework has them, but without colours there are none, not greys.
+
+        A terminal with fewer colours than a theme asks for gets those that it has.
+        """
         filters = super().get_line_filters()
+        system = self.console.color_system
+        if system in ("256", "standard") and not (self.native_ansi_color or self.no_color):
+            # Imported where it is needed: the usual themes take the terminal's own colours.
+            from tui.ui.terminal import colours
+
+            return colours.filters(system, filters, dark=self.current_theme.dark)
         if not self.no_color:
             return filters
         return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
@@ -360,6 +369,12 @@ class WorkbenchApp(textual_private.HookedApp):
     def action_command_palette(self) -> None:
         self.push_screen(CommandPalette(placeholder="words of a command", id="--command-palette"))
 
+    def search_themes(self) -> None:
+        """Choose a theme, as the framework does, in this program's words."""
+        from textual.theme import ThemeProvider
+
+        self.push_screen(CommandPalette([ThemeProvider], placeholder="words of a theme"))
+
     @on(CommandPalette.Opened)
     def _palette_opened(self) -> None:
         from textual.widgets import Input
@@ -372,6 +387,21 @@ class WorkbenchApp(textual_private.HookedApp):
 
         if self.front is not None:
             self.push_screen(HelpScreen(pane_of(self.front.focused), self.front.situation()))
+
+    async def action_quit(self) -> None:
+        """End; where something runs or waits, after asking."""
+        if self.readonly or not self.store.pending():
+            self.exit()
+            return
+        from tui.ui.screens.dialogs import ConfirmScreen
+        from tui.ui.views.queue import quit_words
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.exit()
+
+        title = "Quit while runs go on?"
+        self.push_screen(ConfirmScreen(title, quit_words(self.store)), answered)
 
     def action_refresh_faster(self) -> None:
         self._refresh(max((step for step in REFRESH_STEPS if step < self.refresh_s), default=0))

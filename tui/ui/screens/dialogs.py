@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -13,9 +14,11 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from tui.ui.commands.command import Situation
+from tui.ui.screens.command_screen import front_of
 from tui.ui.views.keys import help_lines
 from tui.ui.views.lines import Line, paragraph
 from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.lists import CursorView
 from tui.ui.widgets.pane import Pane
 
 TITLES = {
@@ -52,6 +55,26 @@ def box(title: str, keys: str, *parts: Widget) -> Container:
     return frame
 
 
+R = TypeVar("R")
+
+
+class BesideCursor(ModalScreen[R]):
+    """A dialog about what is under the cursor, which it leaves in sight."""
+
+    CSS_PATH = "dialog.tcss"
+
+    @on(events.Mount)
+    def _place(self) -> None:
+        front = front_of(self.app)
+        about = front.focused if front is not None else None
+        if about is None:
+            return
+        row = about.region.y
+        if isinstance(about, CursorView) and about.cursor is not None:
+            row += about.cursor - about.scroll_offset.y
+        self.set_class(2 * row >= self.app.size.height, "-above")
+
+
 class HelpScreen(ModalScreen[None]):
     """A scrolling text; any of the keys that lead in lead out."""
 
@@ -86,15 +109,13 @@ class HelpScreen(ModalScreen[None]):
         self.dismiss()
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmScreen(BesideCursor[bool]):
     """Only ``y`` says yes; enter does not, because it is pressed without thinking.
 
     Args:
         question: the title.
         words: what will happen, a paragraph each.
     """
-
-    CSS_PATH = "dialog.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", show=False),

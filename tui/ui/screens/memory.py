@@ -8,22 +8,20 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal
 
-from tui.state.pairing import CPU
 from tui.state.store import Part, Store
 from tui.ui.commands import bindings
 from tui.ui.screens.command_screen import CommandScreen, Program
 from tui.ui.views.device_detail import device_detail
+from tui.ui.views.history import whole_lines, whole_rows
 from tui.ui.views.lines import Line
 from tui.ui.views.memory_account import account_lines
+from tui.ui.widgets.history_view import HistoryView
 from tui.ui.widgets.line_bar import FooterBar
 from tui.ui.widgets.memory_pane import AccountPane
 
-BESIDE_FROM = 110
-"""Cells from which a second history stands beside the first."""
-HISTORY = ((24, 4), (16, 2), (0, 1))
-"""Rows of the screen, and the rows that its histories take from there on."""
+SHARE = 3
+"""The histories take at most one in so many rows of the screen."""
 
 
 class MemoryView(AccountPane):
@@ -37,8 +35,10 @@ class MemoryView(AccountPane):
         "make the cache; all of it, with the workspace that cuBLAS is given, is reserved. context "
         "is this process by NVML less reserved. pinned host memory is not the device's. "
         "Each figure must not be larger than the next of requested, allocated, active, reserved, "
-        "this process, device used, total; where one is, a warning says what may be the cause. d "
-        "selects the next device, e empties the cache, p starts the peaks anew."
+        "this process, device used, total; where one is, a warning says what may be the cause. The "
+        "histories are on fixed scales: a column of dots is the highest reading of its seconds, a "
+        "gap is where nothing was read. d selects the next device, e empties the cache, p resets "
+        "the peaks."
     )
 
     def __init__(
@@ -49,14 +49,18 @@ class MemoryView(AccountPane):
         id: str | None = "memory-view",  # noqa: A002 (Textual's name)
     ) -> None:
         """Show the selected device of a store; arguments as of :class:`AccountPane`."""
-        super().__init__(store, clock, id=id, figures=("used", "reserved"))
-        _, self.reserved = self.histories
-        self.row = Horizontal(*self.histories)
+        super().__init__(store, clock, id=id)
+        self.history = HistoryView(self._history)
 
     def compose(self) -> ComposeResult:
         yield self.bar
-        yield self.row
+        yield self.history
         yield self.body
+
+    def _history(self, cells: int, rows: int) -> list[Line]:
+        store = self.store
+        points = store.history.points(store.selected)
+        return whole_lines(self.view, points, store.sample, self.clock(), cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
         """Every term with its source or its reason, then the device."""
@@ -64,15 +68,14 @@ class MemoryView(AccountPane):
         return account_lines(self.gauge, self.view, facts, self.store.worker_pid, cells)
 
     def store_changed(self) -> None:
-        """Account anew; another device may have another number of histories."""
-        self.make_room()
+        """Account anew; another device may have other histories."""
         super().store_changed()
-
-    def make_room(self) -> None:
-        """More rows on a higher screen, a second history on a wide one."""
-        rows = next(taken for least, taken in HISTORY if self.size.height >= least)
-        self.row.styles.height = rows
-        self.reserved.display = self.size.width >= BESIDE_FROM and self.store.selected != CPU
+        width, height = self.size
+        rows = whole_rows(self.view, self.store.sample, width, height // SHARE)
+        self.history.display = rows > 0
+        if rows:
+            self.history.styles.height = rows
+        self.history.rebuild()
 
 
 class MemoryTab(CommandScreen):

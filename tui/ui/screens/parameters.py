@@ -9,14 +9,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tui.state.parameters import Invalid, Valid, allowed, text_of
 from tui.state.sweep import Sweep, read
 from tui.text import numbers as text
 from tui.text.clean import clean
-from tui.ui.screens.dialogs import box
+from tui.ui.screens.dialogs import BesideCursor, box
 from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 from tui.ui.views.workload_table import CHANGED
 from tui.ui.widgets.fields import ChoiceField
@@ -32,10 +31,8 @@ SEVERAL: dict[type[Field], str] = {
 """How a field takes more than one value."""
 
 
-class ParametersScreen(ModalScreen[Valid | Sweep | None]):
+class ParametersScreen(BesideCursor[Valid | Sweep | None]):
     """One line per parameter; gives back all of them, checked, or a sweep, or ``None``."""
-
-    CSS_PATH = "dialog.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),

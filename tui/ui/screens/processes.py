@@ -1,11 +1,11 @@
-"""The processes tab: who holds the memory of the selected device, and what nobody does."""
+"""The processes tab: who holds the memory of the GPUs, or of the host, and what nobody does."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -21,12 +21,13 @@ from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program
 from tui.ui.screens.dialogs import ConfirmScreen
 from tui.ui.views.lines import Line
+from tui.ui.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.ui.views.processes import (
-    ORDERS,
     Holders,
-    Order,
+    columns,
     heading,
     holders,
+    order_at,
     process_line,
     remainder_lines,
     selected_lines,
@@ -36,39 +37,66 @@ from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import KeyedList
 from tui.ui.widgets.pane import AgingPane
 
+if TYPE_CHECKING:
+    from textual.widgets import Input
+
+    from tui.ui.widgets.fields import FieldInput
+
 
 class ProcessList(KeyedList):
     """A line for each process; its cursor stays on the process."""
 
     def __init__(
-        self, found: Callable[[], Holders], store: Store, clock: Callable[[], float]
+        self,
+        found: Callable[[], Sequence[ProcessRow]],
+        of_host: Callable[[], bool],
+        clock: Callable[[], float],
     ) -> None:
         """List what the owner has found.
 
         Args:
-            found: the processes in their order.
-            store: knows which of them is the worker.
+            found: the rows in their order.
+            of_host: whether they are the host's.
             clock: Unix time now, to tell ages.
         """
         super().__init__()
         self._found = found
-        self._store = store
+        self._of_host = of_host
         self._clock = clock
 
     @property
-    def selected(self) -> GpuProcess | None:
-        """The process under the cursor."""
+    def selected(self) -> ProcessRow | None:
+        """The row under the cursor."""
         key = self.key
-        return next((row for row in self._found().processes if _key(row) == key), None)
+        return next((row for row in self._found() if row.key == key), None)
 
     def row_keys(self) -> Sequence[str]:
-        """The processes in their order."""
-        return list(map(_key, self._found().processes))
+        """The rows in their order."""
+        return [row.key for row in self._found()]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """A line for each: who runs it and what it holds."""
-        now, worker = self._clock(), self._store.worker_pid
-        return [process_line(row, worker, now, cells) for row in self._found().processes]
+        now, of_host = self._clock(), self._of_host()
+        return [process_line(row, now, cells, of_host=of_host) for row in self._found()]
+
+
+class ProcessesHeading(LineBar):
+    """The names of the columns; a click on one sorts by it."""
+
+    def __init__(self, pane: ProcessesPane) -> None:
+        super().__init__(self._heading)
+        self._pane = pane
+
+    def _heading(self, cells: int) -> Line:
+        pane = self._pane
+        return heading(pane.order, pane.table.cells or cells, of_host=pane.of_host)
+
+    def on_click(self, event: events.Click) -> None:
+        """Sort by the column under the mouse."""
+        pane = self._pane
+        order = order_at(event.x, pane.table.cells, of_host=pane.of_host)
+        if order is not None:
+            self._pane.sort_by(order)
 
 
 def _whose(row: GpuProcess, worker_pid: int | None) -> list[str]:
@@ -78,23 +106,25 @@ def _whose(row: GpuProcess, worker_pid: int | None) -> list[str]:
     return ["This workbench started it: what needs it ends."] if row.ours else []
 
 
-def _key(row: GpuProcess) -> str:
-    """The same number may be another process: with its start it is one process."""
-    return f"{row.pid} {row.started_at}"
-
-
 class ProcessesPane(AgingPane):
-    """Heading, rows with a cursor, the remainders that make the column add up, the whole row."""
+    """Heading, rows with a cursor, the account of the selected device, the whole row."""
 
     SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.DEVICES, Part.SELECTION, Part.MEMORY})
     HELP = (
-        "Who holds the memory of the selected device. On a GPU the list is NVML's; the column adds "
-        "up: the processes and what is unattributed make device used, which with the driver's own "
-        "part and what is free makes the total. Unattributed is memory of processes that NVML does "
-        "not name: in a container it sees the host's processes only with --pid=host, and under MIG "
-        "or the Windows driver it does not say how much each holds. On the CPU the sizes are "
-        "resident memory, which counts shared pages once for each process. d selects the next "
-        "device, s sorts by the next column, t ends the process under the cursor, after asking."
+        "Who holds the memory of the GPUs, in one table; with the CPU selected, who holds that of "
+        "the host. The list is NVML's. sm is the share of time in which a process kept "
+        "multiprocessors busy, by NVML's newest sample; cpu is processor time, of which 100% is "
+        "one core; host is resident memory. Processes that one launcher started, as torchrun its "
+        "ranks, stand below it; its row has their sums. Below the table the selected device's "
+        "account adds up: the processes and what is unattributed make device used, which with the "
+        "driver's own part and what is free makes the total. Unattributed is memory of processes "
+        "that NVML does not name: in a container it sees the host's processes only with "
+        "--pid=host, and under MIG or the Windows driver it does not say how much each holds. On "
+        "the CPU the sizes are resident memory, which counts shared pages once for each process. "
+        "d selects the next device, s sorts by the next column, as a click on a heading does; "
+        "sorted by sm or cpu a row moves up once it is 10 points ahead of the row above it. / "
+        "shows only rows that have all the words typed. t ends the process under the cursor, "
+        "after asking."
     )
 
     def __init__(
@@ -103,13 +133,17 @@ class ProcessesPane(AgingPane):
         super().__init__(store, clock, id="processes")
         self._actions = actions
         self.order: Order = "memory"
+        self.pattern = ""
         self._open = False
         self._watched = False
-        self._found: Holders = self._look()
-        self._title = LineBar(lambda cells: heading(self.order, cells))
-        self.table = ProcessList(lambda: self._found, store, clock)
-        self._rest = LinesView(lambda cells: remainder_lines(self._found, cells))
-        self._whole = LinesView(lambda cells: selected_lines(self.selected, cells))
+        self._rows: tuple[ProcessRow, ...] = ()
+        self._account = self._look()
+        self._title = ProcessesHeading(self)
+        self.table = ProcessList(lambda: self._rows, lambda: self.of_host, clock)
+        self._filter: FieldInput | None = None
+        """Made when it is first typed into."""
+        self._rest = LinesView(self._remainders)
+        self._whole = LinesView(lambda cells: selected_lines(self.table.selected, cells))
         self._rest.can_focus = self._whole.can_focus = False
         self._rest.add_class("foot")
         self._whole.add_class("foot")
@@ -121,20 +155,33 @@ class ProcessesPane(AgingPane):
         yield self._whole
 
     @property
+    def of_host(self) -> bool:
+        """Whether the host's processes are listed, not those of the GPUs."""
+        return self.store.selected == CPU
+
+    @property
     def selected(self) -> GpuProcess | None:
-        """The process under the cursor."""
-        return self.table.selected
+        """The process under the cursor; ``None`` on a row that is none that NVML lists."""
+        row = self.table.selected
+        return row.process if row else None
+
+    def sort_by(self, order: Order) -> None:
+        """Sort by a column."""
+        self.order, self._rows = order, ()
+        self.store_changed()
 
     def next_order(self) -> None:
-        """Sort by the next column."""
-        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
-        self.store_changed()
+        """Sort by the next column that is there."""
+        shown = [column.order for column in columns(self.table.cells, of_host=self.of_host)]
+        orders = [order for order in ORDERS if order in shown]
+        place = orders.index(self.order) if self.order in orders else -1
+        self.sort_by(orders[(place + 1) % len(orders)])
 
     def store_changed(self) -> None:
         """Read the list anew and draw what changed."""
         self._watch()
-        self._found = self._look()
-        self.retitle(f"Processes {self.store.selected_device.label}, by {self.order}")
+        self._account = self._look()
+        self.retitle(self._named())
         self._title.rebuild()
         self.table.rebuild()
         self._rest.rebuild()
@@ -145,19 +192,70 @@ class ProcessesPane(AgingPane):
         self._open = is_open
         self._watch()
 
+    # ---- the filter ----
+
+    def begin_filter(self) -> None:
+        """Show the filter and type into it."""
+        if self._filter is None:
+            from tui.ui.widgets.fields import FieldInput
+
+            placeholder = "words of a GPU, user or command"
+            self._filter = FieldInput(
+                placeholder, lambda keep: self.end_filter(keep=keep), id="process-filter"
+            )
+            self.mount(self._filter, before=self._title)
+        self._filter.display = True
+        # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+        self.screen.set_focus(self._filter)
+
+    def end_filter(self, *, keep: bool) -> None:
+        """Go back to the table, with the filter or without."""
+        self.screen.set_focus(self.table)
+        if self._filter is not None:
+            if not keep:
+                self._filter.value = ""
+            self._filter.display = bool(self._filter.value.strip())
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Narrow the table to what was typed; by this name Textual finds it without the class."""
+        event.stop()
+        self.pattern = event.value.strip()
+        self.store_changed()
+
+    # ---- what is shown ----
+
+    def _named(self) -> str:
+        """The title."""
+        what = "Processes cpu" if self.of_host else "Processes"
+        filtered = f"   filter: {self.pattern} ({len(self._rows)})" if self.pattern else ""
+        return f"{what}, by {self.order}{filtered}"
+
+    def _remainders(self, cells: int) -> list[Line]:
+        return remainder_lines(self._account, self.store.selected_device.label, cells)
+
     def _watch(self) -> None:
         """Have the host's processes listed only while they are what is shown."""
-        wanted = self._open and self.store.selected == CPU
+        wanted = self._open and self.of_host
         if wanted != self._watched:
             self._watched = wanted
             self._actions.watch_host(wanted)
 
+    def _look(self) -> Holders:
+        store = self.store
+        self._rows = process_rows(
+            store.devices,
+            store.sample,
+            of_host=self.of_host,
+            worker_pid=store.worker_pid,
+            pattern=self.pattern,
+            order=self.order,
+            before=[row.key for row in self._rows],
+        )
+        return holders(store.selected_device, store.sample, self.clock())
+
     @on(ProcessList.Moved)
     def _moved(self) -> None:
         self._whole.rebuild()
-
-    def _look(self) -> Holders:
-        return holders(self.store.selected_device, self.store.sample, self.order, self.clock())
 
 
 class ProcessesTab(CommandScreen):
@@ -176,9 +274,17 @@ class ProcessesTab(CommandScreen):
         yield self.pane
         yield FooterBar(self.situation)
 
+    @on(ProcessList.Moved)
+    def _moved(self) -> None:
+        self.query_one(FooterBar).rebuild()
+
     def situation(self) -> Situation:
-        """With whether the process under the cursor can be sent a signal."""
-        return replace(super().situation(), on_process=self._process() is not None)
+        """With whether a process that can be sent a signal is under the cursor, and the filter."""
+        return replace(
+            super().situation(),
+            on_process=self._process() is not None,
+            can_go_back=bool(self.pane.pattern),
+        )
 
     def _process(self) -> GpuProcess | None:
         """The process under the cursor, where it can be sent a signal."""
@@ -196,6 +302,13 @@ class ProcessesTab(CommandScreen):
 
     def action_sort_processes(self) -> None:
         self.pane.next_order()
+
+    def action_filter(self) -> None:
+        self.pane.begin_filter()
+
+    def action_go_back(self) -> None:
+        """Drop the filter."""
+        self.pane.end_filter(keep=False)
 
     def action_end_process(self) -> None:
         row = self._process()

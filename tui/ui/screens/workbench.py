@@ -26,6 +26,13 @@ from tui.ui.widgets.pane import Pane, pane_of
 from tui.ui.widgets.text_panes import DetailPane, LogPane
 from tui.ui.widgets.workloads_pane import WorkloadList, WorkloadsPane
 
+TALL_ROWS = 50
+"""Rows of a screen from which each history of the devices pane has two."""
+NOTICE_ROWS = 3
+"""That a reason why no GPU can be looked at may take from the table, in a stack of panes."""
+ROOMY = 30
+"""Rows of the screen from which on the table can spare some."""
+
 
 class WorkbenchScreen(CommandScreen):
     """Lays the panes out for its size and for the pane that has the focus, and does what keys ask.
@@ -46,7 +53,7 @@ class WorkbenchScreen(CommandScreen):
         self.memory = MemoryPane(store, clock)
         self.workloads = WorkloadsPane(store)
         self.backend = BackendPane(store)
-        self.detail = DetailPane(store, lambda: self.workload)
+        self.detail = DetailPane(store, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(store)
         self.panes: dict[str, Pane] = {
             pane.id or "": pane
@@ -66,7 +73,10 @@ class WorkbenchScreen(CommandScreen):
         }
         self.lower = "detail"
         self.zoomed = False
+        self._fitted = 0
+        """Rows that the devices needed when the panes were placed."""
         self._was_away = False
+        self._containers: dict[str, Container] = {}
 
     def compose(self) -> ComposeResult:
         """Two rows of two panes with the table between them."""
@@ -83,6 +93,8 @@ class WorkbenchScreen(CommandScreen):
         panes = self.rows[name]
         row = Container(*(pane for pane in panes if pane.display), id=name, classes="row")
         row.set_class(any(pane.has_class("-open") for pane in panes), "-open")
+        self._containers[name] = row
+        self.fit_devices()
         return row
 
     def _add_panes(self) -> None:
@@ -126,9 +138,11 @@ class WorkbenchScreen(CommandScreen):
         """Place the panes for the present size and focus."""
         focused = focused or self.focused_pane
         size = self.app.size
+        needed = self.devices.rows_wanted(0)
         placed = arrangement.arrange(
-            size.width, size.height, focused, self.lower, zoomed=self.zoomed
+            size.width, size.height, focused, self.lower, zoomed=self.zoomed, devices=needed
         )
+        self._fitted = needed
         changed: list[Widget] = []
         modes = {f"-{mode}": placed.mode == mode for mode in self.MODES}
         all_of_it = _switch_classes(self, modes)
@@ -155,13 +169,29 @@ class WorkbenchScreen(CommandScreen):
         self.fit_devices()
 
     def fit_devices(self) -> None:
-        """In a stack the devices get the rows that they need, as far as there are any."""
-        needed = 1 + len(self.store.devices) + self.devices.notice.display
-        fits = needed if self.has_class("-stack") else None
-        if fits is not None:
-            self.devices.styles.height = max(2, min(fits, self.app.size.height // 4))
+        """Give the devices the rows that they and their history need, as far as there are any."""
+        rows = self.app.size.height
+        notice = NOTICE_ROWS if rows >= ROOMY else 1
+        alone = self.devices.rows_wanted(0, notice)
+        whole = self.devices.rows_wanted(2 if rows >= TALL_ROWS else 1, notice)
+        has_lower = self.panes[self.lower].display
+        room = arrangement.rows_for_devices(
+            rows, memory=not self.memory.has_class("-folded"), lower=has_lower
+        )
+        if self.has_class("-stack"):
+            # On a low screen the table needs the rows that a history would take.
+            wanted = whole if has_lower and whole <= room else alone
+            self.devices.styles.height = max(2, min(wanted, room))
         else:
             self.devices.styles.clear_rule("height")
+        top = self._containers.get("top")
+        if top is not None and self.has_class("-grid"):
+            most = rows * 2 // 5
+            top.styles.height = max(
+                arrangement.TOP_ROWS, whole if whole <= most else min(alone, most)
+            )
+        elif top is not None:
+            top.styles.clear_rule("height")
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size may want another arrangement."""
@@ -189,7 +219,8 @@ class WorkbenchScreen(CommandScreen):
 
     def draw(self, parts: Parts) -> None:
         """Draw what has changed; there may be more devices."""
-        self.fit_devices()
+        if self.devices.rows_wanted(0) != self._fitted:
+            self.place_panes()
         super().draw(parts)
 
     @on(events.DescendantFocus)
@@ -222,8 +253,20 @@ class WorkbenchScreen(CommandScreen):
         self._run(self.workloads.table.under_cursor())
 
     def action_run_all(self) -> None:
-        """Run what the table lists."""
-        self._run(self.workloads.table.listed())
+        """Run what the table lists; where that is more than one workload, after asking."""
+        from tui.ui.screens.dialogs import ConfirmScreen
+        from tui.ui.views.queue import run_all_words
+
+        names = self.workloads.table.listed()
+        if len(names) < 2:
+            self._run(names)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._run(names)
+
+        self.app.push_screen(ConfirmScreen(*run_all_words(self.store, names)), answered)
 
     def _run(self, names: list[str]) -> None:
         if names:
@@ -290,9 +333,12 @@ class WorkbenchScreen(CommandScreen):
         self.focus_pane("workloads")
         self.workloads.begin_filter()
 
-    def action_sort_workloads(self) -> None:
-        """Sort the table by the next column."""
-        self.workloads.next_order()
+    def action_sort_rows(self) -> None:
+        """Sort the devices while keys go to them, else the table."""
+        if self.focused_pane == "devices":
+            self.devices.next_order()
+        else:
+            self.workloads.next_order()
 
     @on(WorkloadList.Moved)
     def _workload_moved(self) -> None:
@@ -348,6 +394,13 @@ class WorkbenchScreen(CommandScreen):
 
     def action_show_detail(self) -> None:
         self.focus_pane("detail")
+        self.detail.turn_to(roofline=False)
+
+    def action_show_roofline(self) -> None:
+        """Turn the detail to the roofline of the selected device, or back."""
+        shown = self.detail.roofline and self.focused_pane == "detail"
+        self.focus_pane("detail")
+        self.detail.turn_to(roofline=not shown)
 
     def action_toggle_log(self) -> None:
         """Log in place of detail, or the other way round."""

@@ -17,6 +17,11 @@ GRID_CELLS, GRID_ROWS = 110, 30
 """From here on panes stand side by side."""
 STACK_ROWS = 22
 """Below this only one pane is open."""
+TOP_ROWS = 10
+"""Of devices and memory side by side, at least."""
+BARS, MEMORY_ROWS, BACKEND_ROWS, TABLE_ROWS, LOWER_OPEN = 2, 5, 4, 6, 12
+"""What the others take of a stack: header and footer, and each pane with its title, the table at
+least."""
 LOWER_ROWS = 40
 """From here on the lower pane has its place in a stack too; below, it and the backend's take all
 of it while keys go to them."""
@@ -35,7 +40,21 @@ def order(lower: str) -> tuple[str, ...]:
     return (*PANES, lower)
 
 
-def arrange(cells: int, rows: int, focused: str | None, lower: str, *, zoomed: bool) -> Arrangement:
+def rows_for_devices(rows: int, *, memory: bool, lower: bool) -> int:
+    """How many rows of a stack the devices pane can have.
+
+    Args:
+        rows: height of the screen.
+        memory: the memory pane is open.
+        lower: the lower pane is open.
+    """
+    others = BARS + (MEMORY_ROWS if memory else 1) + BACKEND_ROWS + TABLE_ROWS
+    return rows - others - (LOWER_OPEN if lower else 0)
+
+
+def arrange(
+    cells: int, rows: int, focused: str | None, lower: str, *, zoomed: bool, devices: int = 0
+) -> Arrangement:
     """Place the panes.
 
     Args:
@@ -44,6 +63,8 @@ def arrange(cells: int, rows: int, focused: str | None, lower: str, *, zoomed: b
         focused: the pane that keys go to.
         lower: which of :data:`LOWER` has their place.
         zoomed: the focused pane was asked to take all.
+        devices: rows that the devices pane needs. Where a stack has not so many, the memory pane
+            is folded while keys do not go to it: which GPU is busy comes first.
     """
     away: dict[str, Place] = {pane: "away" for pane in LOWER if pane != lower}
     focused = focused if focused in order(lower) else "workloads"
@@ -57,4 +78,7 @@ def arrange(cells: int, rows: int, focused: str | None, lower: str, *, zoomed: b
         return Arrangement("fold", folded | away)
     natural: dict[str, Place] = dict.fromkeys(PANES, "natural")
     natural[lower] = "natural" if has_lower else "away"
+    crowded = devices > rows_for_devices(rows, memory=True, lower=has_lower)
+    if not grid and crowded and focused != "memory":
+        natural["memory"] = "folded"
     return Arrangement("grid" if grid else "stack", natural | away)

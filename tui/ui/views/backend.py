@@ -11,6 +11,8 @@ from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import FlagInfo
 from workloads.protocol.results import Comparison, Verdict
 
+INTERVAL_MOST = 80
+"""Cells of the line that a ratio is drawn on."""
 BACKENDS = {"cudnn": "cuDNN", "mkldnn": "oneDNN"}
 """Backends by the first part of a flag's name, as they are written."""
 
@@ -72,26 +74,41 @@ def view(
     """
     if store.environment is None:
         return View([line(Span(waiting(store), TextStyle.QUIET))])
-    full = _view(store, cursor, cells, focused=focused)
-    if focused or not rows or len(full.lines) <= rows:
+    full = _view(store, cursor, cells, focused=focused, drawn=len(store.comparisons))
+    if not rows or len(full.lines) <= rows:
         return full
+    first = _view(store, cursor, cells, focused=focused, drawn=1)
+    if focused or len(first.lines) <= rows:
+        return first
+    told = _view(store, cursor, cells, focused=focused)
+    if len(told.lines) <= rows:
+        return told
     brief = _view(store, cursor, cells, focused=focused, more=0)
     spare = rows - len(brief.lines)
     return _view(store, cursor, cells, focused=focused, more=spare) if spare > 0 else brief
 
 
 def _view(
-    store: Store, cursor: str | None, cells: int, *, focused: bool, more: int | None = None
+    store: Store,
+    cursor: str | None,
+    cells: int,
+    *,
+    focused: bool,
+    more: int | None = None,
+    drawn: int = 0,
 ) -> View:
-    """All of it; with ``more`` a line for each comparison, and so many more for the first."""
+    """All of it, the first ``drawn`` comparisons with their interval as a picture.
+
+    With ``more`` it is a line for each comparison, and so many more for the first.
+    """
     groups: dict[str, list[FlagInfo]] = {}
     for flag in switches(store):
         groups.setdefault(backend(flag.name), []).append(flag)
     lines: list[Line] = []
     cursor_line = 0
     comparisons: list[Line] = []
-    for state in _ordered(store, cursor):
-        whole = comparison_lines(store, state, cells)
+    for number, state in enumerate(_ordered(store, cursor)):
+        whole = comparison_lines(store, state, cells, drawn=number < drawn)
         if more is None:
             comparisons += whole
         else:
@@ -151,15 +168,36 @@ def idle_lines(store: Store, cells: int) -> list[Line]:
     ]
 
 
-def comparison_lines(store: Store, state: CompareState, cells: int) -> list[Line]:
-    """One comparison: what was switched, what that did, what it cost."""
+def comparison_lines(
+    store: Store, state: CompareState, cells: int, *, drawn: bool = True
+) -> list[Line]:
+    """One comparison: what was switched, what that did, what it cost.
+
+    Args:
+        store: what is known.
+        state: of the comparison.
+        cells: width of a line.
+        drawn: with the ratio's interval as a picture.
+    """
     parts = [_what(store, state), *_outcome(state)]
     comparison = state.comparison
     if comparison is not None:
         parts += [_arms(comparison), *_cost(comparison)]
         for warning in warnings_of(state):
             parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE)))
-    return flow(parts, cells, indent="  ")
+    rows = flow(parts, cells, indent="  ")
+    return [*rows, *_interval_lines(comparison, cells)] if drawn else rows
+
+
+def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
+    """The ratio with its interval as a picture."""
+    if comparison is None or not comparison.ratio:
+        return []
+    from tui.ui.views.interval import ratio_line
+
+    room = min(cells - 2, INTERVAL_MOST)
+    drawn = ratio_line(comparison.ratio, comparison.ci95, room)
+    return [line("  ", *drawn)] if drawn else []
 
 
 def headline(store: Store, state: CompareState, cells: int) -> Line:

@@ -14,6 +14,7 @@ from tui.ui.views.lines import (
     Span,
     TextStyle,
     cell_len,
+    fit,
     fit_line,
     left,
     line,
@@ -32,7 +33,6 @@ from tui.ui.views.plot import (
     mark_of,
     plot_lines,
     style_of,
-    unknown_lines,
 )
 from tui.ui.views.scale import above, places_scale, scale_for
 from tui.ui.views.tables import reason_lines, table_lines
@@ -103,7 +103,7 @@ def curve_lines(
     levels: tuple[Level, ...] = (),
     events: tuple[Event, ...] = (),
 ) -> list[Line]:
-    """One plot for each unit, its curves in their own marks.
+    """The title, and one plot for each unit, its curves in their own marks.
 
     Args:
         chart: over places, at least one of them.
@@ -113,11 +113,16 @@ def curve_lines(
         events: what is marked on the axis.
     """
     rows: list[Line] = []
+    title = clean(chart.title or chart.name)
     for unit in dict.fromkeys(series.unit for series in chart.series):
         members = [(at, series) for at, series in enumerate(chart.series) if series.unit == unit]
         values = [value for _, series in members for value in known(series)]
         if not values:
-            rows += unknown_lines([series.name for _, series in members], cells)
+            rows += paragraph(title, cells, TextStyle.STRONG) if title else []
+            names = fit(", ".join(clean(series.name) for _, series in members), cells)
+            words = f"{names}: {quantity(None)}, no value is known"
+            rows += [line("  ", *row) for row in paragraph(words, cells - 2, TextStyle.QUIET)]
+            title = ""
             continue
         curves = tuple(
             Curve(
@@ -129,11 +134,12 @@ def curve_lines(
             for at, series in members
         )
         lines = levels if unit == chart.series[0].unit else ()
-        told = chart.axis in chart.title.split()
+        told = chart.axis in title.split()
         across = Axis("" if told else chart.axis, "", places_scale(chart.places))
         scale = scale_for([*values, *(level.value for level in lines)], unit)
-        plot = Plot(across, Axis("", unit, scale), curves, lines, events)
+        plot = Plot(across, Axis("", unit, scale), curves, lines, events, title)
         rows += plot_lines(plot, cells, height)
+        title = ""  # of all panels, above the first
     return rows
 
 
@@ -171,7 +177,7 @@ def chart_lines(
         drawn = bar_lines(chart, cells) if cells >= BARS_FROM else _points(chart, cells)
         rows += [fit_line(row, cells) for row in drawn]
     elif cells >= LEAST_CELLS:
-        rows += curve_lines(chart, cells, height, levels, events)
+        rows = curve_lines(chart, cells, height, levels, events)
     else:
         rows += _points(chart, cells)
     return (

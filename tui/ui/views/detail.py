@@ -11,7 +11,7 @@ from tui.state.store import SIMULATED, Store
 from tui.state.sweep import Sweep
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph, verbatim, wrap
+from tui.ui.views.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.ui.views.workload_state import other_flags, progress_words, warnings_of
 from tui.ui.views.workload_table import CHANGED, devices
 from workloads.protocol.inventory import Setting, WorkloadInfo
@@ -45,9 +45,13 @@ def detail_lines(store: Store, workload: str | None, cells: int, height: int = 9
         from tui.state.sweep_result import swept
 
         found = swept(store, info.name, names)
-    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
-    rows += skipped_lines(store, info, cells)
     came = _came_of_it(store, info, found, cells, height)
+    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
+    skipped = skipped_lines(store, info, cells)
+    if found is not None and not skipped:
+        # How far the sweep is stands beside the title: rows are dear above a plot.
+        rows[-1:] = flow([rows[-1], came.pop(0)], cells, gap="   ")
+    rows += skipped
     about = [*paragraph(info.about, cells), ()]
     look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
     # Before a run one has to know what it is; after it, what its figures tell.
@@ -71,17 +75,22 @@ def _came_of_it(
     runs = {device: store.latest_run(info.name, device) for device in devices(store)}
     if not any(runs.values()):
         return []
-    from tui.ui.views.chart import chart_lines
+    from tui.ui.views.chart import beside, chart_lines
     from tui.ui.views.outcome import outcome_lines
 
     rows = outcome_lines(runs, cells)
-    for device, run in runs.items():
-        result = (run.result or run.so_far) if run else None
-        for chart in result.charts if result else ():
-            assert result is not None
-            heading = replace(chart, title=f"{chart.title or chart.name}, {device}")
-            rows += [(), *chart_lines(heading, result.unavailable, cells, height)]
-    return [*rows, ()]
+    known = [(device, run.result or run.so_far) for device, run in runs.items() if run]
+    drawn = [
+        (replace(chart, title=f"{chart.title or chart.name}, {device}"), result.unavailable)
+        for device, result in known
+        if result is not None
+        for chart in result.charts
+    ]
+
+    def draw(number: int, room: int) -> list[Line]:
+        return [(), *chart_lines(*drawn[number], room, height)]
+
+    return [*rows, *beside(draw, len(drawn), cells), ()]
 
 
 def skipped_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:

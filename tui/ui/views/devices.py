@@ -2,115 +2,42 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tui.memory.figures import device_age
 from tui.monitor.messages import Device, Sample
 from tui.monitor.throttle import HARMFUL
 from tui.state.age import stale_after
+from tui.state.device_order import Order
 from tui.state.events import MonitorStatus
+from tui.state.history import Point
 from tui.state.pairing import CPU, DeviceView
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, fit, left, plain, right
-from workloads.protocol.frozen import frozen
-
-MARK = 2
-UTILISATION = 4
-BAR = (4, 16)
-TEMPERATURE = 5
-POWER = 9
-MEMORY = text.PAIR_WIDTH
-CLOCKS = 13
-STATUS = (22, 40)
-NAME = (8, 40)
-STATED = len("throttled: sw_power_cap")
-DROPPED_FIRST = ("clocks", "status", "bar", "power", "temperature")
-"""Left out in this order where there is no room; the memory screen has all of them. A status that
-has no column of its own takes the place of the name."""
-
-_NOISE = re.compile(
-    r"\((R|TM|r|tm)\)|\bCPU\b|\bProcessor\b|\b\d+-Core\b|@\s*[\d.]+\s*GHz", re.ASCII
+from tui.ui.views.device_columns import (
+    MARK,
+    MEMORY_LONG,
+    POWER_OF,
+    UTILISATION,
+    DeviceColumns,
+    cpu_model,
+    shared_name,
+    short_name,
+    width_of,
 )
+from tui.ui.views.history import drawn, figures
+from tui.ui.views.lines import Line, Span, TextStyle, fit, left, right, wrap
 
-
-@frozen
-class DeviceColumns:
-    """Widths in cells; zero for a column that is left out."""
-
-    label: int
-    name: int
-    bar: int
-    temperature: int
-    power: int
-    clocks: int
-    status: int
-
-
-def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
-    """Choose the columns that fit, giving up :data:`DROPPED_FIRST` in its order.
-
-    Args:
-        views: all devices, since the columns of all rows stand under each other.
-        width: cells of a row.
-    """
-    label = max((len(view.label) for view in views), default=len(CPU))
-    longest = max((len(short_name(view)) for view in views), default=0)
-    name = max(NAME[0], min(longest, NAME[1]))
-    wanted = {
-        "clocks": CLOCKS,
-        "status": STATUS[0],
-        "bar": BAR[0],
-        "power": POWER,
-        "temperature": TEMPERATURE,
-    }
-    fixed = MARK + label + 1 + UTILISATION + 1 + MEMORY + 1
-
-    def needed(names: int) -> int:
-        return fixed + names + sum(cells + 1 for cells in wanted.values())
-
-    for victim in DROPPED_FIRST:
-        if needed(min(name, 12)) <= width:
-            break
-        del wanted[victim]
-    room = max(0, width - needed(0))
-    bar = wanted.get("bar", 0)
-    if "status" not in wanted:
-        # A status takes the name's place: the room for it is kept, so that nothing jumps.
-        name = max(name, STATED)
-    name = min(name, room)
-    spare = room - name
-    grown = min(BAR[1] - bar, spare) if bar else 0
-    status = wanted.get("status", 0)
-    wider = min(STATUS[1] - status, spare - grown) if status else 0
-    return DeviceColumns(
-        label=label,
-        name=name,
-        bar=bar + grown,
-        temperature=wanted.get("temperature", 0),
-        power=wanted.get("power", 0),
-        clocks=wanted.get("clocks", 0),
-        status=status + wider,
-    )
-
-
-def cells(plan: DeviceColumns) -> tuple[int, ...]:
-    """The widths of a row's columns with the blank before each, from the left."""
-    optional = (plan.bar, plan.temperature, plan.power, plan.clocks, plan.status)
-    widths = (MARK, plan.label + 1, plan.name, UTILISATION + 1, MEMORY + 1)
-    return (*widths, *(width + 1 for width in optional if width))
-
-
-def short_name(view: DeviceView) -> str:
-    """The name without what every device of its kind has in it."""
-    return cpu_model(view.name) if view.key == CPU else view.name
-
-
-def cpu_model(model: str) -> str:
-    """``AMD EPYC 9654`` for ``AMD EPYC 9654 96-Core Processor``."""
-    return " ".join(_NOISE.sub(" ", model).split())
-
+WARM_C, HOT_C = 10.0, 2.0
+"""Degrees below the slowdown threshold from which a device is warm, and from which it is hot."""
+AT_CAP = 0.97
+"""Share of the power limit from which a device is at its cap: the driver holds it just below."""
+LOST_ROOM = 24
+"""Cells that the reason of a loss takes at least: with fewer there are no figures beside it."""
+FULL = 0.95
+"""Share of the memory in use from which the bar says so."""
 
 WAITING = "waiting for the monitor"
 _GRAVEST_FIRST = (*HARMFUL, "reliability", "board_limit", "sw_power_cap")
@@ -136,39 +63,67 @@ def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
     return ""
 
 
-def notice_line(sample: Sample | None, monitor: MonitorStatus, now: float, width: int) -> Line:
-    """The notice in one row; empty where there is none."""
+def notice_lines(
+    sample: Sample | None, monitor: MonitorStatus, now: float, width: int, rows: int = 1
+) -> list[Line]:
+    """The notice, cut at the end of the last row; empty where there is none.
+
+    Args:
+        sample: the newest.
+        monitor: how it is.
+        now: Unix time.
+        width: cells of a row.
+        rows: that it may take, at least one.
+    """
     message = notice(sample, monitor, now)
     if not message:
-        return ()
+        return []
     if message == WAITING:
-        return (Span(fit(message, width), TextStyle.QUIET),)
-    return (Span(fit(f"{glyphs.GLYPHS.warning} {message}", width), TextStyle.BAD),)
+        return [(Span(fit(message, width), TextStyle.QUIET),)]
+    words = f"{glyphs.GLYPHS.warning} {message}"
+    found = wrap(words, width, indent="  ")
+    if len(found) > rows:
+        start = "  " if rows > 1 else ""
+        rest = start + " ".join(row.strip() for row in found[rows - 1 :])
+        found = [*found[: rows - 1], fit(rest, width)]
+    return [(Span(row, TextStyle.BAD),) for row in found]
 
 
-def devices_title(store: Store, now: float, width: int, *, folded: bool) -> str:
-    """How many GPUs there are; of a pane folded to its title, what matters most in it.
+def devices_title(
+    store: Store, now: float, width: int, *, folded: bool, order: Order = "index"
+) -> str:
+    """How many GPUs there are, of which kind; of a folded pane, what matters most in it.
 
     Args:
         store: what is known.
         now: Unix time.
         width: cells of the title.
         folded: the rows are not on the screen.
+        order: what the rows are sorted by.
     """
-    gpus = len(store.devices) - 1
-    title = f"Devices   {text.count(gpus, 'GPU')}" if gpus > 1 else "Devices"
-    if gpus > 0 and store.environment and not any(view.torch for view in store.devices[:-1]):
-        title += ", not seen by torch"
-    title += _held_back(store)
+    gpus = [view for view in store.devices if view.key != CPU]
+    name = shared_name(store.devices)
+    parts = [text.count(len(gpus), "GPU")] if len(gpus) > 1 else []
+    if name:
+        parts.append(fit(name, max(12, width // 3)))
+    if gpus and store.environment and not any(view.torch for view in gpus):
+        parts.append("not seen by torch")
+    if order != "index":
+        parts.append(f"by {order}")
+    title = "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _held_back(store)
     if not folded:
         return title
     trouble = notice(store.sample, store.monitor, now)
     if trouble:
         return fit(f"{title}   {glyphs.GLYPHS.warning} {trouble}", width)
-    view = store.selected_device
-    plan = columns((view,), width - len(title) - 1)
-    spans = row(view, store.sample, now, plan, selected=False)
-    return fit(f"{title}   {' '.join(plain(spans).split())}", width)
+    return fit(f"{title}   {_in_brief(store.selected_device, store.sample)}", width)
+
+
+def _in_brief(view: DeviceView, sample: Sample | None) -> str:
+    """A device in a few words."""
+    found = _used(view, sample)
+    use = text.percent(_load(view, sample))
+    return f"{view.label} {use} {text.size_pair(*found)}" if found else f"{view.label} {use}"
 
 
 def _held_back(store: Store) -> str:
@@ -214,6 +169,15 @@ def status(view: DeviceView, sample: Sample | None, now: float, width: int) -> S
     return Span(fit(", ".join(parts), width), style)
 
 
+_IN_BRIEF = {
+    "hw_thermal_slowdown": "heat",
+    "sw_thermal_slowdown": "heat",
+    "hw_power_brake_slowdown": "brake",
+    "hw_slowdown": "slowed",
+}
+"""For the narrowest rows; the reasons in NVML's words are in the memory tab."""
+
+
 def _throttled(reasons: tuple[str, ...], width: int) -> str:
     first = short_reason(reasons[0])
     more = f" +{len(reasons) - 1}" if len(reasons) > 1 else ""
@@ -222,6 +186,7 @@ def _throttled(reasons: tuple[str, ...], width: int) -> str:
         f"throttled: {first}{more}",
         f"throttled: {first}",
         f"{glyphs.GLYPHS.warning} {first}",
+        f"{glyphs.GLYPHS.warning} {_IN_BRIEF.get(reasons[0], first)}",
     )
     return next((form for form in forms if len(form) <= width), forms[-1])
 
@@ -232,20 +197,24 @@ def lost(device: Device, now: float, width: int) -> Span:
     return Span(fit(f"lost{since}: {device.lost}", width), TextStyle.BAD)
 
 
-def _lost_row(
-    view: DeviceView, device: Device, now: float, plan: DeviceColumns, width: int
-) -> tuple[Span, ...]:
-    """Since when, and the last figures where there is room to say so beside them."""
-    since = f"lost {text.age(now - device.lost_at)}" if device.lost_at is not None else "lost"
-    if view.before_loss is None or len(since) > plan.name:
-        return (lost(device, now, width),)
-    figures = _figures(DeviceView(view.key, view.before_loss), None, plan)
-    reason = f" {fit(device.lost or '', plan.status)}" if plan.status else ""
-    named = since if reason else fit(f"{since}: {device.lost}", plan.name)
-    parts = [Span(left(named, plan.name), TextStyle.BAD)]
-    parts += [Span(f" {cell}", TextStyle.QUIET) for cell in figures]
-    parts.append(Span(left(reason, plan.status + 1 if plan.status else 0), TextStyle.BAD))
-    return tuple(parts)
+def heat(device: Device) -> TextStyle:
+    """Whether a device is held back by heat or a fault, or is near its slowdown threshold."""
+    if set(device.throttle or ()) & set(HARMFUL):
+        return TextStyle.BAD
+    celsius, slowdown = device.temperature_c, device.slowdown_c
+    if celsius is None or slowdown is None or celsius < slowdown - WARM_C:
+        return TextStyle.PLAIN
+    return TextStyle.BAD if celsius >= slowdown - HOT_C else TextStyle.NOTE
+
+
+def strain(device: Device) -> TextStyle:
+    """How near the power drawn is to what is allowed; a brake by the power supply is a fault."""
+    reasons = device.throttle or ()
+    if "hw_power_brake_slowdown" in reasons:
+        return TextStyle.BAD
+    drawn_w, limit = device.power_w, device.power_limit_w
+    capped = drawn_w is not None and bool(limit) and drawn_w >= AT_CAP * (limit or 0)
+    return TextStyle.NOTE if capped or "sw_power_cap" in reasons else TextStyle.PLAIN
 
 
 def row(
@@ -255,6 +224,7 @@ def row(
     plan: DeviceColumns,
     *,
     selected: bool,
+    points: Sequence[Point] = (),
 ) -> Line:
     """One device as one row.
 
@@ -264,49 +234,116 @@ def row(
         now: Unix time.
         plan: the columns, the same for all rows.
         selected: mark it as the one that the other panes show.
+        points: its history, oldest first.
     """
     mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
-    head = Span(
-        mark + left(view.label, plan.label + 1), TextStyle.STRONG if selected else TextStyle.PLAIN
-    )
-    if view.nvml is not None and view.nvml.lost:
-        return (head, *_lost_row(view, view.nvml, now, plan, sum(cells(plan)) - head.width))
+    style = TextStyle.STRONG if selected else TextStyle.PLAIN
+    device = view.nvml
+    if device is not None and not device.lost and heat(device) is TextStyle.BAD:
+        style = TextStyle.BAD
+    head = Span(mark + left(view.label, plan.label), style)
+    if device is not None and device.lost:
+        return (head, *_lost_row(view, device, now, plan, width_of(plan) - head.width))
     stale = sample is not None and age(view, sample, now) > stale_after(sample)
-    style = TextStyle.QUIET if stale or sample is None else TextStyle.PLAIN
-    state = status(view, sample, now, plan.status or plan.name)
-    named = Span(left(_name(view, sample, plan), plan.name), style)
-    # A power cap is normal under load: it has a column or stands in the detail.
-    if state.text and not plan.status and (stale or state.style is TextStyle.BAD):
-        named = Span(left(state.text, plan.name), state.style)
-    parts: list[Span] = [head, named]
-    if state.text and not plan.status and named.style is style:
-        parts = [head, *_beside_name(_name(view, sample, plan), style, view, plan.name)]
-    parts += [Span(f" {cell}", style) for cell in _figures(view, sample, plan)]
-    if plan.status:
-        parts.append(Span(f" {left(state.text, plan.status)}", state.style))
+    quiet = stale or sample is None
+    state = status(view, sample, now, plan.status or plan.name or plan.filled)
+    parts = [head, *_cells(view, sample, plan, _name(view, sample), state, quiet=quiet)]
+    if plan.history:
+        load = figures(view, sample)[0]
+        (picture,) = drawn(points, load, sample, now, plan.history, 1)
+        parts.append(Span(f" {picture}", load.style))
     return tuple(parts)
 
 
-def _beside_name(name: str, style: TextStyle, view: DeviceView, width: int) -> tuple[Span, ...]:
-    """The name, and what is the matter in as many words as fit beside it."""
-    mark = glyphs.GLYPHS.warning
-    reasons = throttling(view.nvml) if view.nvml else ()
-    forms = [f" {mark} {short_reason(reasons[0])}", f" {mark}"] if reasons else [f" {mark}"]
-    note = next((form for form in forms if len(name) + len(form) <= width), "")
-    room = width - len(note)
-    return (Span(left(fit(name, room), room), style), Span(note, TextStyle.NOTE))
+def _cells(
+    view: DeviceView,
+    sample: Sample | None,
+    plan: DeviceColumns,
+    name: str,
+    state: Span,
+    *,
+    quiet: bool,
+) -> list[Span]:
+    """What follows the label. A status without a column takes the place of name or memory bar."""
+    device = view.nvml
+    usual = TextStyle.QUIET if quiet else TextStyle.PLAIN
+
+    def styled(style: TextStyle) -> TextStyle:
+        return TextStyle.QUIET if quiet else style
+
+    # A power cap is normal under load: its column is coloured, and the title counts it.
+    grave = bool(state.text) and not plan.status and (quiet or state.style is TextStyle.BAD)
+    found: list[Span] = []
+    if plan.name:
+        named = state if grave else Span(name, usual)
+        found.append(Span(f" {left(named.text, plan.name)}", named.style))
+    burning = device is not None and heat(device) is TextStyle.BAD
+    load = _load(view, sample)
+    if plan.load:
+        style = styled(TextStyle.BAD if burning else TextStyle.GOOD)
+        found.append(Span(f" {level(load, plan.load)}", style))
+    found.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
+    memory = _used(view, sample)
+    share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
+    if plan.filled:
+        style = styled(TextStyle.NOTE if share and share >= FULL else TextStyle.ALLOCATED)
+        bar = Span(level(None if share is None else 100 * share, plan.filled), style)
+        if grave and not plan.name:
+            bar = Span(left(state.text, plan.filled), state.style)
+        found.append(Span(f" {bar.text}", bar.style))
+    found.append(Span(f" {right(_memory_text(memory, plan.memory), plan.memory)}", usual))
+    if view.key == CPU:
+        room = plan.temperature + plan.power + (plan.temperature > 0 and plan.power > 0)
+        cores = _cores(sample) if sample and room > plan.temperature else ""
+        found.append(Span(f" {right(cores, room)}" if room else "", usual))
+    else:
+        found += _heat_cells(device, plan, styled)
+    if plan.clocks:
+        clocks = device.clocks_mhz if device else None
+        words = _clocks(clocks.sm, clocks.memory) if clocks else ""
+        found.append(Span(f" {right(words, plan.clocks)}", usual))
+    if plan.status:
+        found.append(Span(f" {left(state.text, plan.status)}", state.style))
+    return found
 
 
-def _name(view: DeviceView, sample: Sample | None, plan: DeviceColumns) -> str:
-    name = short_name(view)
-    if view.key == CPU and sample is not None:
-        if view.torch_device is None:
-            name = cpu_model(sample.host.cpu.model)
-        if not (plan.temperature and plan.power):
-            name = f"{_cores(sample)} {name}"
-    elif len(name) > plan.name:
-        name = name.removeprefix("NVIDIA ")
-    return name
+def _heat_cells(
+    device: Device | None, plan: DeviceColumns, styled: Callable[[TextStyle], TextStyle]
+) -> list[Span]:
+    found: list[Span] = []
+    if plan.temperature:
+        celsius = text.temperature(device.temperature_c if device else None)
+        style = styled(heat(device) if device else TextStyle.PLAIN)
+        found.append(Span(f" {right(celsius, plan.temperature)}", style))
+    if plan.power:
+        watts, limit = (device.power_w, device.power_limit_w) if device else (None, None)
+        words = text.power(watts, limit) if plan.power >= POWER_OF else text.watts(watts)
+        style = styled(strain(device) if device else TextStyle.PLAIN)
+        found.append(Span(f" {right(text.NA if watts is None else words, plan.power)}", style))
+    return found
+
+
+def _lost_row(
+    view: DeviceView, device: Device, now: float, plan: DeviceColumns, width: int
+) -> tuple[Span, ...]:
+    """Since when and why, in place of all figures but the last ones, which stand beside it."""
+    if view.before_loss is None:
+        return (Span(f" {left(lost(device, now, width - 1).text, width - 1)}", TextStyle.BAD),)
+    last = DeviceView(view.key, view.before_loss)
+    bare = replace(plan, name=0, status=0, clocks=0, history=0, filled=0, load=0)
+    figures_then = _cells(last, None, bare, "", Span(""), quiet=True)
+    tail = sum(cells + 1 for cells in (plan.clocks, plan.status, plan.history) if cells)
+    room = width - sum(span.width for span in figures_then) - tail - 1
+    if room < LOST_ROOM:
+        return (Span(f" {left(lost(device, now, width - 1).text, width - 1)}", TextStyle.BAD),)
+    reason = Span(f" {left(lost(device, now, room).text, room)}", TextStyle.BAD)
+    return (reason, *figures_then, Span(" " * tail))
+
+
+def _name(view: DeviceView, sample: Sample | None) -> str:
+    if view.key == CPU and sample is not None and view.torch_device is None:
+        return cpu_model(sample.host.cpu.model)
+    return short_name(view)
 
 
 def _cores(sample: Sample) -> str:
@@ -316,53 +353,29 @@ def _cores(sample: Sample) -> str:
     return f"{cpu.cores_usable}/{text.count(cpu.cores, 'core')}"
 
 
-def _figures(view: DeviceView, sample: Sample | None, plan: DeviceColumns) -> list[str]:
+def _load(view: DeviceView, sample: Sample | None) -> float | None:
     if view.key == CPU:
-        return _host_figures(sample, plan)
-    device = view.nvml
-    use = device.utilization.gpu if device else None
-    memory = device.memory if device else None
-    found = [right(text.percent(use), UTILISATION)]
-    if plan.bar:
-        found.append(level(use, plan.bar))
-    if plan.temperature:
-        celsius = device.temperature_c if device else None
-        found.append(right(text.temperature(celsius), plan.temperature))
-    if plan.power:
-        drawn, limit = (device.power_w, device.power_limit_w) if device else (None, None)
-        found.append(right(_power(drawn, limit), plan.power))
-    shared = memory is not None and memory.unified
-    pair = "unified" if shared else _pair(memory.used, memory.total) if memory else text.NA
-    found.append(right(pair, MEMORY))
-    if plan.clocks:
-        clocks = device.clocks_mhz if device else None
-        found.append(right(_clocks(clocks.sm, clocks.memory) if clocks else text.NA, plan.clocks))
-    return found
+        return sample.host.cpu.load_percent if sample else None
+    return view.nvml.utilization.gpu if view.nvml else None
 
 
-def _host_figures(sample: Sample | None, plan: DeviceColumns) -> list[str]:
-    load = sample.host.cpu.load_percent if sample else None
-    memory = sample.host.memory if sample else None
-    found = [right(text.percent(load), UTILISATION)]
-    if plan.bar:
-        found.append(level(load, plan.bar))
-    if plan.temperature and plan.power:
-        cores = _cores(sample) if sample else ""
-        found.append(right(cores, plan.temperature + 1 + plan.power))
-    elif plan.temperature:
-        found.append(" " * plan.temperature)
-    found.append(right(_pair(memory.used, memory.total) if memory else text.NA, MEMORY))
-    if plan.clocks:
-        found.append(" " * plan.clocks)
-    return found
+def _used(view: DeviceView, sample: Sample | None) -> tuple[int | None, int | None] | None:
+    """What is used of how much; ``None`` where the device has no memory of its own."""
+    if view.key == CPU:
+        memory = sample.host.memory if sample else None
+        return (memory.used, memory.total) if memory else (None, None)
+    if view.nvml is None:
+        return (None, None)
+    return None if view.nvml.memory.unified else (view.nvml.memory.used, view.nvml.memory.total)
 
 
-def _pair(used: int | None, total: int | None) -> str:
-    return text.NA if used is None and total is None else text.size_pair(used, total)
-
-
-def _power(drawn: float | None, limit: float | None) -> str:
-    return text.NA if drawn is None else text.power(drawn, limit)
+def _memory_text(memory: tuple[int | None, int | None] | None, cells: int) -> str:
+    if memory is None:
+        return "unified"
+    if memory == (None, None):
+        return text.NA
+    pair = text.size_pair(*memory)
+    return pair if cells >= MEMORY_LONG else pair.replace(" ", "").replace("iB", "")
 
 
 def _clocks(sm: int | None, memory: int | None) -> str:

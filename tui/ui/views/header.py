@@ -19,9 +19,10 @@ TABS = (
 """Name, key and title of each tab."""
 LONG_FROM, SHORT_FROM, KEYS_BELOW = 100, 72, 54
 """Cells of the header from which all tabs have their titles in full, long ones in short; below
-that the open one has its title, and below the last it too has only its key."""
+that the open one has its title, and below the last it too has only its key. What the header says
+beside them changes, and they keep their place."""
 GOING_ON = 44
-"""Cells that the words of what goes on are given before the tabs have titles."""
+"""Cells that the words of what goes on are given before the facts."""
 SHORT_TITLE, SHORT = 8, 4
 """Letters of a title that is short enough, and of one that was shortened."""
 TITLE = "gpu-workbench"
@@ -121,7 +122,7 @@ def tabs_line(tab: str, cells: int) -> Line:
 def _tab(key: str, title: str, cells: int, *, chosen: bool) -> str:
     if cells < SHORT_FROM and not (chosen and cells >= KEYS_BELOW):
         return f" {key} "
-    if cells >= LONG_FROM or chosen or len(title) <= SHORT_TITLE:
+    if cells >= LONG_FROM or cells < SHORT_FROM or len(title) <= SHORT_TITLE:
         return f" {key} {title} "
     return f" {key} {title[:SHORT]} "
 
@@ -131,9 +132,8 @@ def _style(chosen: bool) -> TextStyle:
 
 
 def tabs_shown(store: Store, tab: str, cells: int) -> Line:
-    """The tabs, in the room that what goes on and what must be said leave."""
-    said = len(SIMULATED) if store.simulated else 0
-    return tabs_line(tab, cells - said - (GOING_ON if going_on(store) else 0))
+    """The tabs, in the room that what must always be said leaves."""
+    return tabs_line(tab, cells - (len(SIMULATED) if store.simulated else 0))
 
 
 def tab_at(store: Store, x: int, cells: int, tab: str) -> str | None:

@@ -81,7 +81,7 @@ MOVES = (
 
 
 def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) -> list[Line]:
-    """All of the help.
+    """All of the help: the keys that do something here, what the pane shows, the other keys.
 
     Args:
         title: of the focused pane.
@@ -89,18 +89,21 @@ def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) ->
         cells: width of a line.
         now: what was on the screen; what is not offered read-only is left out.
     """
-    rows: list[Line] = []
-    if about:
-        rows += [line(Span(title, TextStyle.STRONG)), *paragraph(about, cells), ()]
+    here: list[Line] = []
+    elsewhere: list[Line] = []
     for heading, commands in sections(now).items():
+        rows = here if commands[0].offered(now) else elsewhere
         rows.append(line(Span(f"Keys of {heading}", TextStyle.STRONG)))
         for command in commands:
             rows += key_lines(keys_of(command), command.help, cells)
         rows.append(())
-    rows.append(line(Span("Keys of lists and dialogs", TextStyle.STRONG)))
+    here.append(line(Span("Keys of lists and dialogs", TextStyle.STRONG)))
     for keys, help_text in MOVES:
-        rows += key_lines(keys, help_text, cells)
-    return rows
+        here += key_lines(keys, help_text, cells)
+    here.append(())
+    if about:
+        here += [line(Span(f"What {title} shows", TextStyle.STRONG)), *paragraph(about, cells), ()]
+    return [*here, *elsewhere][:-1]
 
 
 def sections(now: Situation) -> dict[str, list[Command]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import overload
 
@@ -285,38 +286,55 @@ class Change:
     end: int
 
 
+GAP_BYTE, SWITCH_BYTE = 10, 9
+"""What it costs a terminal's link to go on at another place of a row, and to change the style."""
+
+
 def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change]:
-    """The rows that differ and where.
+    """The rows that differ and where; several places of a row, where what lies between costs more.
 
     Args:
         old: the lines that are on the screen.
         new: the lines that are to be.
         cells: width of a line.
     """
-    found = []
+    found: list[Change] = []
     for row in range(max(len(old), len(new))):
         before = old[row] if row < len(old) else ()
         after = new[row] if row < len(new) else ()
         if before == after:
             continue
-        start, end = _differing(before, after, cells)
-        if start < end:
-            found.append(Change(row, start, end))
+        found += [Change(row, start, end) for start, end in _differing(before, after, cells)]
     return found
 
 
-def _differing(before: Line, after: Line, cells: int) -> tuple[int, int]:
+def _differing(before: Line, after: Line, cells: int) -> list[tuple[int, int]]:
     if any(span.width != len(span.text) for span in (*before, *after)):
         # Some character takes other than one cell, so that columns cannot be counted.
-        return 0, cells
+        return [(0, cells)]
     old = [(character, span.style) for span in before for character in span.text]
     new = [(character, span.style) for span in after for character in span.text]
-    shared = min(len(old), len(new))
-    start = next((at for at in range(shared) if old[at] != new[at]), shared)
     if max(len(old), len(new)) > cells:
         # Where the line is cut, its last cell is an ellipsis.
-        return min(start, cells - 1), cells
-    if len(old) != len(new):
-        return start, max(len(old), len(new))
-    end = next((at for at in range(len(old), start, -1) if old[at - 1] != new[at - 1]), start)
-    return start, end
+        shared = min(len(old), len(new))
+        start = next((at for at in range(shared) if old[at] != new[at]), shared)
+        return [(min(start, cells - 1), cells)]
+    blank = (" ", TextStyle.PLAIN)
+    length = max(len(old), len(new))
+    old += [blank] * (length - len(old))
+    new += [blank] * (length - len(new))
+    runs: list[tuple[int, int]] = []
+    for at in range(length):
+        if old[at] == new[at]:
+            continue
+        if runs and _cost(new[runs[-1][1] : at + 1]) <= GAP_BYTE:
+            runs[-1] = (runs[-1][0], at + 1)
+        else:
+            runs.append((at, at + 1))
+    return runs
+
+
+def _cost(drawn: Sequence[tuple[str, TextStyle]]) -> int:
+    """Bytes of what stays as it is, in front of the last of these cells, which changes."""
+    switches = sum(one[1] is not two[1] for one, two in itertools.pairwise(drawn))
+    return sum(len(text.encode()) for text, _ in drawn[:-1]) + SWITCH_BYTE * switches

@@ -40,5 +40,5 @@ def runner_notes(store: Store, cells: int) -> list[Line]:
     for problem in store.hello.problems if store.hello else ():
         rows += paragraph(problem, cells, TextStyle.BAD, "  ")
     if not store.catalogue and not rows:
-        rows += paragraph("starting the runner, which knows the workloads", cells, TextStyle.QUIET)
+        rows += paragraph("starting the runner, which reads the workloads", cells, TextStyle.QUIET)
     return rows

@@ -1,4 +1,4 @@
-"""The memory of a device as lines: bar, legend, figures, history. Pure."""
+"""The memory of a device as lines: bar, legend, figures. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.memory import PINNED, Gauge, Slice, Term
-from tui.state.history import SPAN_S, MemoryPoint
 from tui.state.pairing import CPU, DeviceView
 from tui.state.reading import Absent, Reading, Stale, reading_text, value_of
 from tui.text import glyphs
@@ -218,52 +217,7 @@ def title(gauge: Gauge, view: DeviceView, cells: int) -> str:
     return fit("   ".join((label, *notes, sizes)), cells)
 
 
-# ---- history -----------------------------------------------------------------------------------
-
-
-def history_lines(
-    points: Sequence[MemoryPoint], figure: str, total: int | None, cells: int, rows: int
-) -> list[Line]:
-    """One column a sample, the newest on the right, from zero to the total and never rescaled.
-
-    Args:
-        points: oldest first.
-        figure: which figure of a point: used, process, allocated or reserved.
-        total: bytes that fill the height; ``None`` where not known.
-        cells: width, the label included.
-        rows: height.
-    """
-    widest = len(f" {figure}, last {SPAN_S} s")
-    shown = points[-max(1, cells - widest) :]
-    spanned = max(1, round(shown[-1].at - shown[0].at)) if shown else 0
-    label = f" {figure}, last {spanned} s" if shown else " no sample yet"
-    room = max(0, cells - max(widest, len(label)))
-    columns = [_column(getattr(point, figure), total, rows) for point in shown[-room:]]
-    lines: list[Line] = []
-    for row in range(rows):
-        drawn = "".join(column[row] for column in columns).rjust(room)
-        note = label if row == rows - 1 else ""
-        lines.append(
-            (Span(drawn, STYLES.get(figure, TextStyle.OTHERS)), Span(note, TextStyle.QUIET))
-        )
-    return lines
-
-
-def _column(size: int | None, total: int | None, rows: int) -> str:
-    """The cells of one sample from the top down."""
-    if size is None or not total:
-        return " " * (rows - 1) + glyphs.GLYPHS.unknown
-    if size <= 0:
-        return " " * (rows - 1) + glyphs.GLYPHS.zero
-    steps = glyphs.GLYPHS.vertical
-    filled = max(1, round(min(size, total) / total * rows * len(steps)))
-    found = []
-    for _ in range(rows):
-        part = min(filled, len(steps))
-        found.append(steps[part - 1] if part else " ")
-        filled -= part
-    return "".join(reversed(found))
-
+# ---- absences -----------------------------------------------------------------------------------
 
 WOULD_FREE = f"{EMPTY_KEY} would free"
 Reasons = dict[Absent, list[str]]

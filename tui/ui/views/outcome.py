@@ -20,7 +20,9 @@ from tui.ui.views.workload_state import half_width, median, progress_words, warn
 from workloads.protocol.results import Check, Limit, RunResult, Timing
 
 DEVICE_CELLS = 8
-TIME_CELLS, SPREAD_CELLS, RATE_CELLS = 8, 6, 15
+TIME_CELLS, RATE_CELLS = 8, 16
+SPREAD = "<0.1%"
+"""The longest spread of a measurement to be kept, after its sign."""
 BAR_CELLS = (10, 40)
 """Least and most cells of the bar of a share."""
 BLOCKS_FROM = 3
@@ -85,9 +87,10 @@ def _figures(
 ) -> list[Line]:
     half = half_width(time)
     spread = text.spread(half) if half is not None else ""
+    spread_cells = cell_len(glyphs.GLYPHS.plus_minus + SPREAD)
     figures = [
         (median(time), TIME_CELLS, TextStyle.STRONG),
-        (spread, SPREAD_CELLS, TextStyle.QUIET),
+        (spread, spread_cells, TextStyle.QUIET),
     ]
     rate = rate_of(result)
     if rate is not None:
@@ -105,7 +108,7 @@ def _figures(
     if result.limit is not None and cells - used - limit_cells - 2 >= BAR_CELLS[0]:
         (beside,) = _limit_rows(result.limit, used, cells, limit_cells)
         return [(*head, *beside)]
-    return [tuple(head), *_limit_rows(result.limit, label.width, cells, limit_cells)]
+    return [tuple(head[:-1]), *_limit_rows(result.limit, label.width, cells, limit_cells)]
 
 
 def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) -> list[Line]:
@@ -153,8 +156,9 @@ def check_mark(check: Check) -> list[Line]:
 
 
 def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
-    """How many times faster each device is than the first; ``n/a`` where that means nothing."""
-    timed = [device for device, run in runs.items() if result_of(run) is not None]
+    """How many times faster a device is, where each has a result and none of them is wrong."""
+    results = {device: result_of(run) for device, run in runs.items()}
+    timed = [device for device, one in results.items() if one and one.status == "ok"]
     if len(timed) < 2:
         return []
     rows: list[Line] = []

@@ -14,7 +14,7 @@ from tui.text.clean import clean
 from tui.text.quantity import quantity
 from tui.ui.views import braille
 from tui.ui.views.braille import ACROSS, DOWN, Cell, Dot
-from tui.ui.views.lines import Line, Span, TextStyle, cell_len, fit, flow, line, paragraph, right
+from tui.ui.views.lines import Line, Span, TextStyle, cell_len, flow, line, right
 from tui.ui.views.scale import Labels, Scale, labels
 from workloads.protocol.frozen import frozen
 
@@ -60,6 +60,8 @@ class Level:
 
     name: str
     value: float
+    start: float | None = None
+    """The place from which on it holds; ``None`` for all of the axis."""
 
 
 @frozen
@@ -88,6 +90,7 @@ class Plot:
     curves: tuple[Curve, ...]
     levels: tuple[Level, ...] = ()
     events: tuple[Event, ...] = ()
+    title: str = ""
 
 
 def mark_of(number: int) -> str:
@@ -137,9 +140,10 @@ class _Canvas:
             x, _ = self.dot(event.place, plot.upright.scale.low)
             self._draw(((x, y) for y in range(0, height * DOWN, 2)), TextStyle.QUIET)
         for level in plot.levels:
-            _, y = self.dot(plot.across.scale.low, level.value)
+            start = plot.across.scale.low if level.start is None else level.start
+            first, y = self.dot(start, level.value)
             # Two cells drawn and one left out, so that it is no curve.
-            dashes = (x for x in range(room * ACROSS) if x // ACROSS % 3 != 2)
+            dashes = (x for x in range(first, room * ACROSS) if x // ACROSS % 3 != 2)
             self._draw(((x, y) for x in dashes), TextStyle.NOTE)
         for curve in plot.curves:
             self._draw(self._dots(curve), curve.style)
@@ -238,16 +242,21 @@ def _heading(
 ) -> list[Line]:
     """What the axes are, once each, and whose mark is whose."""
     wall, floor = units
-    parts: list[Line] = [line(Span(_axes_words(plot, wall.unit, floor.unit), TextStyle.QUIET))]
+    axes = Span(_axes_words(plot, wall.unit, floor.unit), TextStyle.QUIET)
+    parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
     parts += [
-        line(Span(f"{curve.mark} " if curve.mark else "", curve.style), clean(curve.name))
+        line(Span(f"{curve.mark or glyphs.GLYPHS.rule * 2} ", curve.style), clean(curve.name))
         for curve in plot.curves
         if curve.name
     ]
     for level in told:
         value = quantity(level.value, plot.upright.unit)
-        parts.append(line(Span(f"-- {level.name} {value}", TextStyle.NOTE)))
-    return [line("  ", *row) for row in flow(parts, cells - 2, gap="   ", indent="  ")]
+        sample = glyphs.GLYPHS.interval.line * 2
+        parts.append(line(Span(f"{sample} {level.name} {value}", TextStyle.NOTE)))
+    shown = [part for part in parts if any(span.text for span in part)]
+    if plot.title:
+        return flow(shown, cells, gap="   ", indent="  ")
+    return [line("  ", *row) for row in flow(shown, cells - 2, gap="   ", indent="  ")]
 
 
 def _axes_words(plot: Plot, upright: str, across: str) -> str:
@@ -305,9 +314,3 @@ def _floor_lines(canvas: _Canvas, floor: Labels, gutter: int) -> list[Line]:
         line(Span(f"{pad}{glyphs.GLYPHS.corner}{''.join(edge)}", TextStyle.QUIET)),
         line(Span(f"{pad} {''.join(names)}".rstrip(), TextStyle.QUIET)),
     ]
-
-
-def unknown_lines(names: Sequence[str], cells: int) -> list[Line]:
-    """What stands in a plot's place where none of its values is known."""
-    words = f"{fit(', '.join(map(clean, names)), cells)}: {quantity(None)}, no value is known"
-    return [line("  ", *row) for row in paragraph(words, cells - 2, TextStyle.QUIET)]

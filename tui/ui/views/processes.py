@@ -1,22 +1,29 @@
-"""Who holds the memory of a device, in a column that adds up to the device's figure. Pure."""
+"""The lines of the processes tab, and an account that adds up to the device's figure. Pure."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
 
 from tui.memory.figures import device_age, why_old
-from tui.monitor.messages import Device, GpuProcess, Sample
+from tui.monitor.messages import Device, Sample
 from tui.state.age import stale_after
 from tui.state.pairing import CPU, DeviceView
+from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, right
+from tui.ui.views.lines import (
+    Line,
+    Span,
+    TextStyle,
+    fit_line,
+    flow,
+    left,
+    line,
+    paragraph,
+    right,
+)
+from tui.ui.views.process_rows import Order, ProcessRow
 from workloads.protocol.frozen import frozen
 
-Order = Literal["memory", "pid", "user", "age"]
-ORDERS: tuple[Order, ...] = ("memory", "pid", "user", "age")
-PID, USER, SIZE, KIND, AGE = 8, 10, 10, 9, 6
-KIND_FROM = 64
-"""Cells from which the kind has a column."""
 CONTAINER = (
     "NVML lists the host's processes, and a container sees none of them, or numbers that are the "
     "host's: start the container with --pid=host to have them named"
@@ -39,35 +46,31 @@ class Remainder:
 
 @frozen
 class Holders:
-    """Who holds the memory of one device."""
+    """What the memory of one device is made up of."""
 
-    processes: tuple[GpuProcess, ...]
     remainders: tuple[Remainder, ...]
     notes: tuple[str, ...]
     """What is to be known of the list, a line each."""
 
 
-def holders(view: DeviceView, sample: Sample | None, order: Order, now: float) -> Holders:
-    """The processes of a device in the order asked for, and what is left to its figure.
+def holders(view: DeviceView, sample: Sample | None, now: float) -> Holders:
+    """What the processes of a device hold together, and what is left to its figure.
 
     Args:
         view: the device.
         sample: the monitor's newest; ``None`` before the first.
-        order: of the rows; those whose value is not known come last.
         now: Unix time.
     """
     if sample is None:
-        return Holders((), (), ("waiting for the monitor",))
+        return Holders((), ("waiting for the monitor",))
     if view.key == CPU:
-        return _of_host(sample, order, now)
+        return _of_host(sample, now)
     if view.nvml is None:
-        return Holders((), (), (view.unpaired or "NVML does not know this device",))
-    return _of_gpu(view.nvml, view.before_loss, sample, order, now)
+        return Holders((), (view.unpaired or "NVML does not know this device",))
+    return _of_gpu(view.nvml, view.before_loss, sample, now)
 
 
-def _of_gpu(
-    device: Device, before_loss: Device | None, sample: Sample, order: Order, now: float
-) -> Holders:
+def _of_gpu(device: Device, before_loss: Device | None, sample: Sample, now: float) -> Holders:
     notes: list[str] = []
     seconds = device_age(device, sample, now)
     if device.lost and before_loss is not None:
@@ -87,8 +90,9 @@ def _of_gpu(
     known = sum(row.memory for row in rows or () if row.memory is not None)
     if not rows and memory.used:
         notes.append(CONTAINER)
-    found = [_unattributed(memory.used, known, len(unnamed), listed=rows is not None)]
-    used_about = "device used, by NVML"
+    found = [Remainder("processes", known if rows is not None else None, "")]
+    found += [_unattributed(memory.used, known, len(unnamed), listed=rows is not None)]
+    used_about = "by NVML"
     if memory.used is None:
         used_about = device.unavailable.get("memory.used", "not reported")
     found.append(Remainder("device used", memory.used, used_about, strong=True))
@@ -96,7 +100,7 @@ def _of_gpu(
         found.append(Remainder("driver", memory.driver_reserved, "kept by the driver for itself"))
     found.append(Remainder("free", memory.free, ""))
     found.append(Remainder("total", memory.total, ""))
-    return Holders(in_order(rows or (), order), tuple(found), tuple(notes))
+    return Holders(tuple(found), tuple(notes))
 
 
 def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -> Remainder:
@@ -116,7 +120,7 @@ def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -
     return Remainder("unattributed", rest, about)
 
 
-def _of_host(sample: Sample, order: Order, now: float) -> Holders:
+def _of_host(sample: Sample, now: float) -> Holders:
     memory, listed = sample.host.memory, sample.host_processes
     total = [
         Remainder("used", memory.used, "of the host, or of the container's limit", strong=True),
@@ -124,7 +128,7 @@ def _of_host(sample: Sample, order: Order, now: float) -> Holders:
         Remainder("total", memory.total, ""),
     ]
     if listed is None:
-        return Holders((), tuple(total), ("waiting for the list of the host's processes",))
+        return Holders(tuple(total), ("waiting for the list of the host's processes",))
     notes = [RESIDENT]
     if now - sample.at > stale_after(sample):
         notes.insert(0, f"old figures, read {text.age(now - sample.at)}: {why_old(sample)}")
@@ -141,85 +145,159 @@ def _of_host(sample: Sample, order: Order, now: float) -> Holders:
         rest.append(Remainder("unattributed", memory.used - known, about))
     else:
         rest.append(Remainder("counted twice", known - memory.used, "shared pages, at least"))
-    return Holders(in_order(listed.rows, order), (*rest, *total), tuple(notes))
+    return Holders((*rest, *total), tuple(notes))
 
 
-def in_order(rows: tuple[GpuProcess, ...], order: Order) -> tuple[GpuProcess, ...]:
-    """The rows sorted; what is not known comes last, equal ones by PID."""
-    if order == "memory":
-        return tuple(
-            sorted(rows, key=lambda row: (row.memory is None, -(row.memory or 0), row.pid))
-        )
-    if order == "user":
-        return tuple(sorted(rows, key=lambda row: (row.user is None, row.user or "", row.pid)))
-    if order == "age":
-        return tuple(
-            sorted(rows, key=lambda row: (row.started_at is None, row.started_at or 0.0, row.pid))
-        )
-    return tuple(sorted(rows, key=lambda row: row.pid))
+# ---- columns -----------------------------------------------------------------------------------
+
+
+@frozen
+class Column:
+    """One column of the table; another figure of a process is another of these."""
+
+    name: str
+    cells: int
+    order: Order | None
+    """What a click on its heading sorts by."""
+    from_cells: int
+    """Width of a row from which it is there."""
+    say: Callable[[ProcessRow, float], str]
+    """The row's text, at a Unix time."""
+    numeric: bool = True
+    of_host: bool = True
+    """It is there for the processes of the host too."""
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else text.percent(value)
+
+
+def _size(value: int | None) -> str:
+    return "" if value is None else text.size(value)
+
+
+def _age(row: ProcessRow, now: float) -> str:
+    return _na(row) if row.started_at is None else text.old(max(0.0, now - row.started_at))
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("pid", 7, "pid", 0, lambda row, _now: str(row.pid or "")),
+    Column("user", 8, "user", 0, lambda row, _now: row.user or _na(row), numeric=False),
+    Column("gpu", 7, "gpu", 0, lambda row, _now: row.gpu, numeric=False, of_host=False),
+    Column("memory", 9, "memory", 0, lambda row, _now: text.size(row.memory)),
+    Column("sm", 5, "sm", 66, lambda row, _now: _percent(row.sm_percent), of_host=False),
+    Column("cpu", 6, "cpu", 72, lambda row, _now: _percent(row.cpu_percent)),
+    Column("host", 9, "host", 100, lambda row, _now: _size(row.host_memory), of_host=False),
+    Column("kind", 9, None, 110, lambda row, _now: row.kind, numeric=False),
+    Column("age", 6, "age", 86, _age),
+)
+"""From the left; what follows them is the command."""
+COMMAND = "command"
+
+
+def _na(row: ProcessRow) -> str:
+    return "" if row.process is None else text.NA
+
+
+def columns(cells: int, *, of_host: bool) -> list[Column]:
+    """Those that a row of that width has."""
+    return [
+        column
+        for column in COLUMNS
+        if cells >= column.from_cells and (column.of_host or not of_host)
+    ]
+
+
+def _placed(column: Column, words: str) -> str:
+    """A column's text in its cells, with the blank before it."""
+    place = right if column.numeric else left
+    return f" {place(words, column.cells)}"
+
+
+def heading(order: Order, cells: int, *, of_host: bool = False) -> Line:
+    """The columns' names; the one that the rows are sorted by is marked."""
+    spans: list[Span] = []
+    for column in columns(cells, of_host=of_host):
+        sorts = column.order == order
+        word = column.name + (glyphs.GLYPHS.unfolded if sorts else "")
+        spans.append(Span(_placed(column, word), TextStyle.KEY if sorts else TextStyle.QUIET))
+    return fit_line((*spans, Span(f"  {COMMAND}", TextStyle.QUIET)), cells)
+
+
+def order_at(cell: int, cells: int, *, of_host: bool = False) -> Order | None:
+    """What the heading in a cell sorts by; ``None`` where it sorts by nothing."""
+    end = 0
+    for column in columns(cells, of_host=of_host):
+        end += column.cells + 1
+        if cell < end:
+            return column.order
+    return None
 
 
 # ---- lines -------------------------------------------------------------------------------------
 
 
-def heading(order: Order, cells: int) -> Line:
-    """The columns' names; the one that the rows are sorted by is marked with its word."""
-
-    def name(word: str, cells: int, *, from_right: bool = False) -> Span:
-        place = right(word, cells) if from_right else left(word, cells)
-        return Span(place, TextStyle.KEY if word == order else TextStyle.QUIET)
-
-    spans = [name("pid", PID, from_right=True), Span(" "), name("user", USER)]
-    spans.append(name("memory", SIZE, from_right=True))
-    if cells >= KIND_FROM:
-        spans += [Span("  "), name("kind", KIND)]
-    spans += [name("age", AGE, from_right=True), Span("  "), name("command", 8)]
-    return fit_line(tuple(spans), cells)
-
-
-def process_line(row: GpuProcess, worker_pid: int | None, now: float, cells: int) -> Line:
-    """One process; ours is named as what it is."""
-    worker = row.pid == worker_pid and row.started_at is not None
-    ours = worker or row.ours
-    known_age = row.started_at is not None
-    spans = [
-        Span(right(str(row.pid), PID), TextStyle.STRONG if ours else TextStyle.PLAIN),
-        Span(f" {left(row.user or text.NA, USER)}"),
-        Span(right(text.size(row.memory), SIZE), TextStyle.STRONG),
-    ]
-    if cells >= KIND_FROM:
-        spans.append(Span(f"  {left(row.kind, KIND)}", TextStyle.QUIET))
-    age = text.old(max(0.0, now - row.started_at)) if row.started_at is not None else text.NA
-    spans.append(Span(right(age, AGE), TextStyle.PLAIN if known_age else TextStyle.QUIET))
-    what = "this workbench's worker" if worker else row.command or text.NA
-    if ours and not worker:
-        what = f"of this workbench: {what}"
-    why = "; ".join(dict.fromkeys(row.unavailable.values()))
-    words = f"  {what}" + (f" ({why})" if why else "")
-    return fit_line((*spans, Span(words)), cells)
+def process_line(row: ProcessRow, now: float, cells: int, *, of_host: bool = False) -> Line:
+    """One row; what belongs to this workbench is named as that."""
+    item = row.process
+    ours = row.worker or (item is not None and item.ours)
+    style = TextStyle.PLAIN if item or row.pid else TextStyle.QUIET
+    spans: list[Span] = []
+    for column in columns(cells, of_host=of_host):
+        own = style
+        if (column.name == "pid" and ours) or column.name == "memory":
+            own = TextStyle.STRONG
+        spans.append(Span(_placed(column, column.say(row, now)), own))
+    indent = "  " * (row.depth - 1) + f"{glyphs.GLYPHS.corner} " if row.depth else ""
+    why = _why_unknown(row)
+    words = f"  {indent}{row.command}" + (f" ({why})" if why else "")
+    return fit_line((*spans, Span(words, style)), cells)
 
 
-def remainder_lines(found: Holders, cells: int) -> list[Line]:
-    """What is below the processes, each with its figure at the place of the column."""
-    lines: list[Line] = []
-    for item in found.remainders:
-        style = TextStyle.STRONG if item.strong else TextStyle.PLAIN
-        head = line(
-            Span(right(item.label, PID + 1 + USER), style),
-            Span(right(text.size(item.memory), SIZE), TextStyle.STRONG),
-            Span(f"  {item.about}", TextStyle.QUIET),
+def _why_unknown(row: ProcessRow) -> str:
+    """Why it is not known who it is, or what it holds; the reasons of the rest stand below."""
+    absent = row.process.unavailable if row.process else {}
+    return "; ".join(
+        dict.fromkeys(absent[name] for name in ("user", "command", "memory") if name in absent)
+    )
+
+
+def remainder_lines(found: Holders, label: str, cells: int) -> list[Line]:
+    """What a device's memory is made up of: the processes and the rest make what is used.
+
+    Args:
+        found: the account of one device.
+        label: what the device is called.
+        cells: width of a line.
+    """
+    parts = [
+        line(
+            Span(f"{item.label} ", TextStyle.STRONG if item.strong else TextStyle.PLAIN),
+            Span(text.size(item.memory), TextStyle.STRONG),
+            Span(f" ({item.about})" if item.about else "", TextStyle.QUIET),
         )
-        lines.append(fit_line(head, cells))
+        for item in found.remainders
+    ]
+    lines = flow([line(Span(label, TextStyle.KEY)), *parts], cells, gap="  ", indent="  ")
     for note in found.notes:
         lines += paragraph(note, cells, TextStyle.NOTE)
     return lines
 
 
-def selected_lines(row: GpuProcess | None, cells: int) -> list[Line]:
+def selected_lines(row: ProcessRow | None, cells: int) -> list[Line]:
     """The whole command of a process and why something of it is not known."""
     if row is None:
         return []
-    lines = paragraph(f"{row.pid}  {row.command or text.NA}", cells)
-    for name, reason in row.unavailable.items():
-        lines += paragraph(f"{name} n/a: {reason}", cells, TextStyle.QUIET)
+    item = row.process
+    command = item.command if item else row.command
+    lines = paragraph(f"{row.pid or row.gpu}  {command or text.NA}", cells)
+    reasons: dict[str, list[str]] = {}
+    for name, reason in (item.unavailable if item else {}).items():
+        reasons.setdefault(reason, []).append(_NAMES.get(name, name))
+    for reason, names in reasons.items():
+        lines += paragraph(f"{', '.join(names)} n/a: {reason}", cells, TextStyle.QUIET)
     return lines
+
+
+_NAMES = {"sm_percent": "sm", "cpu_percent": "cpu", "host_memory": "host"}
+"""Fields by the heading of their column."""

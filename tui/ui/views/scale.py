@@ -161,11 +161,6 @@ class Labels:
         """Of the longest number."""
         return max(len(text) for _, text in self.ticks)
 
-    @property
-    def letters(self) -> int:
-        """Of all numbers together."""
-        return sum(len(text) for _, text in self.ticks)
-
 
 def labels(scale: Scale, unit: str, most: int) -> Labels:
     """The ticks of an axis in one unit, so that their numbers are short.
@@ -181,12 +176,21 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
         ticks = scale.ticks(most, factor)
         texts = [place(_rounded(tick / factor)) for tick in ticks]
         found.append(Labels(word, tuple(zip(ticks, texts, strict=True))))
+    reach = max(map(abs, (scale.low, scale.high)))
+    # None in which all numbers would be below one.
+    found = [item for item, (factor, _) in zip(found, units, strict=True) if factor <= reach] or [
+        found[0]
+    ]
     if not scale.logarithmic:
-        reach = max(map(abs, (scale.low, scale.high)))
-        fitting = [item for item, (factor, _) in zip(found, units, strict=True) if factor <= reach]
-        return (fitting or found)[-1 if fitting else 0]
+        return found[-1]
     # Of equal lengths the larger unit.
-    return min(reversed(found), key=lambda item: (item.cells, item.letters))
+    return min(
+        reversed(found), key=lambda item: (item.cells, len("".join(text for _, text in item.ticks)))
+    )
+
+
+def _letters(tick: tuple[float, str]) -> int:
+    return len(tick[1])
 
 
 def _rounded(value: float) -> float:

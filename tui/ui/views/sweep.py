@@ -31,7 +31,7 @@ def sweep_lines(found: Swept, sweep: Sweep, cells: int, height: int = HEIGHT) ->
         rows += paragraph(words + progress_words(going.progress), cells, TextStyle.KEY, indent="  ")
     if not found.done:
         return rows
-    rows += [*crossing_lines(found, cells), (), *plot_rows(found, cells, height)]
+    rows += [*crossing_lines(found, cells), *plot_rows(found, cells, height)]
     return [*rows, (), *table_lines(found.table, {}, cells)[1:], *gap_lines(found, cells)]
 
 

@@ -313,8 +313,11 @@ def columns(names: Sequence[str], longest: int, room: int, shortest: int = 0) ->
     spare = room - needed()
     if spare < 0:
         return TableColumns(max(4, least + spare), cells, STATE_CELLS[0], tuple(hidden))
-    # The name comes first: its parameters tell two runs apart.
+    # The name comes first: its parameters tell two runs apart. What is left once the state has
+    # room for a sentence goes to names that are longer still.
     more = min(spare, max(0, min(longest, NAME_CELLS[1]) - least))
+    left_over = spare - more - (STATE_CELLS[1] - STATE_CELLS[0])
+    more += min(max(0, left_over), max(0, longest - least - more))
     return TableColumns(least + more, cells, STATE_CELLS[0] + spare - more, tuple(hidden))
 
 

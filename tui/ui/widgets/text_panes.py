@@ -13,9 +13,9 @@ from tui.ui.views.log import log_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.pane import Pane
 
-PLOT_HEIGHT = (7, 20)
+PLOT_HEIGHT = (5, 20)
 """Least and most rows of a plot between its edges."""
-AROUND_PLOT = 8
+AROUND_PLOT = 6
 
 
 class DetailPane(Pane):
@@ -36,6 +36,7 @@ class DetailPane(Pane):
         self,
         store: Store,
         selected: Callable[[], str | None],
+        group: Callable[[], tuple[str, list[str]] | None],
         *,
         id: str | None = "detail",  # noqa: A002 (Textual's name)
     ) -> None:
@@ -44,11 +45,15 @@ class DetailPane(Pane):
         Args:
             store: what is known.
             selected: the name of the workload under the table's cursor.
+            group: the name and the workloads of the group whose heading that is instead.
             id: the widget's.
         """
         super().__init__(store, id=id)
         self._selected = selected
+        self._group = group
         self._workload: str | None = None
+        self.roofline = False
+        """The page of the device's roofline in place of the workload's."""
         self.body = LinesView(self._detail)
 
     def compose(self) -> ComposeResult:
@@ -63,8 +68,21 @@ class DetailPane(Pane):
         if workload != self._workload:
             self._workload = workload
             self.body.scroll_to(y=0, animate=False)
-        self.retitle(f"Detail   {workload}" if workload else "Detail")
+        self.retitle(self._title(workload))
         self.body.rebuild()
+
+    def turn_to(self, *, roofline: bool) -> None:
+        """Show the roofline of the selected device, or the workload, from the beginning."""
+        self.roofline = roofline
+        self.body.scroll_to(y=0, animate=False)
+        self.store_changed()
+
+    def _title(self, workload: str | None) -> str:
+        if self.roofline:
+            return "Roofline   f workload"
+        group = self._group() if workload is None else None
+        name = workload or (group[0] if group else "")
+        return f"Detail   {name}   f roofline" if name else "Detail"
 
     def _detail(self, cells: int) -> list[Line]:
         # Imported when it is first drawn: where there is no room for it, never.
@@ -72,6 +90,16 @@ class DetailPane(Pane):
 
         # A plot and what stands around it fill the pane, where that is not too low for one.
         height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
+        if self.roofline:
+            from tui.ui.views.roofline import device_of, roofline_lines
+
+            device = device_of(self.store)
+            return roofline_lines(self.store, device, self._workload, cells, height)
+        group = self._group()
+        if group is not None:
+            from tui.ui.views.group import group_lines
+
+            return group_lines(self.store, *group, cells)
         return detail_lines(self.store, self._workload, cells, height)
 
 

@@ -74,6 +74,12 @@ class WorkloadList(KeyedList):
         entry = self.entry
         return entry.workload if isinstance(entry, Row) else None
 
+    @property
+    def group(self) -> tuple[str, list[str]] | None:
+        """The group whose heading is under the cursor, with its workloads."""
+        entry = self.entry
+        return (entry.name, self.under_cursor()) if isinstance(entry, Group) else None
+
     def under_cursor(self) -> list[str]:
         """The workload under the cursor, or those of the group whose heading it is."""
         entry = self.entry
@@ -140,6 +146,9 @@ class WorkloadList(KeyedList):
             self.rebuild()
 
 
+SHOWN_FROM = 4
+"""Runs asked for together that get a line: fewer, as of one workload on the CPU and a GPU, are
+told by the header."""
 NOTE_ROWS = 6
 """Beyond these the notes scroll."""
 
@@ -150,8 +159,8 @@ class WorkloadsPane(Pane):
     SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
     HELP = (
         "One line per workload, with the newest run of its present parameters. '*' after a name: "
-        "they are not the defaults; the detail has both. Of a sweep: the figures of the value that "
-        "stands before 'of'. cpu and the GPU's name: median time of a call, with the digits that "
+        "they are not the defaults; the detail has both. Of a sweep: the figures of the value "
+        "before 'of the'. cpu and the GPU's name: median time of a call, with the digits that "
         "its 95 % interval supports. speed-up: CPU time over GPU time. rate, of limit, peak "
         "memory: of the GPU where there is one; the limit is named, where it comes from stands in "
         "the detail. state: ok with half of the interval, or how far a run is, or why there is no "
@@ -166,6 +175,8 @@ class WorkloadsPane(Pane):
         """Made when there is first something to be said."""
         self._filter: FieldInput | None = None
         """Made when it is first typed into."""
+        self._queue: LineBar | None = None
+        """Made when many runs are first asked for together."""
 
     @property
     def keys_go_to(self) -> Widget | None:
@@ -181,6 +192,7 @@ class WorkloadsPane(Pane):
 
     def store_changed(self) -> None:
         self._place_notes()
+        self._place_queue()
         self.table.rebuild()
         self.query_one("#heading", LineBar).rebuild()
         self._retitle()
@@ -204,6 +216,25 @@ class WorkloadsPane(Pane):
         self._noted.display = rows > 0
         self._noted.styles.height = min(rows, NOTE_ROWS)
         self._noted.rebuild()
+
+    def _place_queue(self) -> None:
+        """How far the runs are, below the table."""
+        many = len(self.store.asked) >= SHOWN_FROM and self._queue_line(1) != ()
+        if self._queue is None:
+            if not many or not self.is_attached:
+                return
+            self._queue = LineBar(self._queue_line, id="queue")
+            self.mount(self._queue)
+        self._queue.display = many
+        self._queue.rebuild()
+
+    def _queue_line(self, cells: int) -> Line:
+        # Imported when there is a queue: no start needs it.
+        from tui.state.queue import queue
+        from tui.ui.views.queue import queue_line
+
+        found = queue(self.store)
+        return () if found is None else queue_line(found, cells)
 
     def _retitle(self) -> None:
         words = ["Workloads"]

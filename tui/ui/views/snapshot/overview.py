@@ -57,7 +57,7 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
         ("cached", text.size(state.cached)),
         ("device free", text.size(verdict.device_free)),
         ("largest free block", text.size(state.largest_free_block)),
-        ("that could have served", text.size(verdict.serving_free_block)),
+        ("largest usable free block", text.size(verdict.serving_free_block)),
     ]
     if state.private_reserved:
         figures.append(("in private pools", text.size(state.private_reserved)))

@@ -1,0 +1,68 @@
+"""Themes on terminals with 256 or 16 colours: over SSH most say no more, without COLORTERM."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.color import Color, ColorType
+from rich.console import Console
+from textual.theme import BUILTIN_THEMES
+
+from tests.screens.app_helpers import running
+from tests.screens.helpers import screen_strips
+from tui.ui.terminal.colours import TABLE, nearest
+
+NAMED = sorted(name for name in BUILTIN_THEMES if not name.startswith("ansi"))
+
+
+@given(st.tuples(*[st.integers(0, 255)] * 3))
+def test_the_nearest_is_one_that_every_terminal_has_and_near(colour: tuple[int, int, int]) -> None:
+    found = nearest(colour)
+    assert 16 <= found < 256
+    assert max(abs(a - b) for a, b in zip(colour, TABLE[found - 16], strict=True)) <= 60
+
+
+@pytest.mark.parametrize("place", range(len(TABLE)))
+def test_a_colour_that_the_terminal_has_stays_as_it_is(place: int) -> None:
+    assert TABLE[nearest(TABLE[place]) - 16] == TABLE[place]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_no_theme_turns_black_or_into_another_colour_of_256(name: str) -> None:
+    background = BUILTIN_THEMES[name].to_color_system().generate()["background"]
+    triplet = Color.parse(background[:7]).triplet
+    assert triplet is not None
+    shown = TABLE[nearest((triplet.red, triplet.green, triplet.blue)) - 16]
+    assert sum(shown) > 0
+    assert max(shown) - min(shown) <= max(triplet) - min(triplet) + 20
+
+
+@pytest.mark.parametrize(
+    ("system", "kinds"),
+    [
+        ("256", {ColorType.EIGHT_BIT}),
+        ("standard", {ColorType.DEFAULT, ColorType.STANDARD}),
+        ("truecolor", {ColorType.TRUECOLOR}),
+    ],
+)
+async def test_what_is_drawn_has_the_colours_that_the_terminal_has(
+    system: str, kinds: set[ColorType]
+) -> None:
+    async with running((80, 24)) as on:
+        on.app.console = Console(color_system=system, file=StringIO(), force_terminal=True)  # type: ignore[arg-type]
+        on.app.theme = "tokyo-night"
+        await on.settle()
+        await on.resize(90, 24)
+        segments = [segment for strip in screen_strips(on.app) for segment in strip]
+        found = {
+            colour.type
+            for segment in segments
+            if segment.style is not None
+            for colour in (segment.style.color, segment.style.bgcolor)
+            if colour is not None
+        }
+        assert found <= kinds
+        assert any(segment.style and segment.style.bgcolor for segment in segments)

@@ -1,0 +1,163 @@
+"""Histories: fixed scales, gaps where nothing was sampled, and a picture that stands still."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import GIB, NOW, gpu, make_store, sample
+from tui.monitor.messages import DeviceMemory, Sample, Utilization
+from tui.state.history import MOST_POINTS, Point
+from tui.state.store import Store
+from tui.text import glyphs
+from tui.ui.views.history import (
+    LABEL,
+    Figure,
+    block_lines,
+    block_rows,
+    column_s,
+    drawn,
+    figures,
+    shares,
+    whole_lines,
+    whole_rows,
+)
+from tui.ui.views.lines import TextStyle, plain, width
+
+LOAD = Figure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
+EVEN = 1_750_000_000.0
+"""A multiple of every column."""
+
+
+def loads(*values: float | None, start: float = EVEN, every: float = 1.0) -> list[Point]:
+    return [Point(start + at * every, utilization=value) for at, value in enumerate(values)]
+
+
+def test_a_column_shows_the_highest_reading_of_its_seconds() -> None:
+    points = loads(10, 40, 30, 20, 90, 80)
+    assert shares(points, LOAD, 6, 2.0, EVEN + 5) == [None, None, 0.4, 0.3, 0.9, None]
+
+
+def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
+    points = loads(50, 50) + loads(0, 0, start=EVEN + 12)
+    found = shares(points, LOAD, 4, 4.0, EVEN + 13)
+    assert found == [0.5, None, None, 0.0]
+    seen = sample(gpu(), at=EVEN + 13)
+    (row,) = drawn(points, LOAD, seen, EVEN + 13, 2, 1)
+    # Half of the height, nothing, nothing, the lowest dot.
+    assert row == "\u2844\u2880"
+
+
+def test_the_picture_stands_still_until_a_cell_is_full() -> None:
+    points = loads(*range(40))
+    seen = sample(gpu(), at=EVEN + 40)
+    before = drawn(points, LOAD, seen, EVEN + 40, 8, 1)[0]
+    later = drawn([*points, Point(EVEN + 40, utilization=7.0)], LOAD, seen, EVEN + 40, 8, 1)[0]
+    assert later[:-1] == before[:-1]
+    next_cell = sample(gpu(), at=EVEN + 48)
+    moved = drawn(points, LOAD, next_cell, EVEN + 48, 8, 1)[0]
+    assert moved[:-2] == before[1:-1]
+
+
+def test_what_comes_no_more_leaves_a_gap_up_to_the_present() -> None:
+    points, seen = loads(*[80] * 20), sample(gpu(), at=EVEN + 19)
+    assert drawn(points, LOAD, seen, EVEN + 20, 4, 1)[0].strip()
+    late = drawn(points, LOAD, seen, EVEN + 36, 4, 1)[0]
+    assert late.endswith("  ")
+    assert late.strip()
+
+
+@pytest.mark.parametrize(
+    ("interval", "took", "seconds"), [(1, 0, 4), (0.2, 0, 4), (3, 0, 6), (1, 4.5, 10)]
+)
+def test_a_column_is_as_long_as_two_samples(interval: float, took: float, seconds: float) -> None:
+    assert column_s(sample(gpu(), interval_s=interval, took_s=took)) == seconds
+
+
+@given(
+    st.lists(st.none() | st.floats(0, 1e6), max_size=40),
+    st.integers(1, 30),
+    st.sampled_from([2.0, 6.0]),
+)
+def test_no_share_leaves_its_scale_and_the_newest_is_on_the_right(
+    values: list[float | None], cells: int, seconds: float
+) -> None:
+    points = loads(*values)
+    until = points[-1].at if points else EVEN
+    found = shares(points, LOAD, 2 * cells, seconds, until)
+    assert len(found) == 2 * cells
+    assert all(share is None or 0 <= share <= 1 for share in found)
+    if values and values[-1] is not None:
+        assert any(share is not None for share in found[-2:])
+
+
+def watched(*samples: Sample) -> Store:
+    return make_store("one gpu", *samples)
+
+
+@given(st.integers(30, 220), st.integers(2, 30))
+def test_every_line_fits_and_has_its_scale(cells: int, height: int) -> None:
+    store = watched()
+    view, points = store.selected_device, store.history.points(store.selected)
+    lines = block_lines(view, points, store.sample, NOW, cells, height)
+    assert all(width(line) <= cells for line in lines)
+    text = "\n".join(map(plain, lines))
+    for words in ("util", "100 %", "memory", "139.8G", "power", "700 W"):
+        assert words in text
+    rows = whole_rows(view, store.sample, cells, height)
+    assert rows <= height
+    if rows:
+        whole = whole_lines(view, points, store.sample, NOW, cells, rows)
+        assert len(whole) <= rows
+        assert all(width(line) <= cells for line in whole)
+        assert "reserved" in "\n".join(map(plain, whole))
+
+
+def test_a_scale_whose_end_is_not_known_is_told_and_not_drawn() -> None:
+    store = watched(sample(gpu(power_limit_w=None)))
+    view = store.selected_device
+    lines = block_lines(view, store.history.points(view.key), store.sample, NOW, 60, 4)
+    assert plain(lines[3]).strip() == "power n/a: the end of its scale is not known"
+
+
+def test_the_cpu_has_load_and_memory_of_the_host_and_no_power() -> None:
+    store = watched()
+    cpu = store.devices[-1]
+    assert [each.name for each in figures(cpu, store.sample)] == ["utilization", "used"]
+    assert block_rows(cpu, 2) == 5
+    assert store.history.points(cpu.key)[-1].utilization == 23.0
+
+
+def test_the_store_keeps_load_power_and_heat_of_each_sample_and_no_more_than_it_may() -> None:
+    store = Store()
+    for at in range(MOST_POINTS + 50):
+        store.apply(sample(gpu(utilization=Utilization(float(at % 100), 1.0)), at=NOW + at))
+    points = store.history.points(store.devices[0].key)
+    assert len(points) == MOST_POINTS
+    assert (points[-1].utilization, points[-1].power, points[-1].temperature) == (49.0, 310.0, 45.0)
+    assert [point.at for point in store.history.since(store.devices[0].key, NOW + 947)] == [
+        NOW + 947,
+        NOW + 948,
+        NOW + 949,
+    ]
+
+
+def test_while_the_driver_is_silent_old_figures_are_no_new_points() -> None:
+    store = Store()
+    store.apply(sample(gpu(read_at=NOW), at=NOW))
+    store.apply(sample(gpu(read_at=NOW), at=NOW + 5, nvml_silent_s=5.0))
+    points = store.history.points(store.devices[0].key)
+    assert [point.utilization for point in points] == [61.0, None]
+
+
+def test_ascii_draws_the_same_without_braille(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
+    device = gpu(memory=DeviceMemory(100 * GIB, 90 * GIB, 10 * GIB, 0))
+    store = watched(*(sample(device, at=NOW + at) for at in range(20)))
+    view = replace(store.selected_device)
+    lines = block_lines(view, store.history.points(view.key), store.sample, NOW + 19, 60, 4)
+    assert all(plain(line).isascii() for line in lines)
+    assert plain(lines[2])[LABEL:].strip()

@@ -1,0 +1,118 @@
+"""The roofline of a device: which limits hold, which runs are points, and what is drawn of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.screens.helpers import make_store
+from tests.screens.results import result
+from tui.state.events import AnyEvent, CeilingsRead, RunQueued
+from tui.state.roofline import roofline
+from tui.state.store import Store
+from tui.ui.views.lines import plain, width
+from tui.ui.views.roofline import device_of, roofline_lines
+from workloads.protocol import messages
+from workloads.protocol.results import COPY, Ceiling, Limit, Rates
+
+PEAK = 67e12
+
+
+def point(n: int, seconds: float, device: str = "cuda:0", name: str = "matmul") -> list[AnyEvent]:
+    """A float32 product of n x n matrices: its compulsory traffic is three matrices."""
+    flop, byte = 2 * n**3, 12 * n**2
+    run_id = f"{name} {n} {device}"
+    rates = Rates(flop / seconds, byte / seconds, None)
+    limit = Limit("float32", PEAK, flop / seconds / PEAK, "datasheet") if "cuda" in device else None
+    done = result(name, device, seconds, id=run_id, parameters={"n": n}, rates=rates, limit=limit)
+    return [
+        RunQueued(messages.Run(run_id, name, device, {"n": n}, {})),
+        messages.Finished(done),
+    ]
+
+
+def swept() -> Store:
+    events = [*point(64, 8e-6), *point(1024, 8e-5), *point(8192, 2e-2)]
+    return make_store("one gpu", *events, *point(300, 8e-6, name="mlp"))
+
+
+def cpu_ceiling(kind: str, value: float, **changes: str) -> Ceiling:
+    environment = make_store("one gpu").environment
+    assert environment is not None
+    cpu = next(one for one in environment.devices if one.id == "cpu")
+    under = {
+        "host": "here",
+        "torch": environment.torch,
+        "cpu": cpu.name,
+        "cpus": str(environment.cpus_usable),
+        "threads": str(environment.threads),
+        **changes,
+    }
+    return Ceiling(kind, value, "a product", 1.0, under)
+
+
+def test_the_limits_of_a_gpu_are_its_published_ones_and_each_setting_is_a_point() -> None:
+    found = roofline(swept(), "cuda:0")
+    assert [(roof.words, roof.value) for roof in found.compute] == [("float32 peak", PEAK)]
+    assert found.memory is not None
+    assert (found.memory.words, found.memory.value) == ("memory bandwidth peak", 4.8e12)
+    assert [one.workload for one in found.points] == ["matmul"] * 3 + ["mlp"]
+    small = found.points[0]
+    assert small.flop_per_byte == pytest.approx(64 / 6)
+    assert found.roof(small) == pytest.approx(4.8e12 * 64 / 6)
+    assert found.roof(found.points[2]) == PEAK
+
+
+def test_a_run_that_tells_no_bytes_or_is_wrong_is_no_point() -> None:
+    store = make_store("one gpu")
+    queued, done = point(64, 1e-5)
+    assert isinstance(done, messages.Finished)
+    store.apply(queued)
+    flop = done.result.rates.flop_per_s
+    store.apply(messages.Finished(result(id=done.result.id, rates=Rates(flop, None, None))))
+    assert roofline(store, "cuda:0").points == ()
+    whole = result(id=done.result.id, status="failed", rates=done.result.rates)
+    store.apply(messages.Finished(whole))
+    assert roofline(store, "cuda:0").points == ()
+    assert "no run on cuda:0 has told both" in plain(roofline_lines(store, "cuda:0", None, 90)[1])
+
+
+def test_a_measured_ceiling_counts_where_it_was_measured_as_now_and_nowhere_else() -> None:
+    store = make_store("one gpu", *point(512, 1e-2, "cpu"))
+    assert roofline(store, "cpu").memory is None
+    other = cpu_ceiling(COPY, 9e9, threads="1")
+    store.apply(CeilingsRead((other, cpu_ceiling("float32", 5e11))))
+    found = roofline(store, "cpu")
+    assert found.memory is None
+    assert [(roof.words, roof.value) for roof in found.compute] == [("float32 ceiling", 5e11)]
+    store.apply(messages.CeilingMeasured(cpu_ceiling(COPY, 2e10)))
+    memory = roofline(store, "cpu").memory
+    assert memory is not None
+    assert (memory.words, memory.value) == ("memory bandwidth ceiling", 2e10)
+    assert roofline(store, "cuda:0").memory != memory
+
+
+@pytest.mark.parametrize("cells", [24, 40, 80, 160])
+def test_the_selected_workload_has_the_first_mark(cells: int) -> None:
+    rows = roofline_lines(swept(), "cuda:0", "mlp", cells)
+    assert all(width(row) <= cells for row in rows)
+    words = " ".join(" ".join(map(plain, rows)).split())
+    assert words.index("● mlp") < words.index("○ matmul")
+    frame = "".join(plain(row) for row in rows if "│" in plain(row) or "┤" in plain(row))
+    assert (frame.count("●"), frame.count("○")) == (1, 3)
+    assert "float32 peak" in words
+    assert "slope: memory bandwidth peak 4.80 TB/s" in words
+    assert "from 14 FLOP/B on" in words
+
+
+def test_a_limit_that_is_not_known_is_said_to_be_and_nothing_is_drawn_for_it() -> None:
+    store = make_store("one gpu", *point(512, 1e-2, "cpu"))
+    words = " ".join(plain(row) for row in roofline_lines(store, "cpu", "matmul", 160))
+    assert "memory bandwidth n/a: neither published nor measured of cpu" in words
+    assert "compute limit n/a" in words
+    assert "● matmul" in words
+    assert "n=512" in words
+
+
+def test_the_selected_device_s_is_shown() -> None:
+    assert device_of(make_store("one gpu")) == "cuda:0"
+    assert device_of(make_store("no gpu")) == "cpu"

@@ -1,0 +1,144 @@
+"""A device's roofline: its limits, and the runs that tell operations and bytes below them. Pure."""
+
+from __future__ import annotations
+
+from tui.state.parameters import short
+from tui.state.roofline import Roof, Roofline, RooflinePoint, roofline
+from tui.state.store import Store
+from tui.text import numbers as text
+from tui.text.quantity import number
+from tui.ui.views.lines import Line, TextStyle, paragraph
+from tui.ui.views.plot import (
+    HEIGHT,
+    LEAST_CELLS,
+    Axis,
+    Curve,
+    Level,
+    Plot,
+    mark_of,
+    plot_lines,
+    style_of,
+)
+from tui.ui.views.scale import Scale, above, below
+from tui.ui.views.tables import table_lines
+from workloads.protocol.results import Column, Table
+
+
+def roofline_lines(
+    store: Store, device: str, selected: str | None, cells: int, height: int = HEIGHT
+) -> list[Line]:
+    """The plot, the limits with where they are from, and every point in figures.
+
+    Args:
+        store: what is known.
+        device: torch's name of it.
+        selected: the workload whose points are told apart.
+        cells: width of a line.
+        height: rows of the plot.
+    """
+    found = roofline(store, device)
+    rows: list[Line] = []
+    if not found.points or cells < LEAST_CELLS:
+        rows += paragraph(_title(found), cells, TextStyle.STRONG)
+    if not found.points:
+        words = (
+            f"no run on {device} has told both its operations and its bytes yet: matmul and "
+            "matmul_shapes do, also swept"
+        )
+        rows += paragraph(words, cells, TextStyle.QUIET)
+    elif cells >= LEAST_CELLS:
+        rows += plot_lines(_plot(found, selected), cells, height)
+    rows += [(), *_limit_lines(found, cells)]
+    return [*rows, (), *table_lines(_table(found, selected), {}, cells)] if found.points else rows
+
+
+def _plot(found: Roofline, selected: str | None) -> Plot:
+    places = [point.flop_per_byte for point in found.points]
+    values = [point.flop_per_s for point in found.points]
+    memory = found.memory
+    ridges = [roof.value / memory.value for roof in found.compute] if memory else []
+    across = Scale(below(min(places + ridges) / 4), above(max(places + ridges) * 2), True)
+    top = max([roof.value for roof in found.compute] + values)
+    upright = Scale(below(min(values) / 2), above(top * 1.01), True)
+    names = dict.fromkeys(point.workload for point in found.points)
+    # The selected one first: it has the first mark, and stands first in the legend.
+    order = sorted(names, key=lambda name: name != selected)
+    curves = [_of(name, number, found) for number, name in enumerate(order)]
+    levels = [
+        Level(roof.words, roof.value, roof.value / memory.value if memory else None)
+        for roof in found.compute
+    ]
+    if memory is not None:
+        end = max([*ridges, across.low])
+        start = max(across.low, upright.low / memory.value)
+        slope = ((start, memory.value * start), (end, memory.value * end))
+        curves.append(Curve(memory.words, slope if start < end else (), style=TextStyle.NOTE))
+    return Plot(
+        Axis("", "FLOP/B", across),
+        Axis("", "FLOP/s", upright),
+        tuple(curves),
+        tuple(levels),
+        title=_title(found),
+    )
+
+
+def _title(found: Roofline) -> str:
+    return f"Roofline of {found.device}"
+
+
+def _of(name: str, number: int, found: Roofline) -> Curve:
+    points = sorted(
+        (point.flop_per_byte, point.flop_per_s) for point in found.points if point.workload == name
+    )
+    return Curve(name, tuple(points), mark_of(number), style_of(number), joined=False)
+
+
+def _named(roof: Roof, unit: str) -> str:
+    return f"{roof.words} {text.rate(roof.value, unit)}"
+
+
+def _limit_lines(found: Roofline, cells: int) -> list[Line]:
+    """The slope and the flat parts in figures, or why they are not drawn."""
+    rows: list[Line] = []
+    if found.memory is None:
+        words = (
+            f"memory bandwidth {text.NA}: neither published nor measured of {found.device}; "
+            "the workload ceiling measures it"
+        )
+        rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    else:
+        rows += paragraph(f"slope: {_named(found.memory, 'B/s')}", cells, indent="  ")
+    if not found.compute:
+        words = f"compute limit {text.NA}: neither published nor measured of {found.device}"
+        return [*rows, *paragraph(words, cells, TextStyle.QUIET, indent="  ")]
+    for roof in found.compute:
+        words = f"flat: {_named(roof, 'FLOP/s')}"
+        if found.memory is not None:
+            words += f", from {number(float(f'{roof.value / found.memory.value:.3g}'))} FLOP/B on"
+        rows += paragraph(words, cells, indent="  ")
+    return rows
+
+
+def _table(found: Roofline, selected: str | None) -> Table:
+    columns = (
+        Column("workload"),
+        Column("settings"),
+        Column("FLOP/B"),
+        Column("rate", "FLOP/s"),
+        Column("share of roof", "%"),
+    )
+    order = sorted(found.points, key=lambda one: (one.workload != selected, one.flop_per_byte))
+    return Table("roofline", "points", columns, tuple(_row(found, point) for point in order))
+
+
+def _row(found: Roofline, point: RooflinePoint) -> tuple[str | float | None, ...]:
+    roof = found.roof(point)
+    share = 100 * point.flop_per_s / roof if roof else None
+    intensity = float(f"{point.flop_per_byte:.3g}")
+    return (point.workload, short(point.parameters), intensity, point.flop_per_s, share)
+
+
+def device_of(store: Store) -> str:
+    """The device whose roofline is shown: the selected one, else what the GPU column shows."""
+    gpu = store.gpu_column
+    return store.selected_device.torch or (gpu.torch if gpu else None) or "cpu"
