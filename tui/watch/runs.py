@@ -69,11 +69,17 @@ def begin(command: Sequence[str]) -> Run:
         OSError: it cannot be made.
     """
     place = new_folder()
-    place.mkdir(parents=True, mode=0o700)
+    folder().mkdir(parents=True, mode=0o700, exist_ok=True)
+    place.mkdir(mode=0o700)
     run = Run(place, tuple(command), str(Path.cwd()), time.time())
     save(run)
     prune(keep=place)
     return run
+
+
+def own_pid() -> int:
+    """Of this process, which a command may take the place of."""
+    return os.getpid()
 
 
 def drop(run: Run) -> None:
