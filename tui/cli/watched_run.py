@@ -20,6 +20,7 @@ from tui.cli.watch_output import Row, rows_of
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text import numbers as text
 from tui.watch import launch, runs
+from tui.watch.agents import Agents
 from tui.watch.findings import Track
 from tui.watch.messages import (
     WATCH_EVENTS,
@@ -36,6 +37,8 @@ from workloads.protocol.frozen import frozen
 WATCH = (sys.executable, "-m", "tui.watch", "serve")
 MONITOR = (sys.executable, "-m", "tui.monitor", "serve")
 SAMPLE_S = 0.5
+ASK_S = 0.5
+"""Between two questions to the agents."""
 LOOK_S = 0.05
 """Between two looks at whether the command has written something, or ended."""
 SPARSER = 2000
@@ -54,6 +57,8 @@ class Outcome:
     """The last that was known of each process."""
     tracks: dict[tuple[Identity, str], Track]
     """By process and device."""
+    steps: dict[str, int]
+    """The last that was heard of each agent, by its identity."""
     why_no_samples: str = ""
 
 
@@ -78,7 +83,7 @@ class WatchedRun:
         self._tracks: dict[tuple[Identity, str], Track] = {}
         self._written = 0.0
         self._why_no_samples = ""
-        self._shown = 0
+        self._steps: dict[str, int] = {}
 
     async def work(self) -> Outcome:
         """Run it to its end.
@@ -112,6 +117,7 @@ class WatchedRun:
         tasks = [
             asyncio.create_task(self._sample(watch, run)),
             asyncio.create_task(self._follow(monitor, watch)),
+            asyncio.create_task(self._listen(run)),
         ]
         try:
             code = await self._until_it_ends(process, run)
@@ -129,7 +135,7 @@ class WatchedRun:
         )
         runs.save(run)
         rows = tuple(self._rows.values())
-        return Outcome(run, rows, self._tracks, self._why_no_samples)
+        return Outcome(run, rows, self._tracks, self._steps, self._why_no_samples)
 
     async def _until_it_ends(self, process: subprocess.Popen[bytes], run: Run) -> int:
         with run.log.open("rb", buffering=0) as log:
@@ -187,6 +193,19 @@ class WatchedRun:
             self._written = now
             file.write(wire.encode(figures) + "\n")
             file.flush()
+
+    async def _listen(self, run: Run) -> None:
+        """Ask the agents; to be connected lets this program's children read their processes."""
+        agents = Agents()
+        try:
+            while True:
+                # An agent answers when its process lets it have the interpreter.
+                for state in await asyncio.to_thread(agents.states):
+                    if state.run == str(run.folder):
+                        self._steps[state.identity] = state.steps
+                await asyncio.sleep(ASK_S)
+        finally:
+            agents.close()
 
     async def _follow(
         self, monitor: ChildProcess[MonitorEvent], watch: ChildProcess[WatchEvent]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ TOP = 10
 _OOM = ("at", "step", "device", "asked", "free", "handled", "text", "text_source")
 
 
+def left_of(outcome: Outcome) -> list[Left]:
+    """What the agents have left, and for those that were killed the last that was heard."""
+    return [
+        each if each.steps is not None else replace(each, steps=outcome.steps.get(each.identity))
+        for each in left_in(outcome.run.folder)
+    ]
+
+
 def told_ooms(left: Sequence[Left]) -> list[tuple[Left, Oom]]:
     """The newest OOM of each process, those first that ended one or may have."""
     found = [(each, each.ooms[-1]) for each in left if each.ooms]
@@ -33,7 +42,7 @@ def told_ooms(left: Sequence[Left]) -> list[tuple[Left, Oom]]:
 
 async def as_text(outcome: Outcome) -> list[str]:
     """Lines that follow the run's own output."""
-    left = left_in(outcome.run.folder)
+    left = left_of(outcome)
     lines = ["", end_in_words(outcome.run)]
     for each in left:
         lines.append(process_line(each))
@@ -50,6 +59,11 @@ async def as_text(outcome: Outcome) -> list[str]:
         if oom.snapshot is not None:
             lines += ["", *(await _verdict(oom.snapshot, oom.text, markdown=False))]
     lines += [f"{each.pid}: {oom.snapshot}" for each, oom in told[MOST_VERDICTS:] if oom.snapshot]
+    if told and not any(each.records for each, _ in told):
+        lines.append(
+            "who held the memory, by file and line, is told where torch's memory history is kept: "
+            "run it with --record"
+        )
     if not left:
         lines.append("no process of it has used CUDA, or none with the agent")
     return lines
@@ -57,7 +71,7 @@ async def as_text(outcome: Outcome) -> list[str]:
 
 async def as_markdown(outcome: Outcome) -> list[str]:
     """The same for an issue: the newest OOM that ended something, and its report."""
-    left = left_in(outcome.run.folder)
+    left = left_of(outcome)
     lines = [f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run), ""]
     lines += [f"- {process_line(each)}" for each in left]
     for each, oom in told_ooms(left)[:1]:
@@ -129,7 +143,7 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
     plain = as_plain(outcome.rows)
     unavailable: dict[str, str] = plain["unavailable"]
     processes: list[dict[str, Any]] = plain["processes"]
-    left = {each.pid: each for each in left_in(run.folder)}
+    left = {each.pid: each for each in left_of(outcome)}
     by_pid = {each["pid"]: each for each in processes}
     for pid, each in left.items():
         if pid not in by_pid:

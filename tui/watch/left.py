@@ -68,6 +68,8 @@ class Left:
     """Of the exception that ended it."""
     kind: str = ""
     """Its class."""
+    records: bool = False
+    """Whether the agent has switched torch's memory history on at some time."""
     ooms: tuple[Oom, ...] = ()
     oom_count: int = 0
     """More than have a record each, where there were very many."""
@@ -147,6 +149,8 @@ class _Reading:
         elif kind == "trouble":
             trouble = f"{event['doing']}: {event['text']}"
             self._left = replace(left, troubles=(*left.troubles, trouble))
+        elif kind == "history":
+            self._left = replace(left, records=True)
         elif kind == "end":
             self._ran_out = event["out_of_memory"]
             names = {"steps": "steps", "text": "text", "kind": "type", "oom_count": "ooms"}

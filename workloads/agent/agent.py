@@ -20,7 +20,8 @@ from importlib import import_module
 from multiprocessing.util import Finalize
 from typing import Any, Callable
 
-from . import RECORD, identity
+from . import ENTRIES, RECORD, identity
+from .listening import Listening
 
 FIRST = 3
 """OOMs whose snapshots are kept; of the later ones, the newest's is."""
@@ -92,6 +93,7 @@ class Agent:
         """The thread that takes a snapshot."""
         self._ended_at, self._took = 0.0, 0.0
         self._newest = ""
+        self._listening: Listening | None = None
 
     # ---- what is left in the run's folder ----
 
@@ -162,14 +164,18 @@ class Agent:
         """Called by torch after each step of an optimizer."""
         self.steps += 1
         if self.at_next_step and self.alive:
-            self.guarded(self.carry_out)
+            self.at_next_step = False
+            self.guarded(self._went_on)
+            self.carry_out()
 
     def carry_out(self) -> None:
-        """What waits for the training thread to be between two steps."""
-        self.at_next_step = False
-        self._went_on()
+        """What was asked for, on the training thread or between two bytecodes of the main one."""
         while self.waiting:
-            self.guarded(self.waiting.pop(0))
+            try:
+                work = self.waiting.pop(0)
+            except IndexError:
+                return  # another thread was first
+            self.guarded(work)
 
     def _went_on(self) -> None:
         number, self._open = self._open, None
@@ -241,6 +247,10 @@ class Agent:
         self.dump(name)
         self.tell("snapshot", oom=None, name=name, step=self.steps, seconds=round(self._took, 4))
 
+    def record_asked(self) -> None:
+        """The history that a gauge asks for."""
+        self.record(ENTRIES)
+
     def record(self, entries: int) -> None:
         """Switch torch's memory history on; one that the program has switched on is left."""
         torch = self.torch
@@ -281,9 +291,18 @@ class Agent:
                 "end", steps=self.steps, ooms=self.ooms, text=text, type=kind, out_of_memory=ran_out
             )
 
+        if self._listening is not None:
+            self._listening.end()
+
+    def listen(self) -> None:
+        """Open the socket."""
+        self._listening = Listening(self)
+
     def forget(self) -> None:
         """In a fork: what is asked of torch there is nothing of the process that is watched."""
         self.alive = False
+        if self._listening is not None:
+            self.guarded(self._listening.close)
 
 
 def begin(run: str) -> Agent:
@@ -319,6 +338,7 @@ def begin(run: str) -> Agent:
     agent.guarded(observe_ooms)
     if os.environ.get(RECORD, ""):
         agent.guarded(agent.record, int(os.environ[RECORD]))
+    agent.guarded(agent.listen)
     atexit.register(agent.guarded, agent.ended)
     if multiprocessing.parent_process() is not None:
         # Such a process leaves by os._exit, after these.
