@@ -191,7 +191,7 @@ class WatchedRun:
         now = time.time()
         if figures.devices and now - self._written >= (now - run.began) / SPARSER:
             self._written = now
-            file.write(wire.encode(figures) + "\n")
+            file.write(wire.encode(figures))
             file.flush()
 
     async def _listen(self, run: Run) -> None:

@@ -144,7 +144,7 @@ class Agent:
             snapshot = self.torch.cuda.memory._snapshot()
             if oom is not None:
                 _complete(snapshot, oom)
-            pickle.dump(snapshot, _Writer(descriptor, began + LONGEST_S))  # type: ignore[arg-type]
+            pickle.dump(snapshot, _Writer(descriptor, began + LONGEST_S))
             os.rename(path + ".part", path)
         except BaseException:
             if descriptor is not None:
@@ -356,7 +356,7 @@ def _frames() -> list[dict[str, Any]]:
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back  # type: ignore[assignment]
-    found = []
+    found: list[dict[str, Any]] = []
     while frame is not None and len(found) < _MOST_FRAMES:
         code = frame.f_code
         found.append(dict(filename=code.co_filename, line=frame.f_lineno or 0, name=code.co_name))

@@ -99,7 +99,7 @@ class Listening:
 
     def _serve(self) -> None:
         # A signal that this thread took would not wake the one that waits for it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while self._agent.alive:
             try:
                 self._wait()

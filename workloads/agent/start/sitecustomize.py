@@ -7,6 +7,10 @@ This folder stands first in ``PYTHONPATH`` and holds nothing else. It is kept ou
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # nothing is loaded into a process that would not be there without this
+    from typing import Any
+
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _RUN = "GPU_WORKBENCH_RUN"
 
@@ -14,7 +18,7 @@ _RUN = "GPU_WORKBENCH_RUN"
 class _AfterTorchCuda:
     """Answers once, for ``torch.cuda``: the agent is told of it when it has been executed."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name != "torch.cuda":
             return None
         try:
@@ -30,11 +34,11 @@ class _AfterTorchCuda:
         return None
 
 
-def _call_after(loader):
+def _call_after(loader: "Any") -> None:
     """Have one loader tell when it has executed its module."""
-    execute = getattr(loader, "exec_module", None)
+    execute: Any = getattr(loader, "exec_module", None)
 
-    def exec_module(module):
+    def exec_module(module: "Any") -> None:
         del loader.exec_module
         execute(module)
         try:
@@ -49,25 +53,24 @@ def _call_after(loader):
         _tell(error)
 
 
-def _start():
+def _start() -> None:
     try:
+        from importlib import import_module
         from importlib.util import module_from_spec, spec_from_file_location
 
         folder = os.path.dirname(_FOLDER)
         name = "gpu_workbench_agent"
-        spec = spec_from_file_location(
+        spec: Any = spec_from_file_location(
             name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
         )
         sys.modules[name] = package = module_from_spec(spec)
         spec.loader.exec_module(package)
-        from gpu_workbench_agent.agent import begin
-
-        begin(os.environ[_RUN])
+        import_module(name + ".agent").begin(os.environ[_RUN])
     except Exception as error:
         _tell(error)
 
 
-def _tell(error):
+def _tell(error: BaseException) -> None:
     """Leave in the run's folder why there is no agent; the process itself is told nothing."""
     try:
         path = os.path.join(os.environ[_RUN], "agent-errors.log")
@@ -77,11 +80,11 @@ def _tell(error):
         pass  # there is nobody to tell
 
 
-def _next_sitecustomize():
+def _next_sitecustomize() -> None:
     """Execute the one that would have been found without this folder."""
     own = sys.modules.pop(__name__)
     try:
-        import sitecustomize  # noqa: F401
+        __import__(__name__)
     except ImportError as error:
         if error.name != __name__:
             raise
