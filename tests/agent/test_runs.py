@@ -36,7 +36,7 @@ dist.init_process_group("gloo")
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 total = torch.ones(1) * dist.get_rank()
 dist.all_reduce(total)
-print("sum", total.item(), flush=True)
+print(f"sum {total.item()}\\n", end="", flush=True)
 dist.barrier()
 torch.empty(1 << 41, dtype=torch.uint8, device="cuda")
 """
