@@ -161,7 +161,8 @@ def test_the_snapshot_is_there_and_its_verdict_is_that_of_the_text(
     assert message.device_free == pytest.approx(verdict.device_free, rel=0.01)
     assert message.allocated == pytest.approx(verdict.state.live, rel=0.01)
     assert message.total == verdict.total == pytest.approx(oom.limit, rel=0.01)
-    assert verdict.state.live == oom.allocated
+    # What was asked for, where the statistics have it rounded up to blocks of 512 bytes.
+    assert verdict.state.live == pytest.approx(oom.allocated, abs=20 * 512)
     assert verdict.state.reserved == oom.reserved
     assert verdict.cause == "larger than the device"
     if name == "forward":
@@ -175,7 +176,8 @@ def test_in_a_thread_it_is_not_said_to_have_ended_the_program(tmp_path: Path) ->
     (oom,) = the_one_in(tmp_path).ooms
     assert (oom.thread, oom.handled, oom.text_source) == ("loader", None, REBUILT)
     assert "not the main one" in oom.why_not_known
-    assert oom.text.partition("Including")[0] in errors.decode()
+    for sentence in oom.text.split(". "):
+        assert sentence in errors.decode()
     assert oom.snapshot is not None
 
 
@@ -246,3 +248,41 @@ def test_a_history_of_the_user_s_is_what_the_snapshot_has(tmp_path: Path) -> Non
     verdict = verdict_of(oom.snapshot, oom.text)
     assert verdict.asked == oom.asked
     assert b"traced" in out
+
+
+SWITCHES = """
+import sys, threading, torch
+torch.ones(1, device="cuda")
+from gpu_workbench_agent.agent import Agent
+agent = Agent(torch, sys.argv[1])
+going = True
+counts = [0, 0]
+def allocate(which):
+    while going:
+        held = [torch.empty(700 * (i + 1), device="cuda") for i in range(8)]
+        counts[which] += len(held)
+threads = [threading.Thread(target=allocate, args=(which,)) for which in (0, 1)]
+for thread in threads:
+    thread.start()
+for turn in range(10_000):
+    agent.record(2000)
+    agent.record_no_more()
+going = False
+for thread in threads:
+    thread.join()
+print("lives", all(counts))
+"""
+
+
+@pytest.mark.slow
+def test_ten_thousand_switches_beside_two_threads_that_allocate(tmp_path: Path) -> None:
+    program = tmp_path / "switches.py"
+    program.write_text(SWITCHES)
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path / "other")],
+        env=environment(tmp_path, watched=True),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "lives True\n"), done.stderr

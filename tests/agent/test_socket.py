@@ -220,7 +220,7 @@ def test_more_clients_than_there_is_room_for_are_closed(agent: Agent) -> None:
 def _answered() -> bool:
     connection = connected()
     try:
-        return answers(connection, b'{"ask": "state"}')["steps"] == 0
+        return "steps" in answers(connection, b'{"ask": "state"}')
     except (OSError, ValueError):
         return False
     finally:
