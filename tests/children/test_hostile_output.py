@@ -64,7 +64,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("replay", f"no{TYPED}"),
     ("watch", "--pid", NOBODY_S),
     ("watch", "--pid", TYPED),
-    ("watch", "--no-screen", "--json", "--", f"no{TYPED}"),
+    ("watch", "--no-screen", "--", f"no{TYPED}"),
     ("watch", "--env"),
     ("serve", f"--record={TYPED}"),
     ("serve", "--port", TYPED),

@@ -29,28 +29,29 @@ class _AfterTorchCuda:
             find = getattr(finder, "find_spec", None)
             spec = None if find is None else find(name, path, target)
             if spec is not None:
-                _call_after(spec.loader)
+                try:
+                    spec.loader.exec_module = _ThenTell(spec.loader)
+                except AttributeError as error:
+                    _tell(error)
                 return spec
         return None
 
 
-def _call_after(loader: "Any") -> None:
-    """Have one loader tell when it has executed its module."""
-    execute: Any = getattr(loader, "exec_module", None)
+class _ThenTell:
+    """Stands for a loader's method for one call, and registers the agent's start after it."""
 
-    def exec_module(module: "Any") -> None:
-        del loader.exec_module
-        execute(module)
+    def __init__(self, loader: "Any") -> None:
+        self._loader = loader
+        self._execute = loader.exec_module
+
+    def __call__(self, module: "Any") -> None:
+        del self._loader.exec_module
+        self._execute(module)
         try:
             # Within the process's own first CUDA call. What went wrong there would be its error.
             module._lazy_call(_start)
         except Exception as error:
             _tell(error)
-
-    try:
-        loader.exec_module = exec_module
-    except AttributeError as error:
-        _tell(error)
 
 
 def _start() -> None:
