@@ -171,11 +171,9 @@ class _Reading:
 
     def result(self) -> Left:
         """The process, once all lines were taken."""
-        newest = max(self._ooms, default=0)
-        if newest:
-            self._ooms[newest] = _judged(self._ooms[newest], self._left, self._ran_out)
-        count = max(self._left.oom_count, newest)
-        return replace(self._left, ooms=tuple(self._ooms.values()), oom_count=count)
+        ooms = tuple(_judged(oom, self._left, self._ran_out) for oom in self._ooms.values())
+        count = max(self._left.oom_count, max(self._ooms, default=0))
+        return replace(self._left, ooms=ooms, oom_count=count)
 
 
 def _oom(event: dict[str, Any]) -> Oom:
@@ -191,7 +189,7 @@ def _oom(event: dict[str, Any]) -> Oom:
 
 
 def _judged(oom: Oom, left: Left, of_last: bool) -> Oom:
-    """The newest OOM of a process: whether it ended it."""
+    """Whether an OOM that no step or OOM of its thread followed has ended the process."""
     if oom.handled or not left.ended:
         return oom
     if of_last and _asked_words(oom) in left.text:

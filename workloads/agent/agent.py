@@ -88,6 +88,7 @@ class Agent:
         """What the next step is to carry out."""
         self._open: int | None = None
         """The newest OOM, until the program has gone on."""
+        self._open_thread = 0
         self._lock = threading.Lock()
         self._busy: int | None = None
         """The thread that takes a snapshot."""
@@ -195,7 +196,8 @@ class Agent:
             return
         self._busy = threading.get_ident()
         try:
-            self._went_on()
+            if self._open_thread == self._busy:
+                self._went_on()
             self.ooms += 1
             number = self.ooms
             quiet = time.monotonic() - self._ended_at
@@ -217,7 +219,7 @@ class Agent:
                     thread=_thread(),
                     where="%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None,
                 )
-                self._open = number
+                self._open, self._open_thread = number, self._busy
                 self.at_next_step = True
             if takes:
                 self._keep(number, dict(device=device, size=asked, free=free, frames=frames))
