@@ -114,7 +114,11 @@ def test_what_is_given_up_leaves_no_part(
     assert gc.isenabled()
 
 
-def test_an_error_is_told_and_an_interrupt_goes_on_its_way(agent: Agent, tmp_path: Path) -> None:
+def test_an_error_is_told_and_an_interrupt_goes_on_its_way(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHARE", 0)
+
     def broken(*_numbers: int) -> Any:
         raise ValueError("torch has changed")
 
