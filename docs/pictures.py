@@ -3,13 +3,20 @@
 The recording plays the same everywhere, and so does the reading of the snapshot that comes with it.
 Where its GPUs were simulated, each picture says so in its title and on its screen. Run in the
 project's environment: ``python docs/pictures.py``.
+
+To look at what a change has done to the screens, ``python docs/pictures.py --all FOLDER`` makes
+every screen of ``tests/screens/every_screen.py`` at three sizes and in three themes; names after
+it choose among them.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import re
 import sys
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -17,6 +24,8 @@ sys.path.insert(0, str(ROOT))
 
 from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 
+from tests.screens.app_helpers import POLL_S, Running, running  # noqa: E402
+from tests.screens.every_screen import Scene, scenes  # noqa: E402
 from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings import source  # noqa: E402
 from tui.recordings.playhead import AT_ONCE  # noqa: E402
@@ -34,6 +43,8 @@ THEME = "textual-dark"
 """With colours of its own: the terminal's sixteen are not in a picture."""
 PATIENCE = 400
 """Looks, a twentieth of a second apart, at whether something has come about."""
+SIZES = ((80, 24), (120, 40), (200, 55))
+THEMES = {"sixteen": "ansi-dark", "dark": "textual-dark", "light": "textual-light"}
 PICTURES: dict[str, tuple[str, ...]] = {
     "workbench": (),
     "memory": ("2",),
@@ -78,6 +89,44 @@ async def pictures() -> dict[str, str]:
     return found
 
 
+def _at(on: Running, workload: str) -> None:
+    table = on.workbench.workloads.table
+    table.action_move(-1000)
+    while table.workload != workload.rstrip("/"):
+        table.action_move(1)
+    if workload.endswith("/"):
+        table.action_move(-1)
+        while table.workload is not None:
+            table.action_move(-1)
+
+
+def _answered(on: Running) -> bool:
+    tab = on.app.snapshot
+    if tab is None or tab.session.main.store.status == "empty":
+        return True
+    return tab.session.ready and not tab.session.main.store.waiting
+
+
+async def draw(folder: Path, scene: Scene, name: str) -> None:
+    """One screen at every size and in every theme."""
+    for size, (theme, told) in product(SIZES, THEMES.items()):
+        async with running(size, "empty", *scene.events) as on:
+            on.app.theme = told
+            if scene.workload:
+                _at(on, scene.workload)
+                await on.settle()
+            if scene.snapshot is not None:
+                on.app.open_snapshot(str(scene.snapshot))
+                await on.until(partial(_answered, on))
+            for key in scene.keys:
+                await on.press(key)
+                await on.until(partial(_answered, on))
+            await on.settle()
+            await on.pilot.pause(POLL_S)
+            path = folder / f"{name}-{'x'.join(map(str, size))}-{theme}.svg"
+            path.write_text(normalised(on.app.export_screenshot(title=path.stem)), "utf-8")
+
+
 async def _until(pilot: Pilot[None], holds: object) -> None:
     assert callable(holds)
     for _ in range(PATIENCE):
@@ -99,6 +148,16 @@ def normalised(svg: str) -> str:
 
 def main() -> None:
     """Write them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", type=Path, metavar="FOLDER", help="every screen, into a folder")
+    parser.add_argument("names", nargs="*", help="of every screen these; without any, all")
+    arguments = parser.parse_args()
+    if arguments.all is not None:
+        arguments.all.mkdir(parents=True, exist_ok=True)
+        for name, scene in scenes().items():
+            if not arguments.names or name in arguments.names:
+                asyncio.run(draw(arguments.all, scene, name))
+        return
     FOLDER.mkdir(exist_ok=True)
     for name, svg in asyncio.run(pictures()).items():
         (FOLDER / f"{name}.svg").write_text(svg, encoding="utf-8")

@@ -19,8 +19,10 @@ from tests.children.strangers import DEVICE, EVIL, FLAG, NAME, PARAMETER, TYPED
 from tests.nvml.fixtures import ScriptedNvml, scripted_library
 from tests.nvml.scenario import Gpu, Scenario
 from tests.recordings.making import recorded
+from tests.results.samples import kept
 from tui.cli.program import command_names
 from tui.cli.wait import Waiter
+from tui.results.database import Database
 from tui.session.session import Session
 from tui.text.clean import clean
 from tui.ui.terminal.hangup import SIGNALS
@@ -33,6 +35,10 @@ NOBODY_S = "4194305"
 """A pid above the kernel's highest."""
 RUN = ("run", NAME, "--device", "cpu")
 COMPARE = ("compare", NAME, "--flag", f"{FLAG}=off,on", "--device", "cpu")
+KEPT = kept(
+    1, workload=f"mat{EVIL}mul", facts={"box": EVIL}, tags=(f"tag{EVIL}",), warnings=(EVIL,)
+)
+KEPT_ID = KEPT.record.id
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("--version",),
     ("--help",),
@@ -66,6 +72,9 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("watch", "--pid", TYPED),
     ("watch", "--no-screen", "--", f"no{TYPED}"),
     ("watch", "--env"),
+    ("results",),
+    ("results", "show", KEPT_ID),
+    ("results", "export", "--markdown", "before:1d"),
     ("serve", f"--record={TYPED}"),
     ("serve", "--port", TYPED),
 )
@@ -98,6 +107,8 @@ class Place:
             "GPU_WORKBENCH_STATE": str(folder / "state"),
             "GPU_WORKBENCH_CONFIG": str(config),
         }
+        with Database(folder / "state" / "results.sqlite3", writing=True) as database:
+            database.add([KEPT])
         self._files = {
             "SNAPSHOT": str(strangers.snapshot(self._folder)),
             "RECORDING": str(strangers.recording(self._folder)),
@@ -224,7 +235,10 @@ def test_what_was_measured_is_saved_where_it_cannot_be_printed(
     done = place.run(command, redirect, GPU_WORKBENCH_STATE=str(tmp_path / "state"))
     (saved,) = (tmp_path / "state" / "results").iterdir()
     *_, said = done.stderr.decode().splitlines()
-    assert said.endswith(f"what was to be printed is saved in {saved}")
+    # What run prints as JSON can be put into the store; the line says how.
+    can = command[0] == "run" and "--json" in command
+    hint = "; gpu-workbench results import takes it in" if can else ""
+    assert said.endswith(f"what was to be printed is saved in {saved}{hint}")
     assert saved.stat().st_mode & 0o077 == 0
     assert saved.read_bytes() == expected
     assert saved.suffix == (".json" if "--json" in command else ".txt")

@@ -46,6 +46,7 @@ FIGURES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("nvmlDeviceGetMigMode",), ("mig",)),
     ((*COMPUTE, *GRAPHICS), ("processes",)),
     (MPS, ("processes.mps",)),
+    (("nvmlDeviceGetVbiosVersion",), ("vbios",)),
     (("nvmlDeviceGetUUID",), ("id",)),
 ]
 """The calls behind a figure, all of which must fail for it to be absent, and its paths."""

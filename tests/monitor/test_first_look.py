@@ -58,7 +58,7 @@ async def test_one_that_has_died_meanwhile_starts_anew(tmp_path: Path) -> None:
     try:
         await session.looked(60)
         assert session.store.sample is None
-        assert session.store.monitor.reason == "the monitor ended: exit status 3; it starts anew"
+        assert session.store.monitor.reason == "the monitor ended: exit status 3; it is restarted"
         await until(session, lambda: session.store.sample is not None)
     finally:
         await session.stop()

@@ -373,6 +373,11 @@ int nvmlDeviceGetName(struct handle *device, char *into, unsigned size) {
     return text(into, size, unit->name);
 }
 
+int nvmlDeviceGetVbiosVersion(struct handle *device, char *into, unsigned size) {
+    DEVICE("nvmlDeviceGetVbiosVersion");
+    return text(into, size, "96.00.B9.00.01");
+}
+
 struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
 
 int nvmlDeviceGetPciInfo_v3(struct handle *device, struct pci *into) {

@@ -313,6 +313,7 @@ class Recorder:
     """Actions that do nothing but remember; ``select_device`` may also tell a store."""
 
     asked: list[tuple[object, ...]] = field(default_factory=list)
+    torch_is_looked_at: bool = False
 
     def select_device(self, key: str) -> None:
         self.asked.append(("select_device", key))
@@ -355,6 +356,9 @@ class Recorder:
 
     def set_refresh(self, seconds: float) -> None:
         self.asked.append(("set_refresh", seconds))
+
+    def watch_torch(self, wanted: bool) -> None:
+        self.torch_is_looked_at = wanted
 
     def watch_host(self, wanted: bool) -> None:
         self.asked.append(("watch_host", wanted))

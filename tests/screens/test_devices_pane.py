@@ -18,6 +18,7 @@ from tests.screens.helpers import (
     gpu,
     make_store,
     sample,
+    screen_strips,
     screen_text,
     stylesheets,
     uuid,
@@ -228,6 +229,21 @@ async def test_a_click_selects() -> None:
         await settle(pilot)
         assert actions.asked == [("select_device", uuid(1))]
         assert screen_text(app)[3].startswith("▸ cuda:1")
+
+
+async def test_a_bar_under_the_cursor_is_as_long_as_it_was() -> None:
+    store = make_store("one gpu", sample(gpu()))
+    app = app_of(store, Obedient(store))
+    async with app.run_test(size=(100, 24)) as pilot:
+        app.query_one("DeviceList").focus()
+        await settle(pilot)
+        (cursor,) = (strip for strip in screen_strips(app) if strip.text.startswith("▸ cuda:0"))
+        reversed_ = {
+            segment.text: bool(segment.style and segment.style.reverse) for segment in cursor
+        }
+        # Reversed, its blanks would be the coloured part.
+        assert [turned for text, turned in reversed_.items() if "█" in text] == [False, False]
+        assert [turned for text, turned in reversed_.items() if "61%" in text] == [True]
 
 
 async def test_a_box_with_more_devices_than_rows_scrolls_to_the_selected() -> None:

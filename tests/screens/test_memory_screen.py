@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.screens.app_helpers import running
 from tests.screens.driving import press, settle
 from tests.screens.helpers import (
     HOSTILE,
@@ -36,6 +37,14 @@ def lines_of(store: Store, cells: int) -> list[str]:
     drawn = account_lines(gauge, view, facts, store.worker_pid, cells)
     assert all(width(line) <= cells for line in drawn)
     return [plain(line).rstrip() for line in drawn]
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 55)])
+async def test_the_legend_stands_right_under_the_bar(size: tuple[int, int]) -> None:
+    async with running(size) as on:
+        await on.press("2")
+        assert "allocated 12.3" in on.rows[3]
+        assert on.text.count("allocated 12.3 GiB  ") <= 1
 
 
 @pytest.mark.parametrize("cells", [59, 79, 119, 199])

@@ -118,6 +118,6 @@ async def test_read_only_offers_no_signal() -> None:
 
 
 async def test_the_help_explains_the_tab() -> None:
-    async with running() as at:
+    async with running(size=(120, 90)) as at:
         await at.press("4", "question_mark")
         assert "Unattributed" in at.text

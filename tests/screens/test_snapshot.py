@@ -8,6 +8,7 @@ and read the diff:
 
 from __future__ import annotations
 
+import ast
 import os
 import pickle
 from pathlib import Path
@@ -83,6 +84,15 @@ async def test_the_screens_are_as_they_were(size: str) -> None:
         if UPDATE:
             path.write_text(text, encoding="utf-8")
         assert text == path.read_text(encoding="utf-8"), path.name
+
+
+async def test_how_to_record_a_snapshot_can_be_copied_line_by_line() -> None:
+    async with running((80, 24)) as on:
+        await on.press("3")
+        rows = [row.strip() for row in on.rows]
+        code = [row for row in rows if row.startswith("torch.cuda.memory._")]
+        assert len(code) == 2
+        assert all(ast.parse(row) for row in code)
 
 
 async def test_the_summary_of_a_file_without_an_oom() -> None:

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from tests.screens.app_helpers import running
-from tests.screens.helpers import NOW, hello, workload
+from tests.screens.helpers import NO_DRIVER, NOW, gpu, hello, sample, workload
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
 from tui.state.events import RunnerStatus
 from workloads.protocol import messages
@@ -38,9 +38,35 @@ async def test_a_comparison_is_seen_from_its_queue_to_its_verdict() -> None:
 async def test_a_runner_that_cannot_be_used_says_so_with_advice() -> None:
     async with running((80, 24), "no gpu") as on:
         await on.tell(messages.Unusable("no module named 'torch'", "give --python a path"))
-        assert "unusable" in on.rows[0]
+        assert "nothing can be run" in on.rows[0]
         assert "Nothing can be run: no module named 'torch'" in on.text
         assert "give --python a path" in on.text
+
+
+async def test_without_torch_the_memory_of_the_first_gpu_is_shown() -> None:
+    gone = messages.Unusable("no module named 'torch'", "give --python a path")
+    async with running((80, 24), "empty", sample(gpu(), gpu(1)), gone) as on:
+        assert on.row("nvml:0").startswith("▸")
+        assert "Memory   nvml:0" in on.text
+        await on.press("d")
+        assert on.row("nvml:1").startswith("▸")
+
+
+async def test_the_backends_take_no_empty_rows_from_the_table() -> None:
+    async with running((80, 44), "one gpu") as on:
+        pane = on.workbench.backend
+        assert pane.size.height == 1
+        await on.press("b")
+        assert pane.size.height == 9
+        await on.press("escape")
+        await on.tell(*compared())
+        assert pane.size.height == 3
+        assert on.row("1.44x faster")
+
+
+async def test_the_whole_reason_of_no_driver_is_there_where_there_is_no_gpu() -> None:
+    async with running((80, 24), "no gpu") as on:
+        assert " ".join(NO_DRIVER.split()) in " ".join(on.text.split())
 
 
 async def test_a_runner_that_died_is_a_line_until_the_next_is_ready() -> None:

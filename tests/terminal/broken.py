@@ -34,12 +34,15 @@ def _after(count: int, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _break_event(count: int) -> None:
-    """Events count from the start of the children: what comes before has no screen yet."""
+    """Events count from the start of the runner: what comes before has no screen yet."""
     start = session.Session.start
 
     async def start_and_fail(self: session.Session) -> None:
         broken = _after(count, session.Session.apply)
         session.Session.apply = broken  # type: ignore[method-assign]
+        # The monitor is there already, and tells its events to what it was given.
+        assert self._monitor is not None
+        self._monitor._apply = self.apply
         await start(self)
 
     session.Session.start = start_and_fail  # type: ignore[method-assign]

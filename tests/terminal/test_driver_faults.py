@@ -17,7 +17,8 @@ from tests.terminal.terminal import Terminal
 from tui.monitor.nvml_call import Code
 
 BOX = busy_box(3)
-FIGURES = "/700 W"
+FIGURES = re.compile(r"\d+°C +\d+(/\d+)? W")
+"""Temperature and power in a row."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def terminal(tmp_path: Path, scripted_nvml: ScriptedNvml) -> Iterator[Terminal]:
     """A program of the test's own."""
     with Terminal(without_torch(tmp_path), 120, 40, scripted_nvml.env(BOX)) as found:
-        found.until(lambda text: text.count(FIGURES) == 3)
+        found.until(lambda text: len(list(FIGURES.finditer(text))) == 3)
         yield found
 
 
@@ -56,7 +57,9 @@ def started(scripted_library: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def kept(started: Kept) -> Kept:
     """The shared program while all is well."""
     started.nvml.change(BOX)
-    started.terminal.until(lambda text: text.count(FIGURES) == 3 and "lost" not in text)
+    started.terminal.until(
+        lambda text: len(list(FIGURES.finditer(text))) == 3 and "lost" not in text
+    )
     return started
 
 
@@ -82,7 +85,7 @@ def test_t10_keys_are_answered_the_silence_is_told_and_quitting_works(
         terminal.keys(key)
         terminal.until_shows(words)
     terminal.keys("\x1b")
-    text = terminal.until(lambda text: FIGURES in row_of(text, "nvml:1"))
+    text = terminal.until(lambda text: FIGURES.search(row_of(text, "nvml:1")) is not None)
     assert "old" in row_of(text, "nvml:1")
     terminal.keys("q")
     assert terminal.exit_code() == 0
@@ -92,9 +95,15 @@ def test_t10_keys_are_answered_the_silence_is_told_and_quitting_works(
 
 def test_t8_a_lost_gpu_keeps_its_row_with_its_last_figures_and_the_others_live(kept: Kept) -> None:
     terminal = kept.terminal
+    # In the narrow pane of a wide screen the reason takes the whole row.
+    terminal.resize(80, 24)
     kept.nvml.change(BOX.returns("*", device=1, code=Code.GPU_IS_LOST))
-    text = terminal.until(lambda text: "lost" in row_of(text, "nvml:1"))
-    last = re.search(r"\d+°C +\d+/700 W", row_of(text, "nvml:1"))
+    text = terminal.until(
+        lambda text: (
+            "lost" in row_of(text, "nvml:1") and FIGURES.search(row_of(text, "nvml:1")) is not None
+        )
+    )
+    last = FIGURES.search(row_of(text, "nvml:1"))
     assert last is not None
     # They stay as they are while the age and the others' figures go on.
     before = row_of(text, "nvml:0")
@@ -121,7 +130,7 @@ def test_t9_a_reloaded_driver_is_used_again_without_a_restart(kept: Kept) -> Non
     )
     # It may count its devices in another order when it comes back.
     kept.nvml.change(BOX.with_devices(*reversed(BOX.devices)))
-    terminal.until(lambda text: text.count(FIGURES) >= 3 and "lost" not in text)
+    terminal.until(lambda text: len(list(FIGURES.finditer(text))) >= 3 and "lost" not in text)
     assert {process.pid for process in terminal.family()} == family
 
 

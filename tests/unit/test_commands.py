@@ -169,7 +169,7 @@ def test_a_click_on_a_key_finds_its_command(now: Situation, cells: int) -> None:
 
 def test_at_80_cells_the_footer_of_the_table() -> None:
     line = plain(footer_line(in_footer(Situation(pane="workloads")), 80))
-    assert line == " r run  R all  b flags  x cancel  c compare  = edit  / filter  ? help  q quit "
+    assert line == " r run  R all  x cancel  = edit, sweep  b flags  / filter  ? help  q quit "
 
 
 # ---- docs/keys.md ------------------------------------------------------------------------------

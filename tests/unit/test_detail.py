@@ -153,7 +153,7 @@ def test_states_without_a_result() -> None:
     assert "does not run here: it is made for cuda" in shown(store)
     assert "queued" in shown(store)
     store.apply(progress())
-    assert "block 7 ±1.1%, ≤3 s left, 213 µs so far" in shown(store)
+    assert "block 7 ±1.1%, ≤4 s left, 213 µs so far" in shown(store)
 
 
 def test_figures_are_written_in_their_units() -> None:

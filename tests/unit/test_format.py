@@ -181,6 +181,14 @@ def test_a_duration_reads(value: float, shown: str) -> None:
     assert text.duration(value) == shown
 
 
+@pytest.mark.parametrize(
+    ("left", "shown"),
+    [(0.0, "≤1 s"), (0.3, "≤1 s"), (3.0, "≤3 s"), (3.1, "≤4 s"), (59.5, "≤1 min 00 s")],
+)
+def test_a_wait_that_takes_no_longer_is_not_rounded_down(left: float, shown: str) -> None:
+    assert text.at_most(left) == shown
+
+
 def test_ages_read_in_one_unit() -> None:
     assert text.age(12.7) == "12 s ago"
     assert text.age(340) == "5 min ago"

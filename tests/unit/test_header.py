@@ -30,10 +30,15 @@ def test_at_60_cells_host_and_state_remain() -> None:
     assert " 1 Workbench  2 " in line
 
 
-@pytest.mark.parametrize("status", ["starting", "importing torch", "ready", "unusable", "ended"])
+@pytest.mark.parametrize("status", ["starting", "importing torch", "ready", "ended"])
 def test_the_runner_s_state_is_a_word(status: ChildStatus) -> None:
     store = make_store("one gpu", RunnerStatus(status))
     assert runner_words(store).text == status
+
+
+def test_a_runner_that_cannot_be_used_is_told_by_what_it_means() -> None:
+    store = make_store("one gpu", RunnerStatus("unusable", "no module named 'torch'"))
+    assert runner_words(store).text == "nothing can be run"
 
 
 def test_a_restart_says_why() -> None:
@@ -47,10 +52,10 @@ def test_what_is_measured_now_is_named_with_how_far_it_is() -> None:
     store.apply(progress(phase="warm-up", remaining_s=None))
     assert runner_words(store).text == "running matmul on cuda:0, warm-up, 1 to do"
     store.apply(progress())
-    assert runner_words(store).text == "running matmul on cuda:0, ≤3 s left, 1 to do"
-    assert runner_words(store, 40).text == "running matmul on cuda:0, ≤3 s left"
-    assert runner_words(store, 30).text == "running matmul, ≤3 s left"
-    assert runner_words(store, 10).text == "matmul, ≤3 s left"
+    assert runner_words(store).text == "running matmul on cuda:0, ≤4 s left, 1 to do"
+    assert runner_words(store, 40).text == "running matmul on cuda:0, ≤4 s left"
+    assert runner_words(store, 30).text == "running matmul, ≤4 s left"
+    assert runner_words(store, 10).text == "matmul, ≤4 s left"
 
 
 def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
@@ -64,10 +69,10 @@ def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
 @pytest.mark.parametrize(
     ("cells", "shown"),
     [
-        (60, " running matmul on cuda:0, ≤3 s left   1 Workbench  2  3  4 "),
-        (80, " running matmul on cuda:0, ≤3 s left       1 Work  2 Memory"),
-        (100, " gpu-workbench  running matmul on cuda:0, ≤3 s left  1 Workbench  2 Memory"),
-        (120, " gpu-workbench  gpu-box-3  running matmul on cuda:0, ≤3 s left, 1 to do"),
+        (60, " running matmul on cuda:0, ≤4 s left   1 Workbench  2  3  4 "),
+        (80, " running matmul on cuda:0, ≤4 s left       1 Work  2 Memory"),
+        (100, " gpu-workbench  running matmul on cuda:0, ≤4 s left  1 Workbench  2 Memory"),
+        (120, " gpu-workbench  gpu-box-3  running matmul on cuda:0, ≤4 s left, 1 to do"),
     ],
 )
 def test_what_goes_on_survives_where_it_is_narrow(cells: int, shown: str) -> None:
@@ -78,7 +83,7 @@ def test_what_goes_on_survives_where_it_is_narrow(cells: int, shown: str) -> Non
 def test_a_replay_says_so_beside_what_goes_on() -> None:
     store = make_store("one gpu", queued(), progress())
     words = plain(header_line(store, "workbench", 80, note="replay 1:20"))
-    assert words.startswith(" replay 1:20  running matmul, ≤3 s left ")
+    assert words.startswith(" replay 1:20  running matmul, ≤4 s left ")
 
 
 @pytest.mark.parametrize("cells", [44, 60, 80, 100, 160])

@@ -80,7 +80,7 @@ def test_what_goes_on_or_failed_says_so() -> None:
     store = make_store("one gpu", queued())
     assert shown(store, 80) == ["cuda:0   queued"]
     store.apply(progress())
-    assert shown(store, 80) == ["cuda:0   block 7 ±1.1%, ≤3 s left, 213 µs so far"]
+    assert shown(store, 80) == ["cuda:0   block 7 ±1.1%, ≤4 s left, 213 µs so far"]
     failed = make_store("one gpu", *ran(status="failed", time=None, limit=None, reason="no room"))
     assert shown(failed, 80)[0] == "cuda:0   failed: no room"
 

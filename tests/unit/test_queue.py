@@ -134,6 +134,6 @@ def test_before_the_end_it_is_said_what_is_lost() -> None:
     store.apply(queued("conv2d", "cuda:0"))
     store.apply(progress("mlp", "cuda:0"))
     words = quit_words(store)
-    assert words[0] == "Running mlp on cuda:0, ≤3 s left, 1 to do."
+    assert words[0] == "Running mlp on cuda:0, ≤4 s left, 1 to do."
     assert words[1] == "All 2 are cancelled."
     assert words[2].startswith("1 result of this session is lost")

@@ -12,6 +12,7 @@ from tui.state.store import Store
 from tui.ui.views.lines import plain, width
 from tui.ui.views.workload_table import (
     DROPPED_FIRST,
+    WIDEST,
     columns,
     columns_for,
     entries,
@@ -37,13 +38,13 @@ def store() -> Store:
 
 def test_at_118_cells_every_column_is_there(store: Store) -> None:
     assert table(store, 118) == [
-        "  name                           cpu    cuda:0  speed-up              rate      of limit"
+        "  name                           cpu    cuda:0  speed-up          rate      of limit"
         "  peak memory  state",
         "▾ compute",
-        "  matmul size=4096 float32    412 ms   2.71 ms      152x      50.7 TFLOP/s   76% float32"
+        "  matmul size=4096 float32    412 ms   2.71 ms      152x  50.7 TFLOP/s   76% float32"
         "      201 MiB  ok ±0.4%",
         "▾ training",
-        "  mlp size=4096 float32      19.1 ms    213 µs  cuda:0 block 7 ±1.1%, ≤3 s left",
+        "  mlp size=4096 float32      19.1 ms    213 µs  cuda:0 block 7 ±1.1%, ≤4 s left",
         "▾ convolution",
         "  conv2d size=4096 float32   1.90 ms         –  cuda:0 failed: CUDA out of memory: asked "
         "for 2.1 GiB, 0.4 GiB free",
@@ -100,3 +101,18 @@ def test_no_name_is_cut_beside_an_empty_state() -> None:
         found = columns(("cpu", "cuda:0"), name, cells)
         assert found.name == name or found.state <= 28, cells
     assert columns(("cpu", "cuda:0"), name, 198).name == name
+
+
+def test_a_column_of_figures_is_as_wide_as_what_stands_in_it() -> None:
+    wide = {"rate": len("780 k samples/s"), "of limit": len("!124% memory bandwidth")}
+    for cells in (118, 198):
+        narrow, found = (columns(("cpu", "cuda:0"), 58, cells, 0, each) for each in ({}, wide))
+        assert found.cells["of limit"] == WIDEST
+        assert ("rate" in found.hidden) or found.cells["rate"] == wide["rate"]
+        assert narrow.cells["rate"] == 12
+        assert narrow.state >= 14  # "sweep 20/20 ok"
+
+
+def test_figures_stand_near_the_names_where_one_name_is_very_long() -> None:
+    found = columns(("cpu", "cuda:0"), 95, 198)
+    assert 60 <= found.name < 70 <= found.name + found.state

@@ -65,7 +65,7 @@ def test_a_run_that_goes_on_shows_its_estimate_and_how_far_it_is() -> None:
     store = make_store("one gpu", queued(), progress())
     found = cells(store)
     assert found["cuda:0"] == "213 µs"
-    assert found["state"] == "cuda:0 block 7 ±1.1%, ≤3 s left"
+    assert found["state"] == "cuda:0 block 7 ±1.1%, ≤4 s left"
 
 
 @pytest.mark.parametrize("phase", ["preparing", "first call", "warm-up", "checking", "figures"])
@@ -91,7 +91,7 @@ def test_queued_is_said_once_in_its_column() -> None:
     alone = make_store("no gpu", queued("matmul", "cpu"))
     assert [cells(alone)[name] for name in ("cpu", "state")] == ["queued", ""]
     feed(store, progress(), *ran("matmul", "cpu"))
-    assert cells(store)["state"] == "cuda:0 block 7 ±1.1%, ≤3 s left"
+    assert cells(store)["state"] == "cuda:0 block 7 ±1.1%, ≤4 s left"
 
 
 def test_a_cancelled_run_keeps_what_was_measured() -> None:

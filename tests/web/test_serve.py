@@ -236,7 +236,7 @@ def test_a_port_that_is_taken_is_one_line(server: Server) -> None:
         (["--host", "0.0.0.0"], "--host 0.0.0.0: it listens on 127.0.0.1 alone"),
         (["devices"], "it shows the workbench or a replay"),
         (["--record", "x"], "record in a terminal"),
-        (["--nonesuch"], "unrecognized arguments: --nonesuch"),
+        (["--nonesuch"], "no option --nonesuch"),
     ],
 )
 def test_what_cannot_be_served_is_one_line(arguments: list[str], says: str) -> None:

@@ -17,6 +17,8 @@ from tui.text import spelling
 from tui.text.clean import rows_of_text
 
 PROGRAM = "gpu-workbench"
+TAKEN_IN = "run.json"
+"""What is saved under this name can be put into the store of results."""
 
 
 def prepare() -> None:
@@ -158,7 +160,9 @@ def _kept(text: str, name: str) -> str:
     from tui import reports
 
     try:
-        return f"what was to be printed is saved in {reports.keep(name, text)}"
+        place = reports.keep(name, text)
     except OSError as error:
         put_on_stderr(text)
         return f"nor saved: {error.strerror or error}; it is on standard error"
+    hint = f"; {PROGRAM} results import takes it in" if name == TAKEN_IN else ""
+    return f"what was to be printed is saved in {place}{hint}"

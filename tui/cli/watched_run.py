@@ -17,9 +17,10 @@ from tui.child.process import ChildProcess
 from tui.cli.errors import Failure
 from tui.cli.streams import say
 from tui.cli.watch_output import Row, rows_of
+from tui.monitor import serving as monitor_serving
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text import numbers as text
-from tui.watch import launch, runs
+from tui.watch import FOLDER, launch, runs, serving
 from tui.watch.agents import Agents
 from tui.watch.findings import Track
 from tui.watch.messages import (
@@ -30,13 +31,13 @@ from tui.watch.messages import (
     TorchProcesses,
     WatchEvent,
 )
+from tui.watch.pairing import pids_of
 from tui.watch.runs import Run
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
 
-WATCH = (sys.executable, "-m", "tui.watch", "serve")
-MONITOR = (sys.executable, "-m", "tui.monitor", "serve")
 SAMPLE_S = 0.5
+DEVICES_S = 1.0
 ASK_S = 0.5
 """Between two questions to the agents."""
 LOOK_S = 0.05
@@ -107,12 +108,10 @@ class WatchedRun:
         for number in _PASSED_ON:
             loop.add_signal_handler(number, _pass_on, process, number)
         watch: ChildProcess[WatchEvent] = ChildProcess(
-            (*WATCH, "--interval", str(SAMPLE_S), "--pids", str(process.pid)),
-            WATCH_EVENTS,
-            folder="/",
+            serving(SAMPLE_S, (process.pid,)), WATCH_EVENTS, folder=FOLDER
         )
         monitor: ChildProcess[MonitorEvent] = ChildProcess(
-            (*MONITOR, "--interval", "1.0"), MONITOR_EVENTS, folder="/"
+            monitor_serving(DEVICES_S), MONITOR_EVENTS, folder=FOLDER
         )
         tasks = [
             asyncio.create_task(self._sample(watch, run)),
@@ -217,12 +216,8 @@ class WatchedRun:
         async for event in monitor.events():
             if isinstance(event, Sample):
                 self._devices = event.devices
-                found = (row for device in event.devices for row in device.processes or ())
-                # A row without a start cannot be tied to a process here: in a container pids
-                # differ.
-                listed = sorted({row.pid for row in found if row.started_at is not None})
                 if watch.running:
-                    watch.send(ListedProcesses(tuple(listed)))
+                    watch.send(ListedProcesses(pids_of(event.devices)))
         self._devices = ()
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tui.child.launch import Launched, launch
 from tui.cli.errors import UsageError
 from tui.cli.resolve import python_of, resolve
+from tui.cli.results_store import add_no_store, keeper_for
 from tui.cli.streams import say
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, setting_named
@@ -55,6 +56,8 @@ class WorkbenchOptions:
     record: str = ""
     """File that what the children say is written to."""
     redact: bool = False
+    storing: bool = True
+    """Keep what is measured for later."""
 
 
 def add_screen(parser: Parser) -> None:
@@ -114,6 +117,7 @@ def add_options(parser: Parser) -> None:
         action="store_true",
         help="with --record: without these names, home directories and arguments of programs",
     )
+    add_no_store(parser, "storing")
 
 
 def open_workbench(options: WorkbenchOptions) -> int:
@@ -138,7 +142,8 @@ def open_workbench(options: WorkbenchOptions) -> int:
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     recorder = _recorder(options)
-    session = Session(python.path, preferences.refresh, options.files, recorder, monitor)
+    keeper = keeper_for(wanted=options.storing and not options.readonly)
+    session = Session(python.path, preferences.refresh, options.files, recorder, monitor, keeper)
     if python.found:
         session.apply(LogLine("workbench", f"workloads run in {python.path}: {python.why}"))
     preferences.attach(session)
@@ -149,7 +154,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
         app.open_at_start(options.snapshot, text)
     app.snapshot_memory = options.memory
     app.run(mouse=chosen.value("mouse"))
-    for problem in preferences.problems:
+    for problem in (*preferences.problems, *(keeper.problems if keeper else ())):
         say(problem)
     if recorder is not None and recorder.problem:
         say(recorder.problem)

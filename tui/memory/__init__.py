@@ -11,11 +11,22 @@ from dataclasses import replace
 
 from tui.memory.gpu import gpu_gauge
 from tui.memory.host import host_gauge
-from tui.memory.model import PINNED, Counter, Gauge, Slice, Term
+from tui.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, OtherProcess, Slice, Term
 from tui.state.pairing import CPU, DeviceView
 from tui.state.store import Store
 
-__all__ = ["PINNED", "Counter", "Gauge", "Slice", "Term", "account", "gpu_gauge", "host_gauge"]
+__all__ = [
+    "OTHER_PARTS",
+    "PINNED",
+    "Counter",
+    "Gauge",
+    "OtherProcess",
+    "Slice",
+    "Term",
+    "account",
+    "gpu_gauge",
+    "host_gauge",
+]
 
 
 def account(store: Store, view: DeviceView, now: float) -> Gauge:
@@ -32,7 +43,7 @@ def account(store: Store, view: DeviceView, now: float) -> Gauge:
         return host_gauge(store.sample, store.heap, store.worker_pid, peak, now, pinned)
     moment = store.moments.of(view, store.worker_pid, now)
     torch = moment.torch
-    return gpu_gauge(
+    gauge = gpu_gauge(
         replace(view, nvml=moment.device),
         moment.sample,
         torch=torch,
@@ -42,6 +53,12 @@ def account(store: Store, view: DeviceView, now: float) -> Gauge:
         basis=moment.basis,
         ended=moment.ended,
     )
+    if store.allocators is None:
+        return gauge
+    # Nothing of it is there before the watch runs.
+    from tui.memory.others import other_processes
+
+    return replace(gauge, others=other_processes(store.allocators, view, store.worker_pid, now))
 
 
 def _pinned(store: Store) -> int | None:

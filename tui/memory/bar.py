@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.memory.figures import BUSY, GpuFigures, cached, workspace_or_none
+from tui.memory.figures import GpuFigures, cached, workspace_or_none
 from tui.memory.model import Slice, as_old_as, clip
 from tui.state.reading import Absent, Reading, Value, derive, value_of
 
@@ -22,17 +22,18 @@ LABELS = {
 }
 
 
-UNDIVIDED = Absent(BUSY)
-"""How much of the process torch had reserved when NVML was read is not known."""
-
-
 def context(figures: GpuFigures) -> Reading[int]:
     """This process by NVML less what torch **reserved**; less allocated would count the cache."""
     if not figures.process_splits:
-        return figures.process if isinstance(figures.process, Absent) else UNDIVIDED
+        return figures.process if isinstance(figures.process, Absent) else _undivided(figures)
     return derive(
         lambda process, reserved: process - reserved, figures.process, figures.torch.reserved
     )
+
+
+def _undivided(figures: GpuFigures) -> Absent:
+    """How much of the process torch had reserved when NVML was read is not known."""
+    return Absent(figures.whose.busy)
 
 
 def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
@@ -97,7 +98,7 @@ def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int
 def _torch_parts(figures: GpuFigures, held: int) -> list[Slice]:
     torch = figures.torch
     if not figures.used_splits:
-        return [_slice("allocated", UNDIVIDED), _slice("cached", UNDIVIDED)]
+        return [_slice(key, _undivided(figures)) for key in ("allocated", "cached")]
     if isinstance(torch.allocated, Absent) or isinstance(torch.reserved, Absent):
         absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
         return [_slice("allocated", absent), _slice("cached", absent)]

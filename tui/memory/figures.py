@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
+from tui.memory.model import WORKER, Whose
 from tui.monitor.messages import Device, GpuProcess, Sample, process_of
 from tui.state.age import stale_after
 from tui.state.moments import Basis
@@ -14,14 +15,11 @@ from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 NVML = "NVML"
-TORCH = "torch memory_stats"
 MEM_GET_INFO = "torch mem_get_info"
 HOST = "operating system"
 DERIVED = "derived"
 MOVED = "torch has reserved or given back memory since NVML was read"
 """Why what NVML says is not split by what torch says."""
-BUSY = "the worker is busy and has not said since NVML was read"
-ENDED = "its process has ended, and the next has not used this device yet"
 
 
 @frozen
@@ -60,6 +58,7 @@ class GpuFigures:
     """The sum over the processes that are not this program's."""
     other_processes: int | None
     unified: bool
+    whose: Whose = WORKER
     basis: Basis = "one moment"
     """Whose moment the figures are of; those of the other are not subtracted from them."""
 
@@ -98,6 +97,7 @@ def gather(
     now: float,
     basis: Basis = "one moment",
     ended: bool = False,
+    whose: Whose = WORKER,
 ) -> GpuFigures:
     """Collect the figures of one GPU.
 
@@ -109,22 +109,26 @@ def gather(
         now: Unix time, to tell old figures from current ones.
         basis: whose moment they are of; those that are not of it are absent, or old.
         ended: the worker has ended.
+        whose: the words for the process.
     """
     live = torch if torch is not None and torch.pid == worker_pid else None
-    figures = torch_figures(live, _why_no_torch(view, worker_pid))
+    figures = torch_figures(live, _why_no_torch(view, worker_pid), whose)
     if live is not None and view.nvml is not None and view.nvml.lost:
         figures = _old(figures, now - live.at, "the device no longer answers")
     elif live is not None and ended:
-        figures = _old(figures, now - live.at, ENDED)
+        figures = _old(figures, now - live.at, whose.ended)
     elif live is not None and basis == "NVML":
-        figures = _old(figures, now - live.at, BUSY)
+        figures = _old(figures, now - live.at, whose.busy)
     total, used, free, driver, source = _device(view, sample, live, now)
     holders = _holders(view, sample, worker_pid, live is not None, now)
+    if ended and not whose.pinned and view.nvml is not None:
+        # The number may be another process's, and its own memory is the device's again.
+        holders = replace(_holders(view, sample, None, False, now), process=Absent(whose.ended))
     total_source = source
     if live is not None and live.device_free is not None and basis == "torch":
         # All of torch's moment; total and driver do not change.
         free, source = Value(live.device_free), MEM_GET_INFO
-        free = aged(free, now - live.at, ENDED) if ended else free
+        free = aged(free, now - live.at, whose.ended) if ended else free
         used = _used_by(free, total, driver)
         holders = _Holders(_MOVING, _MOVING, 0, _MOVING, None)
     return GpuFigures(
@@ -141,6 +145,7 @@ def gather(
         others=holders.others,
         other_processes=holders.other_processes,
         unified=bool(view.nvml and view.nvml.memory.unified),
+        whose=whose,
         basis=basis,
     )
 
@@ -151,7 +156,7 @@ def _used_by(free: Reading[int], total: Reading[int], driver: Reading[int]) -> R
     return derive(lambda whole, left: max(0, whole - kept - left), total, free)
 
 
-def torch_figures(torch: TorchMemory | None, why_not: str) -> TorchFigures:
+def torch_figures(torch: TorchMemory | None, why_not: str, whose: Whose = WORKER) -> TorchFigures:
     """The allocator's figures as readings."""
     if torch is None:
         nothing = Absent(why_not)
@@ -166,7 +171,7 @@ def torch_figures(torch: TorchMemory | None, why_not: str) -> TorchFigures:
         active=Value(torch.active) if counts else Absent(uncounted),
         stuck=Value(torch.inactive_split) if counts else Absent(uncounted),
         reserved=Value(torch.reserved),
-        workspace=reading(torch.workspace, "the runner has not said how much cuBLAS was given"),
+        workspace=reading(torch.workspace, whose.no_workspace),
     )
 
 

@@ -7,14 +7,13 @@ from tui.memory.explain import explain_gpu
 from tui.memory.figures import (
     DERIVED,
     NVML,
-    TORCH,
     GpuFigures,
     TorchFigures,
     cached,
     gather,
     workspace_or_none,
 )
-from tui.memory.model import Counter, Gauge, Term, chain_breaks, pinned_term
+from tui.memory.model import WORKER, Counter, Gauge, Term, Whose, chain_breaks, pinned_term
 from tui.monitor.messages import Sample
 from tui.state.history import MemoryPoint
 from tui.state.moments import Basis
@@ -43,6 +42,7 @@ def gpu_gauge(
     now: float,
     basis: Basis = "one moment",
     ended: bool = False,
+    whose: Whose = WORKER,
 ) -> Gauge:
     """Account for a GPU.
 
@@ -55,16 +55,19 @@ def gpu_gauge(
         now: Unix time.
         basis: whose moment the account is of.
         ended: the worker has ended.
+        whose: the words for the process.
     """
     live = torch if torch is not None and torch.pid == worker_pid else None
-    figures = gather(view, sample, torch, worker_pid, now, basis, ended)
+    figures = gather(view, sample, torch, worker_pid, now, basis, ended, whose)
     slices = lay_out(figures)
-    terms = (*_terms(figures), pinned_term(_pinned(live, figures.torch.reserved)))
+    terms = _terms(figures)
+    if whose.pinned:
+        terms = (*terms, pinned_term(_pinned(live, figures.torch.reserved)))
     by_key = {term.key: term for term in terms}
     warnings = _breaks(figures, by_key)
     warnings += _sums(figures)
     counters = _counters(live, figures.torch.reserved)
-    warnings += _events(live)
+    warnings += _events(live, whose)
     would_free = releasable(figures.torch)
     return Gauge(
         total=figures.total,
@@ -75,6 +78,7 @@ def gpu_gauge(
         would_free=would_free,
         warnings=tuple(warnings),
         explanation=explain_gpu(figures, slices, would_free),
+        whose=whose,
         unified=figures.unified,
     )
 
@@ -108,7 +112,7 @@ def _difference(larger: Reading[int], smaller: Reading[int]) -> Reading[int]:
 
 
 def _terms(figures: GpuFigures) -> tuple[Term, ...]:
-    torch, source = figures.torch, figures.source
+    torch, source, from_torch = figures.torch, figures.source, figures.whose.source
     spare = derive(
         lambda used, *held: max(0, used - sum(held)),
         figures.used,
@@ -117,7 +121,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
         figures.others,
     )
     return (
-        Term("requested", "requested", torch.requested, TORCH, "asked for by live tensors"),
+        Term("requested", "requested", torch.requested, from_torch, "asked for by live tensors"),
         Term(
             "rounding",
             "rounding",
@@ -125,7 +129,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             DERIVED,
             "active - requested: sizes are rounded up to 512 bytes",
         ),
-        Term("allocated", "allocated", torch.allocated, TORCH, "held by live tensors"),
+        Term("allocated", "allocated", torch.allocated, from_torch, "held by live tensors"),
         Term(
             "pending",
             "pending free",
@@ -133,12 +137,12 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             DERIVED,
             "active - allocated: freed, but a stream may still use it",
         ),
-        Term("active", "active", torch.active, TORCH, "allocated or pending free"),
+        Term("active", "active", torch.active, from_torch, "allocated or pending free"),
         Term(
             "stuck",
             "cached, stuck",
             torch.stuck,
-            TORCH,
+            from_torch,
             "inactive split: free parts of segments that are in use",
         ),
         Term(
@@ -152,11 +156,11 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             "workspace",
             "cuBLAS workspace",
             torch.workspace,
-            TORCH,
+            from_torch,
             "given to cuBLAS for each handle and stream, while a run lasts",
         ),
         Term("cached", "cached", cached(torch), DERIVED, "reserved - allocated - workspace"),
-        Term("reserved", "reserved", torch.reserved, TORCH, "what torch's allocator holds"),
+        Term("reserved", "reserved", torch.reserved, from_torch, "what torch's allocator holds"),
         Term(
             "context",
             "context",
@@ -164,7 +168,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             DERIVED,
             "this process - reserved: CUDA context, kernels, libraries",
         ),
-        Term("process", "this process", figures.process, NVML, "the worker that runs workloads"),
+        Term("process", "this process", figures.process, NVML, figures.whose.about),
         *_ours(figures),
         Term("others", "others", figures.others, NVML, "processes that are not this program's"),
         Term(
@@ -238,14 +242,14 @@ def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, .
     )
 
 
-def _events(torch: TorchMemory | None) -> list[str]:
+def _events(torch: TorchMemory | None, whose: Whose) -> list[str]:
     found = []
     if torch is not None and torch.ooms:
-        found.append(f"out of memory {text.count(torch.ooms, 'time')} since the last run began")
+        found.append(f"out of memory {text.count(torch.ooms, 'time')} since {whose.since}")
     if torch is not None and torch.alloc_retries:
         times = text.count(torch.alloc_retries, "time")
         found.append(
-            f"torch returned its whole cache {times} to find room since the last run began "
+            f"torch returned its whole cache {times} to find room since {whose.since} "
             "(alloc retries)"
         )
     return found

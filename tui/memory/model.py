@@ -10,6 +10,79 @@ from workloads.protocol.frozen import frozen
 
 
 @frozen
+class Whose:
+    """The words of an account for the process that it is of."""
+
+    about: str
+    """What that process is."""
+    since: str
+    """When its counts began."""
+    source: str
+    """Where torch's figures come from."""
+    no_workspace: str
+    busy: str
+    """Why NVML's newest reading is not split by what torch says."""
+    ended: str
+    frees: str
+    """What would return its cache; empty for the key of this program."""
+    pinned: bool
+    """Whether it says what it has pinned of the host's memory."""
+
+
+WORKER = Whose(
+    about="the worker that runs workloads",
+    since="the last run began",
+    source="torch memory_stats",
+    no_workspace="the runner has not said how much cuBLAS was given",
+    busy="the worker is busy and has not said since NVML was read",
+    ended="its process has ended, and the next has not used this device yet",
+    frees="",
+    pinned=True,
+)
+OUTSIDE = Whose(
+    about="the process that is looked at",
+    since="the process began",
+    source="read from outside",
+    no_workspace="not told apart from outside: it is among the allocated",
+    busy="torch has reserved or given back memory since NVML was read",
+    ended="the process has ended",
+    frees="empty_cache() frees",
+    pinned=False,
+)
+
+
+@frozen
+class OtherProcess:
+    """What another process holds of a device, by NVML and, where it may be read, by torch."""
+
+    pid: int
+    command: str | None
+    key: tuple[int, float | None, str] | None
+    """Of its allocator in ``tui.state.allocators``; ``None`` where that is not read."""
+    process: Reading[int]
+    allocated: Reading[int]
+    cached: Reading[int]
+    context: Reading[int]
+    peak: Reading[int]
+    """The most that tensors held since the process began, or since it reset that."""
+    retries: Reading[int]
+    ooms: Reading[int]
+    advice: str = ""
+    """What would help where they are absent."""
+
+    @property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """Keys and sizes of what makes up the process's figure; none where that is not known."""
+        sizes = [value_of(each) for each in (self.allocated, self.cached, self.context)]
+        known = [size for size in sizes if size is not None and size >= 0]
+        return tuple(zip(OTHER_PARTS, known, strict=True)) if len(known) == len(sizes) else ()
+
+
+OTHER_PARTS = ("other_allocated", "other_cached", "other_context")
+"""Keys of the slices of another process."""
+
+
+@frozen
 class Slice:
     """A part of the bar. The known slices of a gauge add up to its total."""
 
@@ -64,6 +137,9 @@ class Gauge:
     warnings: tuple[str, ...]
     explanation: tuple[str, ...]
     """Sentences that say where the memory is."""
+    others: tuple[OtherProcess, ...] = ()
+    """The processes that are not this program's and use torch, the largest first."""
+    whose: Whose = WORKER
     unified: bool = False
     """The device has no memory of its own: the total is the host's."""
 

@@ -157,6 +157,9 @@ class DeviceReader:
             memory_read=memory_read,
             memory_moved=moved,
             parent=self._parent,
+            vbios=fields.text(
+                "vbios", fields.ask_until_known("vbios", ("nvmlDeviceGetVbiosVersion",))
+            ),
             unavailable=fields.unavailable,
         )
 

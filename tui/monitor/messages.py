@@ -122,6 +122,8 @@ class Device:
     """``used`` changed while the processes were asked for: they are not of one moment."""
     parent: str | None = None
     """For a MIG instance the id of its GPU; ``None`` for a whole GPU."""
+    vbios: str | None = None
+    """Version of the GPU's own firmware."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
 

@@ -2,7 +2,8 @@
 
 A recording is text, one JSON object a line. The first is a :class:`Recording`; every other one is
 
-``{"t": seconds since the first, "from": "monitor" | "runner" | "workbench", "message": {…}}``
+``{"t": seconds since the first, "from": "monitor" | "runner" | "watch" | "workbench", "message":
+{…}}``
 
 or, with ``"to"`` in place of ``"from"``, a request that a child was sent. A message is what travels
 between the processes (see ``workloads.protocol.wire``); those of the workbench are
@@ -18,23 +19,27 @@ from typing import Any, Literal, cast, get_args
 
 from tui.monitor.messages import MONITOR_EVENTS
 from tui.state.events import AnyEvent, LocalEvent
+from tui.watch.messages import WATCH_EVENTS
 from workloads.protocol import messages, wire
 from workloads.protocol.frozen import frozen
 
-VERSION = 1
+VERSION = 2
 """Raised when a line changes in a way that an older program would misread."""
+OLDER = (1,)
+"""Versions that can be played too: in 1 nothing was said by the watch."""
 _INTEGERS = 1 << 64
 _MOST_DIGITS = 20
 _MANY_DIGITS = re.compile(rb"\d{19}")
 LONGEST_S = 10 * 365 * 86400.0
 
-Speaker = Literal["monitor", "runner", "workbench"]
-Child = Literal["monitor", "runner"]
+Speaker = Literal["monitor", "runner", "watch", "workbench"]
+Child = Literal["monitor", "runner", "watch"]
 
 _SPEAKERS: dict[type, Speaker] = {
     **dict.fromkeys(get_args(LocalEvent), "workbench"),
     **dict.fromkeys(messages.EVENTS, "runner"),
     **dict.fromkeys(MONITOR_EVENTS, "monitor"),
+    **dict.fromkeys(WATCH_EVENTS, "watch"),
 }
 _KINDS: dict[str, tuple[type, ...]] = {
     speaker: tuple(kind for kind, its in _SPEAKERS.items() if its == speaker)
@@ -113,7 +118,7 @@ def header(line: bytes, name: str) -> Recording:
             f"{name} is no recording: its first line is not that of one; make one with"
             " gpu-workbench --record FILE"
         ) from error
-    if found.version != VERSION:
+    if found.version not in (VERSION, *OLDER):
         raise RecordingError(
             f"{name} is a recording of format {found.version}, this program plays {VERSION}:"
             f" play it with gpu-workbench {found.program}"

@@ -90,6 +90,10 @@ class Recorder:
         """Write what the runner was asked."""
         self._request("runner", request)
 
+    def to_watch(self, request: object) -> None:
+        """Write what the watch was asked."""
+        self._request("watch", request)
+
     def _request(self, child: lines.Child, request: object) -> None:
         if self._file is not None:
             request = request if self._redact is None else self._redact(request)

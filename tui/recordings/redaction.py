@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TypeVar, cast
 
-from tui.monitor.messages import GpuProcess, HostProcesses, Sample
+from tui.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
 from tui.text.redact import NAME, Redactor
+from tui.watch.messages import TorchProcesses
 from workloads.protocol import messages
 
 E = TypeVar("E")
@@ -36,6 +38,8 @@ class Redaction:
         """The event without them."""
         if isinstance(event, Sample):
             return cast(E, self._sample(event))
+        if isinstance(event, TorchProcesses):
+            return cast(E, self._torch_processes(event))
         if isinstance(event, messages.Hello):
             event = cast(E, replace(event, executable=program(event.executable)))
         elif isinstance(event, messages.Ready):
@@ -49,11 +53,8 @@ class Redaction:
         rows = [row for device in sample.devices for row in device.processes or ()]
         hosts = sample.host_processes
         rows += hosts.rows if hosts else ()
-        users = {row.user for row in rows if row.user}
-        users |= {row.parent.user for row in rows if row.parent and row.parent.user}
-        if not users <= self._names:
-            self._names |= users
-            self._redact = self._redactor()
+        self._know(row.user for row in rows)
+        self._know(row.parent.user for row in rows if row.parent)
         devices = tuple(
             replace(device, processes=device.processes and self._rows(device.processes))
             for device in sample.devices
@@ -67,6 +68,33 @@ class Redaction:
             )
         )
 
+    def _torch_processes(self, event: TorchProcesses) -> TorchProcesses:
+        self._know(each.user for each in event.processes)
+        processes = tuple(
+            replace(
+                each,
+                user=each.user and NAME,
+                command=each.command and program(each.command),
+                reason=_without(each.user, each.reason),
+                advice=_without(each.user, each.advice),
+                launched_by=self._parent(each.launched_by),
+            )
+            for each in event.processes
+        )
+        return self._redact.all_of(replace(event, processes=processes))
+
+    def _know(self, users: Iterable[str | None]) -> None:
+        found = {user for user in users if user}
+        if not found <= self._names:
+            self._names |= found
+            self._redact = self._redactor()
+
+    @staticmethod
+    def _parent(parent: ParentProcess | None) -> ParentProcess | None:
+        return parent and replace(
+            parent, user=parent.user and NAME, command=parent.command and program(parent.command)
+        )
+
     def _host_processes(self, found: HostProcesses | None) -> HostProcesses | None:
         return None if found is None else replace(found, rows=self._rows(found.rows))
 
@@ -76,12 +104,7 @@ class Redaction:
                 row,
                 user=row.user and NAME,
                 command=row.command and program(row.command),
-                parent=row.parent
-                and replace(
-                    row.parent,
-                    user=row.parent.user and NAME,
-                    command=row.parent.command and program(row.parent.command),
-                ),
+                parent=self._parent(row.parent),
             )
             for row in rows
         )
@@ -89,6 +112,11 @@ class Redaction:
     def _redactor(self) -> Redactor:
         # Its collector looks for names in paths of home directories.
         return Redactor(f"/home/{name}/" for name in sorted(self._names))
+
+
+def _without(user: str | None, words: str) -> str:
+    """A sentence without the name of who runs the process that it is about."""
+    return re.sub(rf"\b{re.escape(user)}\b", NAME, words) if user else words
 
 
 def program(command: str) -> str:

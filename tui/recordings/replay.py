@@ -225,4 +225,4 @@ class ReplaySession:
 
     set_parameters = set_sweep = set_flag = run = run_for_demo = compare = cancel = _nobody
     empty_cache = reset_peaks = restart_runner = _nobody
-    set_refresh = watch_host = _nobody
+    set_refresh = watch_host = watch_torch = _nobody

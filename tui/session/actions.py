@@ -62,3 +62,9 @@ class Actions(Protocol):
 
     def watch_host(self, wanted: bool) -> None:
         """Have the host's processes listed with each sample, or no longer."""
+
+    def watch_torch(self, wanted: bool) -> None:
+        """Have the allocators of other torch processes read often, or seldom.
+
+        The first time that they are wanted starts what reads them.
+        """

@@ -1,4 +1,4 @@
-"""One session of the workbench: both children, the store, and what a front end can ask for.
+"""One session of the workbench: the children, the store, and what a front end can ask for.
 
 The screens and the headless commands are thin over this; it knows neither.
 """
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from tui.child.launch import Launched
     from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
+    from tui.results.keeper import Keeper
     from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
+    from tui.session.watching import WatchSupervisor
 
 CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
@@ -64,6 +66,7 @@ class Session:
         files: of workloads that the user brings; the runner reads them.
         recorder: is told all that changes the store and all that the children are asked.
         monitor: one of that interval that has been started already.
+        keeper: puts what is measured into the store of results; ``None`` to keep nothing.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Session:
         files: Sequence[str] = (),
         recorder: Recorder | None = None,
         monitor: Launched | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.store = Store()
         self._listeners: list[Listener] = []
@@ -87,8 +91,11 @@ class Session:
         self._interval = interval
         self._runner: RunnerSupervisor | None = None
         self._monitor: MonitorSupervisor | None = None
+        self._watch: WatchSupervisor | None = None
+        self._torch_is_looked_at = False
         self._recorder = recorder
         self._launched = monitor
+        self._keeper = keeper
         if recorder is not None:
             recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
         self.apply(CatalogueRead(catalogue.read()))
@@ -132,6 +139,8 @@ class Session:
         from tui.session.supervisors import RunnerSupervisor
 
         self.watch()
+        if self._keeper is not None:
+            self._keeper.attach(self.apply)
         written = self._recorder
         sent = written.to_runner if written else None
         self._runner = RunnerSupervisor(self.store, self.apply, self._python, self._files, sent)
@@ -143,17 +152,19 @@ class Session:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(child.stop() for child in self._children()))
+        if self._keeper is not None:
+            await self._keeper.close()
         if self._recorder is not None:
             self._recorder.close()
 
     def kill(self) -> None:
-        """SIGKILL to both children: for an end that cannot wait."""
+        """SIGKILL to the children: for an end that cannot wait."""
         for child in self._children():
             if child.running:
                 child.kill()
 
     def _children(self) -> list[ChildProcess[Any]]:
-        supervisors = (self._monitor, self._runner)
+        supervisors = (self._monitor, self._runner, self._watch)
         return [one.child for one in supervisors if one and one.child]
 
     def apply(self, event: AnyEvent) -> None:
@@ -171,10 +182,31 @@ class Session:
         elif isinstance(event, Sample) and self.store.torch_memory:
             # Right after NVML was read: an account subtracts the one from the other.
             self._send(messages.TellMemory())
+        if self._keeper is not None:
+            self._keeper.see(event, self.store)
+        self._tell_watch(event)
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
         for listener in self._listeners if parts else ():
             listener(parts)
+
+    def _tell_watch(self, event: AnyEvent) -> None:
+        if self._watch is not None:
+            if isinstance(event, Sample):
+                self._watch.take_sample(event)
+        elif self._torch_is_looked_at:
+            self._begin_watch()
+
+    def _begin_watch(self) -> None:
+        """Start the watch, but not before what a start needs is there."""
+        store = self.store
+        if store.sample is None or store.runner.status in ("starting", "importing torch"):
+            return
+        from tui.session.watching import WatchSupervisor
+
+        sent = self._recorder.to_watch if self._recorder else None
+        self._watch = WatchSupervisor(self.apply, store.sample, sent)
+        self._spawn(self._watch.supervise())
 
     def _queue_early_on_gpu(self) -> None:
         early, self._early = self._early, []
@@ -383,6 +415,13 @@ class Session:
     def watch_host(self, wanted: bool) -> None:
         if self._monitor is not None:
             self._monitor.watch_host(wanted)
+
+    def watch_torch(self, wanted: bool) -> None:
+        self._torch_is_looked_at = wanted
+        if self._watch is not None:
+            self._watch.look_at(wanted)
+        elif wanted:
+            self._begin_watch()
 
     def restart_runner(self) -> None:
         if self._runner is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Union
+from typing import TYPE_CHECKING, Literal, Union
 
 from tui.monitor.messages import MonitorEvent
 from tui.state.conditions import Conditions
@@ -11,6 +11,10 @@ from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting, WorkloadInfo
 from workloads.protocol.results import Ceiling
+
+if TYPE_CHECKING:
+    # Imported where the watch runs: it has no part in a start.
+    from tui.watch.messages import WatchEvent
 
 
 @frozen
@@ -90,6 +94,14 @@ class MonitorStatus:
 
 
 @frozen
+class WatchStatus:
+    """The watch as a process."""
+
+    status: ChildStatus
+    reason: str = ""
+
+
+@frozen
 class ConditionsSeen:
     """What a run or a comparison was measured under."""
 
@@ -108,7 +120,7 @@ class CeilingsRead:
 class LogLine:
     """A line for the log pane."""
 
-    source: Literal["runner", "monitor", "workbench"]
+    source: Literal["runner", "monitor", "watch", "workbench"]
     text: str
     level: Literal["info", "warning", "error"] = "info"
 
@@ -124,8 +136,9 @@ LocalEvent = Union[
     CompareQueued,
     RunnerStatus,
     MonitorStatus,
+    WatchStatus,
     ConditionsSeen,
     CeilingsRead,
     LogLine,
 ]
-AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent]
+AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent, "WatchEvent"]

@@ -80,7 +80,7 @@ class History:
             point = self._point(view, sample, worker_pid)
             ring = self._rings.setdefault(view.key, deque(maxlen=MOST_POINTS))
             ring.append(point)
-            self._peaks[view.key] = _higher(self._peaks.get(view.key), point)
+            self._peaks[view.key] = higher(self._peaks.get(view.key), point)
 
     def _point(self, view: DeviceView, sample: Sample, worker_pid: int | None) -> Point:
         if view.key == CPU:
@@ -117,7 +117,8 @@ class History:
         return point
 
 
-def _higher(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
+def higher(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
+    """The higher of each figure, at the time of the second."""
     if peak is None:
         return point
 

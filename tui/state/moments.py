@@ -84,11 +84,24 @@ class MemoryMoments:
             worker_pid: the worker that lives now.
             now: Unix time.
         """
+        return self.of_process(view, view.torch, worker_pid, now)
+
+    def of_process(
+        self, view: DeviceView, name: str | None, pid: int | None, now: float
+    ) -> MemoryMoment:
+        """The same of any process, by its own name of the device.
+
+        Args:
+            view: the device as it is now.
+            name: what the process calls it, such as ``cuda:0``.
+            pid: the process that lives now.
+            now: Unix time.
+        """
         sample, device = self._newest(view)
-        standing = self._standing.get(view.torch) if view.torch else None
+        standing = self._standing.get(name) if name else None
         if standing is None:
             return MemoryMoment(sample, device, None)
-        torch, ended = standing.newest, standing.newest.pid != worker_pid
+        torch, ended = standing.newest, standing.newest.pid != pid
         if ended and now - torch.at > ENDED_S:
             return MemoryMoment(sample, device, None)
         if device is None or device.lost or device.memory_read is None:

@@ -10,7 +10,7 @@ import enum
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tui.monitor.messages import Device, MonitorHello, Sample
 from tui.state.driver import NOT_ASKED, as_torch_knows
@@ -42,6 +42,9 @@ from workloads.protocol.ended_runs import ended_run
 from workloads.protocol.inventory import Environment, Setting, WorkloadInfo
 from workloads.protocol.results import COPY, Ceiling
 
+if TYPE_CHECKING:
+    from tui.state.allocators import Allocators
+
 LOG_LINES = 500
 
 
@@ -54,6 +57,8 @@ class Part(enum.Enum):
     WORKLOADS = "workloads"
     BACKEND = "backend"
     RUNNER = "runner"
+    ALLOCATORS = "allocators"
+    """Those of other processes."""
     LOG = "log"
 
 
@@ -104,18 +109,31 @@ class Store:
         self.moments = MemoryMoments()
         """The newest figures of NVML and torch that are of one moment."""
         self.history = History()
+        self.allocators: Allocators | None = None
+        """Of all torch processes, read from outside; ``None`` until the watch says something."""
         self.log: deque[LogLine] = deque(maxlen=LOG_LINES)
 
     # ---- change ----
 
     def apply(self, event: AnyEvent) -> Parts:
         """Take one event in and say which parts of the store it changed."""
-        return self._HANDLERS[type(event)](self, event)
+        handler = self._HANDLERS.get(type(event))
+        return self._take_watch(event) if handler is None else handler(self, event)
 
     def forget(self) -> Parts:
         """Know nothing again; the store stays the one that the front ends hold."""
         vars(self).update(vars(Store(simulated=self.simulated)))
         return frozenset(Part)
+
+    def _take_watch(self, event: AnyEvent) -> Parts:
+        if self.allocators is None:
+            # What the watch says is looked at once it says something: no start needs it.
+            from tui.state.allocators import Allocators
+
+            self.allocators = Allocators()
+            if self.sample is not None:
+                self.allocators.take_sample(self.sample)
+        return frozenset({Part.ALLOCATORS}) if self.allocators.take(event) else frozenset()
 
     def _on_monitor_hello(self, _event: MonitorHello) -> Parts:
         return self.apply(MonitorStatus("ready"))
@@ -128,6 +146,8 @@ class Store:
         }
         self._pair()
         self.moments.take_sample(event)
+        if self.allocators is not None:
+            self.allocators.take_sample(event)
         self.history.take_sample(event, self.devices, self.worker_pid)
         return frozenset({Part.DEVICES, Part.MEMORY})
 
@@ -140,7 +160,12 @@ class Store:
         if event.status in ("restarting", "ended", "unusable"):
             self._forget_worker()
             self.moments.forget_torch()
-        return frozenset({Part.RUNNER, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
+        if event.status != "unusable":
+            return frozenset({Part.RUNNER, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
+        self._pair()
+        return frozenset(
+            {Part.RUNNER, Part.DEVICES, Part.MEMORY, Part.WORKLOADS, Part.BACKEND, Part.SELECTION}
+        )
 
     def _on_hello(self, event: messages.Hello) -> Parts:
         self.hello = event
@@ -372,7 +397,9 @@ class Store:
             self.selected = wanted.key
         elif self.selected not in keys or (not self.selected_by_user and self.selected == CPU):
             # The first GPU that torch can use is what people came for.
-            usable = [view.key for view in self.devices if view.torch and view.key != CPU]
+            gpus = [view for view in self.devices if view.key != CPU]
+            # Without a torch there is none to choose for: its memory is to be seen all the same.
+            usable = [view.key for view in gpus if view.torch or self.runner.status == "unusable"]
             self.selected = next(iter(usable), CPU)
 
     def _with_last(self, view: DeviceView) -> DeviceView:

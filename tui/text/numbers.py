@@ -129,6 +129,11 @@ def duration(value: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
 
 
+def at_most(value: float) -> str:
+    """A wait that takes no longer, rounded up: ``≤4 s`` for 3.1 s."""
+    return f"{glyphs.GLYPHS.at_most}{duration(max(1, math.ceil(value)))}"
+
+
 def about(value: float) -> str:
     """An estimate, no finer than it is: ``about 5 s``, ``about 40 s``, ``about 4 min``."""
     if value < 57.5:

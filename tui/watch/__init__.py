@@ -1,1 +1,34 @@
 """Torch processes of this machine: what their allocators hold, read from outside. No Textual."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+FOLDER = "/"
+"""Where the child is started: ``-m`` would otherwise find a folder named tui where we are."""
+
+
+def serving(
+    interval: float,
+    pids: Sequence[int] = (),
+    listed: Sequence[int] = (),
+    *,
+    children: bool = True,
+) -> tuple[str, ...]:
+    """The command that starts the child.
+
+    Args:
+        interval: seconds between two readings.
+        pids: watch these alone; none for all of this user's.
+        listed: those that NVML says use a GPU.
+        children: also those that ``pids`` have started.
+    """
+    words = ["-m", "tui.watch", "serve", "--interval", str(interval)]
+    if pids:
+        words += ["--pids", ",".join(map(str, pids))]
+    if not children:
+        words.append("--no-children")
+    if listed:
+        words += ["--listed", ",".join(map(str, listed))]
+    return (sys.executable, *words)

@@ -157,6 +157,8 @@ class Discovery:
             launcher=ranks.launcher,
             visible_devices=variables.get("CUDA_VISIBLE_DEVICES"),
             device_order=variables.get("CUDA_DEVICE_ORDER"),
+            ours=owner.ours,
+            launched_by=owner.parent,
             unavailable=unavailable,
         )
 
@@ -182,6 +184,7 @@ def absent(pid: int, why: Refusal) -> TorchProcess:
         visible_devices=None,
         device_order=None,
         reason=why.reason,
+        word=why.word,
         advice=why.advice,
         refused=True,
         unavailable=dict.fromkeys((*names, "launcher", "visible_devices"), why.reason),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Union
 
+from tui.monitor.messages import ParentProcess
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
@@ -38,10 +39,16 @@ class TorchProcess:
     """``CUDA_DEVICE_ORDER``, in the same way."""
     reason: str = ""
     """Why there are no figures of it; empty where there are."""
+    word: str = ""
+    """The reason in one word, for where there is no room for more."""
     advice: str = ""
     """What would help."""
     refused: bool = False
     """The kernel does not let it be read: not a matter of what the process does."""
+    ours: bool = False
+    """The program that asks has started it."""
+    launched_by: ParentProcess | None = None
+    """What started it, as torchrun its ranks."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
 

@@ -26,6 +26,15 @@ class Placed:
     why_no_process: str = ""
 
 
+def pids_of(devices: Sequence[Device]) -> tuple[int, ...]:
+    """The processes that NVML lists and that are here: those whose start is known.
+
+    A row without one cannot be tied to a process of this machine: in a container pids differ.
+    """
+    rows = (row for device in devices for row in device.processes or ())
+    return tuple(sorted({row.pid for row in rows if row.started_at is not None}))
+
+
 def listed_on(
     process: TorchProcess, devices: Sequence[Device]
 ) -> dict[str, tuple[int | None, str]]:
@@ -40,7 +49,7 @@ def listed_on(
         if device.id in split:
             continue  # its MIG instances are what is used
         row = process_of(device, process.pid)
-        if row is not None and _is_same(row.started_at, process.start):
+        if row is not None and is_same(row.started_at, process.start):
             found[device.id] = (row.memory, row.unavailable.get("memory", ""))
     return found
 
@@ -83,8 +92,9 @@ def place(
     return {each.device: Placed(None, None, reason, reason) for each in figures}
 
 
-def _is_same(one: float | None, other: float | None) -> bool:
-    # Both were worked out from the same clock ticks; psutil may round the machine's start anew.
+def is_same(one: float | None, other: float | None) -> bool:
+    """Whether two Unix times are the start of one process, both worked out from clock ticks."""
+    # psutil may round the machine's start anew.
     return one is not None and other is not None and abs(one - other) < 2.0
 
 

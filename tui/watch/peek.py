@@ -71,6 +71,15 @@ _ADVICE = {
     UNKNOWN_LAYOUT: "torch.cuda.memory_summary() within the program remains, and NVML's figure",
 }
 """What helps, by the reason."""
+_WORDS = {
+    NOT_USED_YET: "unused",
+    IN_CHANGE: "changing",
+    ASYNC: "async",
+    PLUGGABLE: "plugged",
+    CPU_BUILD: "cpu",
+    NO_TORCH: "no torch",
+    UNKNOWN_LAYOUT: "layout",
+}
 
 
 class UnreadableError(Exception):
@@ -80,6 +89,11 @@ class UnreadableError(Exception):
     def advice(self) -> str:
         """What would help; empty where nothing does."""
         return _ADVICE.get(str(self), "")
+
+    @property
+    def word(self) -> str:
+        """The reason in one word."""
+        return _WORDS.get(str(self), "unread")
 
 
 @frozen

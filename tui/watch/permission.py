@@ -24,6 +24,8 @@ class Refusal:
 
     reason: str
     advice: str = ""
+    word: str = "denied"
+    """The reason in one word."""
 
 
 @frozen
@@ -100,10 +102,12 @@ def no_process(pid: int, own_pids: bool) -> Refusal:
         return Refusal(
             f"there is no process {pid} here: in a container the host's pids are other numbers",
             "give the pid that ps shows in this container, or watch on the host",
+            "gone",
         )
     return Refusal(
         f"there is no process {pid}: it has ended, or is hidden from this user",
         "gpu-workbench watch lists those that there are",
+        "gone",
     )
 
 

@@ -165,6 +165,7 @@ class Watch:
         told = replace(
             watched.told,
             reason=why.reason if why else "",
+            word=why.word if why else "",
             advice=why.advice if why else "",
             refused=refused,
         )
@@ -179,7 +180,7 @@ class Watch:
         size, now = self._discovery.size_of(watched.files.pid), time.monotonic()
         unchanged = watched.searched[0] == size and now - watched.searched[1] < _SEARCH_S
         if watched.target is not None and watched.target.place is None and unchanged:
-            return Refusal(watched.told.reason, watched.told.advice), False
+            return Refusal(watched.told.reason, watched.told.advice, watched.told.word), False
         try:
             if watched.target is None:
                 watched.target = Target(watched.files)
@@ -189,7 +190,7 @@ class Watch:
                 watched.copy_of = _forked_from(watched.target)
         except UnreadableError as error:
             watched.searched = size, now
-            return Refusal(str(error), error.advice), False
+            return Refusal(str(error), error.advice, error.word), False
         except PermissionError:
             with contextlib.suppress(OSError):
                 return refusal(access_to(watched.files)), True
@@ -201,6 +202,7 @@ class Watch:
                 f"a fork of process {watched.copy_of} since that used CUDA: its figures are a copy "
                 "of those, and it holds nothing itself",
                 f"watch process {watched.copy_of}",
+                "fork",
             ), False
         watched.copy_of = None
         return None, False
@@ -247,9 +249,10 @@ def serve(parent: ParentChannel, watch: Watch) -> None:
             if told is not None:
                 parent.send(told)
         parent.send(watch.read(time.time()))
-        # A tick that came late is not made up for.
+        # A tick that came late is not made up for; a request is not left waiting for the next.
         due = max(due + watch.interval, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        if watch.look_now.wait(max(0.0, due - time.monotonic())):
+            due = time.monotonic()
 
 
 def let_others_go_first() -> None:

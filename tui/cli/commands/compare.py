@@ -11,8 +11,9 @@ from tui.cli.nearest import not_known
 from tui.cli.options import add_budget, add_common, add_devices, add_parameters
 from tui.cli.output import ProgressLine, print_json, run_to_exit
 from tui.cli.resolve import python_to_use
+from tui.cli.results_store import add_no_store, keeper_for
 from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
-from tui.cli.streams import print_text
+from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.wait import Waiter, say_problems
 from tui.session.session import Session
@@ -46,6 +47,8 @@ class CompareOptions:
     parameters: Sequence[tuple[str, str]] = ()
     """Names and the values as they were typed, of which the last of a name counts."""
     budget: Budget = "normal"
+    store: bool = True
+    """Keep the result for later."""
 
 
 def add_options(parser: Parser) -> None:
@@ -63,6 +66,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--pairs", type=int, metavar="N", help="how often each setting is timed")
     add_parameters(parser)
     add_budget(parser)
+    add_no_store(parser)
 
 
 def flag_setting(text: str) -> Flag:
@@ -98,7 +102,8 @@ async def _compare(python: str, options: CompareOptions) -> int:
     flag, settings = options.flag
     # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.
     on_cpu = set(options.devices) == {CPU} or backend(flag) == "oneDNN"
-    session = Session(python, None if on_cpu else INTERVAL_S, options.files)
+    keeper = keeper_for(wanted=options.store)
+    session = Session(python, None if on_cpu else INTERVAL_S, options.files, keeper=keeper)
     waiter, progress = Waiter(session), ProgressLine()
     await session.start()
     try:
@@ -126,6 +131,8 @@ async def _compare(python: str, options: CompareOptions) -> int:
         progress.clear()
     finally:
         await session.stop()
+    for problem in keeper.problems if keeper else ():
+        say(problem)
     states = [state for state in session.store.comparisons.values() if state.comparison]
     found = [state.comparison for state in states if state.comparison]
     for state in states:

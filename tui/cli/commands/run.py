@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from tui.cli.against import Earlier
 from tui.cli.errors import UsageError
 from tui.cli.options import add_budget, add_common, add_devices, add_parameters
 from tui.cli.output import ProgressLine, print_json, run_to_exit
 from tui.cli.resolve import python_to_use
+from tui.cli.results_store import add_no_store, keeper_for
 from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
-from tui.cli.streams import Rows, say
+from tui.cli.streams import Rows, print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.wait import Waiter, say_problems
 from tui.session.session import Session
@@ -43,6 +45,22 @@ class RunOptions:
     parameters: Sequence[tuple[str, str]] = ()
     """Names and the values as they were typed, of which the last of a name counts."""
     budget: Budget = "normal"
+    runs: int | None = None
+    """How often everything is run; ``None`` for once, or as often as a comparison needs."""
+    store: bool = True
+    """Keep the results for later."""
+    against: str = ""
+    """What selects earlier results to hold these against; empty for none."""
+
+    @property
+    def runs_wanted(self) -> int:
+        """How often everything is run."""
+        if self.runs is not None or not self.against:
+            return self.runs or 1
+        # The door to the statistics, which a plain run does without.
+        from tui.results.statistics import FEWEST
+
+        return FEWEST
 
 
 def add_options(parser: Parser) -> None:
@@ -62,10 +80,25 @@ def add_options(parser: Parser) -> None:
     )
     add_parameters(parser)
     add_budget(parser)
+    parser.add_argument(
+        "--runs",
+        type=int,
+        metavar="N",
+        help="run everything so often, each time in a new process (default: 1; 3 with --against)",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="A",
+        help="compare with earlier results: a tag, an id, before:DATE, … as results compare takes"
+        " them; exit code 1 if something is slower",
+    )
+    add_no_store(parser)
 
 
 def run(options: RunOptions) -> int:
-    """Run what was asked for; returns the exit code, 1 if a run failed.
+    """Run what was asked for; returns the exit code.
+
+    It is 1 if a run failed, or if something is slower than what it is held against.
 
     Raises:
         UsageError: nothing is named, or what is named cannot be run.
@@ -75,44 +108,136 @@ def run(options: RunOptions) -> int:
         raise UsageError("run: --all runs everything; leave out the names and groups")
     if not (options.names or options.groups or options.everything):
         raise UsageError("run: name workloads, or give --group or --all; see the list command")
+    if options.runs is not None and options.runs < 1:
+        raise UsageError(f"--runs {options.runs}: at least 1")
+    if options.against and not options.store:
+        raise UsageError("--against holds kept results against each other: leave out --no-store")
     return run_to_exit(_run(python, options))
 
 
 async def _run(python: str, options: RunOptions) -> int:
+    # Before all that takes time: a name that selects nothing is told at once.
+    earlier = Earlier(options.against) if options.against else None
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.run_output import as_json
+    from tui.cli.run_output import as_json, width
 
-    # The monitor tells under which clocks a GPU ran; on the CPU alone it would only be in the way.
-    cpu_only = set(options.devices) == {"cpu"}
-    session = Session(python, None if cpu_only else INTERVAL_S, options.files)
-    waiter, progress = Waiter(session), ProgressLine()
-    told = Told(session.store, progress, rows=not options.json)
-    await session.start()
-    try:
-        if await waiter.ready(progress):
-            say_problems(session.store.hello)
-            names = chosen(
-                session.store, options.names, options.groups, everything=options.everything
-            )
-            set_parameters(session, names, dict(options.parameters), sweeps=True)
-            devices = devices_to_use(session, options.devices)
-            if not options.devices:
-                await _say_what_is_left_out(session, waiter)
-            session.run(names, devices, options.budget)
-            await waiter.until(lambda: not session.store.pending() or told.to_nobody, told.tell)
-            if session.store.pending():
-                await waiter.finish(progress)
-        progress.clear()
-    finally:
-        await session.stop()
-    states = list(session.store.runs.values())
+    rounds: list[Round] = []
+    for number in range(1, options.runs_wanted + 1):
+        one = Round(python, options, number)
+        rounds.append(one)
+        await one.run()
+        if one.ended_early:
+            break
+    states = [state for one in rounds for state in one.states]
+    problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
+    for problem in problems:
+        say(problem)
+    found = None
+    if earlier is not None and not rounds[-1].ended_early:
+        found = earlier.compared([name for one in rounds for name in one.processes], problems)
     if options.json:
-        print_json(as_json(session.store, states), "run")
-    else:
-        told.end(states)
+        plain = as_json(rounds[-1].store, states)
+        print_json({**plain, "against": found} if found else plain, "run")
+    elif found is not None and earlier is not None:
+        print_text(earlier.text(found, width()), "against.txt")
     failed = any(state.result is not None and state.result.status == "failed" for state in states)
-    broken = session.store.hello is not None and bool(session.store.hello.problems)
-    return waiter.exit_code(1 if failed or broken else 0)
+    slower = found is not None and bool(found.slower)
+    return rounds[-1].exit_code(1 if failed or slower or any(one.broken for one in rounds) else 0)
+
+
+class Round:
+    """Everything that was asked for, once, in a runner of its own.
+
+    Runs that are held against others are to be independent of each other, and those of one process
+    share what that process has by chance.
+
+    Args:
+        python: that runs the workloads.
+        options: what to run.
+        number: of the round; 1 for the first.
+    """
+
+    def __init__(self, python: str, options: RunOptions, number: int) -> None:
+        # The monitor tells under which clocks a GPU ran; beside the CPU it would be in the way.
+        cpu_only = set(options.devices) == {"cpu"}
+        interval = None if cpu_only else INTERVAL_S
+        self._keeper = keeper_for(wanted=options.store)
+        self._session = Session(python, interval, options.files, keeper=self._keeper)
+        self._options = options
+        self._number = number
+        self._waiter, self._progress = Waiter(self._session), ProgressLine()
+        self._told = Told(self.store, self._progress, rows=not options.json)
+
+    @property
+    def store(self) -> Store:
+        return self._session.store
+
+    @property
+    def states(self) -> list[RunState]:
+        """The runs, with ids that no other round has."""
+        states = list(self.store.runs.values())
+        return states if self._number == 1 else [_numbered(one, self._number) for one in states]
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Why results were not kept."""
+        return self._keeper.problems if self._keeper else ()
+
+    @property
+    def processes(self) -> Sequence[str]:
+        """What the runners are called among the results."""
+        return tuple(self._keeper.processes) if self._keeper else ()
+
+    @property
+    def broken(self) -> bool:
+        """A file of workloads could not be read."""
+        return self.store.hello is not None and bool(self.store.hello.problems)
+
+    @property
+    def ended_early(self) -> bool:
+        """It was told to end, or nobody reads what it finds."""
+        return self._waiter.signalled is not None or self._told.to_nobody
+
+    def exit_code(self, otherwise: int) -> int:
+        """That of the signal that ended it, if one did."""
+        return self._waiter.exit_code(otherwise)
+
+    async def run(self) -> None:
+        """Run it and print what comes out.
+
+        Raises:
+            UsageError: what is named cannot be run.
+            Failure: the same, or it could not be printed.
+        """
+        await self._session.start()
+        try:
+            if await self._waiter.ready(self._progress):
+                await self._run_all()
+            self._progress.clear()
+        finally:
+            await self._session.stop()
+        if not self._options.json:
+            self._told.end(list(self.store.runs.values()))
+
+    async def _run_all(self) -> None:
+        session, options, told = self._session, self._options, self._told
+        first = self._number == 1
+        if first:
+            say_problems(self.store.hello)
+        names = chosen(self.store, options.names, options.groups, everything=options.everything)
+        set_parameters(session, names, dict(options.parameters), sweeps=True)
+        devices = devices_to_use(session, options.devices)
+        if first and not options.devices:
+            await _say_what_is_left_out(session, self._waiter)
+        session.run(names, devices, options.budget)
+        await self._waiter.until(lambda: not self.store.pending() or told.to_nobody, told.tell)
+        if self.store.pending():
+            await self._waiter.finish(self._progress)
+
+
+def _numbered(state: RunState, number: int) -> RunState:
+    result = state.result
+    return replace(state, result=result and replace(result, id=f"{result.id}.{number}"))
 
 
 async def _say_what_is_left_out(session: Session, waiter: Waiter) -> None:

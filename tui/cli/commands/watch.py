@@ -23,6 +23,7 @@ from tui.cli.watch_output import WHAT_IS_READ, Row, as_plain, reasons, rows_of, 
 from tui.cli.watched_command import Launch, carry_out, entries_of, kept_as_plain, kept_lines
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.clean import rows_of_text
+from tui.watch import FOLDER, serving
 from tui.watch.findings import Track
 from tui.watch.messages import (
     WATCH_EVENTS,
@@ -32,6 +33,7 @@ from tui.watch.messages import (
     TorchProcesses,
     WatchEvent,
 )
+from tui.watch.pairing import pids_of
 from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
 
@@ -128,7 +130,7 @@ class _Watching:
         options = self._options
         monitor: ChildProcess[MonitorEvent] | None = None
         tasks: list[asyncio.Task[None]] = []
-        self._watch = ChildProcess(self._command(), WATCH_EVENTS, folder="/")
+        self._watch = ChildProcess(self._command(), WATCH_EVENTS, folder=FOLDER)
         try:
             await self._watch.start()
             if options.lasts:
@@ -148,20 +150,12 @@ class _Watching:
     def _command(self) -> tuple[str, ...]:
         options = self._options
         interval = min(SAMPLE_S, options.every or SAMPLE_S)
-        words = ["serve", "--interval", str(interval)]
-        if options.pid is not None:
-            words += ["--pids", str(options.pid)]
-        if options.no_children:
-            words.append("--no-children")
-        if self._listed:
-            words += ["--listed", ",".join(map(str, self._listed))]
-        return (sys.executable, "-m", "tui.watch", *words)
+        pids = () if options.pid is None else (options.pid,)
+        return serving(interval, pids, self._listed, children=not options.no_children)
 
     def _take(self, sample: Sample) -> None:
         self._devices = sample.devices
-        rows = (row for device in sample.devices for row in device.processes or ())
-        # A row without a start cannot be tied to a process here: in a container pids differ.
-        self._listed = tuple(sorted({row.pid for row in rows if row.started_at is not None}))
+        self._listed = pids_of(sample.devices)
 
     async def _follow(self, monitor: ChildProcess[MonitorEvent]) -> None:
         async for event in monitor.events():

@@ -11,6 +11,7 @@ PAUSE_S = 0.25
 PERIOD_S = {
     Part.DEVICES: 0.9,
     Part.MEMORY: 0.9,
+    Part.ALLOCATORS: 0.5,
     Part.WORKLOADS: 0.5,
     Part.BACKEND: 0.5,
     Part.LOG: 0.5,

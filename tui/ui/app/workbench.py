@@ -183,6 +183,7 @@ class WorkbenchApp(textual_private.HookedApp):
         self._first_snapshot: tuple[str, str] | None = None
         self.snapshot_memory: int | None = None
         """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
+        self._torch_is_looked_at = False
         self._drawing = Drawing(self, self._draw)
         self._upkeep = Upkeep()
         self.add_mode("memory", lambda: _memory_tab(self))
@@ -293,7 +294,10 @@ class WorkbenchApp(textual_private.HookedApp):
         """Start the runner once the devices are drawn: torch's import would fight with them."""
         await self._session.looked()
         self._drawing.now()
-        self.call_after_refresh(self._session.start)
+        drawn = asyncio.Event()
+        self.call_after_refresh(drawn.set)
+        await drawn.wait()
+        await self._session.start()
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""
@@ -324,6 +328,12 @@ class WorkbenchApp(textual_private.HookedApp):
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
         self._drawing.now()
+
+    def look_at_torch(self, wanted: bool) -> None:
+        """Have the allocators of other processes read while they are on the screen."""
+        if wanted != self._torch_is_looked_at:
+            self._torch_is_looked_at = wanted
+            self.actions.watch_torch(wanted)
 
     def _draw(self, parts: Parts) -> None:
         if parts and self.front is not None:

@@ -49,7 +49,7 @@ PROGRAM = (
         "List all keys and explain the focused pane.",
         group="Program",
         tabs=(*EVERYWHERE, *DEMO),
-        footer=18,
+        footer=19,
         target="app",
     ),
     Command(
@@ -68,7 +68,7 @@ PROGRAM = (
         "End the workbench and its runner; where runs go on, after asking.",
         group="Program",
         tabs=EVERYWHERE,
-        footer=19,
+        footer=20,
         target="app",
     ),
 )
@@ -83,7 +83,7 @@ DEMO_PAGES = (
         group="Demo",
         tabs=WORKBENCH,
         now=lambda now: now.has_workloads,
-        footer=16,
+        footer=17,
     ),
     Command(
         "demo_next",
@@ -110,7 +110,7 @@ DEMO_PAGES = (
         "Leave the demo.",
         group="Demo",
         tabs=DEMO,
-        footer=19,
+        footer=20,
     ),
 )
 

@@ -53,18 +53,18 @@ RUNS = (
         "Runs",
         asks=True,
         now=lambda now: now.pending,
-        footer=13,
+        footer=14,
     ),
     Command(
         "edit_parameters",
         ("equals_sign",),
-        "edit",
+        "edit, sweep",
         "Edit the parameters of the selected workload, or sweep them; enter does it in the table.",
         group="Runs",
         tabs=WORKBENCH,
         asks=True,
         now=lambda now: now.has_selection,
-        footer=6,
+        footer=5,
     ),
     Command(
         "filter",
@@ -88,7 +88,7 @@ RUNS = (
         group="Runs",
         tabs=WORKBENCH,
         now=lambda now: now.has_workloads or now.pane == "devices",
-        footer=17,
+        footer=18,
     ),
     Command(
         "copy_result",
@@ -99,7 +99,7 @@ RUNS = (
         group="Runs",
         tabs=WORKBENCH,
         now=lambda now: now.has_selection,
-        footer=12,
+        footer=13,
     ),
 )
 
@@ -113,7 +113,7 @@ BACKEND = (
         group="Backend",
         tabs=WORKBENCH,
         now=lambda now: now.pane != "backend" and now.has_switches,
-        footer=3,
+        footer=6,
     ),
     Command(
         "switch_flag",
@@ -136,7 +136,7 @@ BACKEND = (
         tabs=WORKBENCH,
         asks=True,
         now=lambda now: now.has_switches and now.runner_usable,
-        footer=5,
+        footer=8,
     ),
 )
 
@@ -148,7 +148,7 @@ DEVICES = (
         "device",
         "Select the next device: the memory pane and the table's GPU column show it.",
         "Devices and memory",
-        footer=9,
+        footer=10,
     ),
     Command(
         "empty_cache",
@@ -159,7 +159,7 @@ DEVICES = (
         tabs=(*WORKBENCH, "memory"),
         asks=True,
         now=lambda now: now.has_worker,
-        footer=8,
+        footer=9,
     ),
     Command(
         "reset_peaks",
@@ -169,15 +169,17 @@ DEVICES = (
         group="Devices and memory",
         tabs=(*WORKBENCH, "memory"),
         asks=True,
-        footer=14,
+        footer=15,
     ),
     Command(
         "sort_processes",
         ("s",),
         "sort",
-        "Sort the processes by the next column: memory, sm, cpu, host, gpu, pid, user, age.",
+        "Sort the processes by the next column: memory, those of torch's allocator, sm, cpu, host, "
+        "gpu, pid, user, age.",
         group="Devices and memory",
         tabs=PROCESSES,
+        now=lambda now: now.pane != "process-memory",
         footer=2,
     ),
     Command(
@@ -211,7 +213,7 @@ SCREEN = (
         "Go to the detail of the selected workload: its code, parameters and all figures.",
         group="Screen",
         tabs=WORKBENCH,
-        footer=10,
+        footer=11,
     ),
     Command(
         "show_roofline",
@@ -229,7 +231,7 @@ SCREEN = (
         "Show the log in place of the detail, or the detail again.",
         group="Screen",
         tabs=WORKBENCH,
-        footer=11,
+        footer=12,
     ),
     Command(
         "go_back",
@@ -248,7 +250,7 @@ SCREEN = (
         "Give the focused pane the whole screen and fold the others, or undo it.",
         group="Screen",
         tabs=WORKBENCH,
-        footer=15,
+        footer=16,
     ),
     Command(
         "next_pane", ("tab",), "next pane", "Go to the next pane.", group="Screen", tabs=EVERYWHERE

@@ -35,6 +35,9 @@ class Program(Protocol):
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
 
+    def look_at_torch(self, wanted: bool) -> None:
+        """Whether the screen that is looked at shows the allocators of other processes."""
+
 
 class CommandScreen(Screen[None]):
     """A screen of panes under one of the names by which commands are offered.
@@ -89,6 +92,10 @@ class CommandScreen(Screen[None]):
 
     # ---- drawing ----
 
+    def looks_at_torch(self) -> bool:
+        """Whether it shows what torch holds in other processes now: it is read for that."""
+        return False
+
     def header(self) -> HeaderBar:
         """The line above the panes."""
         program = self.program
@@ -96,6 +103,7 @@ class CommandScreen(Screen[None]):
 
     def draw(self, parts: Parts) -> None:
         """Draw what shows parts of the store that have changed."""
+        self.program.look_at_torch(self.looks_at_torch())
         # By their types: a query of the framework's matches selectors, which takes longer than what
         # is drawn.
         for pane in self.walk_children(Pane):
@@ -108,6 +116,7 @@ class CommandScreen(Screen[None]):
 
     def catch_up(self) -> None:
         """Draw all that may have changed while another screen was open."""
+        self.program.look_at_torch(self.looks_at_torch())
         for pane in self.query(Pane):
             pane.store_changed()
         for bar in self.query(LineBar):
@@ -150,6 +159,13 @@ class CommandScreen(Screen[None]):
     def action_previous_pane(self) -> None:
         """Go to the part before."""
         self.focus_previous()
+
+
+def has_others(store: Store) -> bool:
+    """Whether processes that are not this program's hold memory of the selected GPU."""
+    device = store.selected_device.nvml
+    rows = device.processes if device else None
+    return any(not row.ours and row.pid != store.worker_pid for row in rows or ())
 
 
 def front_of(app: App[Any]) -> CommandScreen | None:

@@ -11,13 +11,15 @@ from textual.binding import BindingType
 
 from tui.state.store import Part, Store
 from tui.ui.commands import bindings
-from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.screens.command_screen import CommandScreen, Program, has_others
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.history import whole_lines, whole_rows
 from tui.ui.views.lines import Line
+from tui.ui.views.memory import legend
 from tui.ui.views.memory_account import account_lines
 from tui.ui.widgets.history_view import HistoryView
 from tui.ui.widgets.line_bar import FooterBar
+from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.memory_pane import AccountPane
 
 SHARE = 3
@@ -27,7 +29,9 @@ SHARE = 3
 class MemoryView(AccountPane):
     """Bar, history, every term with its source or its reason, peaks, processes, the device."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.DEVICES, Part.SELECTION})
+    SHOWS: ClassVar[frozenset[Part]] = frozenset(
+        {Part.MEMORY, Part.DEVICES, Part.SELECTION, Part.ALLOCATORS}
+    )
     HELP = (
         "Every figure of the selected device's memory with where it comes from. torch's allocator: "
         "requested by tensors, rounded up to allocated; freed but perhaps still in use by a stream "
@@ -50,12 +54,18 @@ class MemoryView(AccountPane):
     ) -> None:
         """Show the selected device of a store; arguments as of :class:`AccountPane`."""
         super().__init__(store, clock, id=id)
+        self.legend = LinesView(self._legend)
+        self.legend.can_focus = False
         self.history = HistoryView(self._history)
 
     def compose(self) -> ComposeResult:
         yield self.bar
+        yield self.legend
         yield self.history
         yield self.body
+
+    def _legend(self, cells: int) -> list[Line]:
+        return legend(self.gauge, cells)
 
     def _history(self, cells: int, rows: int) -> list[Line]:
         store = self.store
@@ -71,6 +81,10 @@ class MemoryView(AccountPane):
         """Account anew; another device may have other histories."""
         super().store_changed()
         width, height = self.size
+        rows = len(self._legend(max(1, width - 1)))
+        self.legend.display = rows > 0
+        self.legend.styles.height = max(1, rows)
+        self.legend.rebuild()
         rows = whole_rows(self.view, self.store.sample, width, height // SHARE)
         self.history.display = rows > 0
         if rows:
@@ -88,6 +102,10 @@ class MemoryTab(CommandScreen):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.view = MemoryView(program.store, program.clock)
+
+    def looks_at_torch(self) -> bool:
+        """The account splits what other processes hold."""
+        return has_others(self.store)
 
     def compose(self) -> ComposeResult:
         yield self.header()

@@ -15,22 +15,22 @@ from tui.monitor.messages import GpuProcess
 from tui.session.actions import Actions
 from tui.session.terminate import refusal, terminate
 from tui.state.pairing import CPU
+from tui.state.reading import Absent
 from tui.state.store import Part, Store
 from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program
 from tui.ui.screens.dialogs import ConfirmScreen
 from tui.ui.views.lines import Line
+from tui.ui.views.process_columns import columns, heading, order_at
 from tui.ui.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.ui.views.processes import (
     Holders,
-    columns,
-    heading,
     holders,
-    order_at,
     process_line,
     remainder_lines,
     selected_lines,
+    unread_notes,
 )
 from tui.ui.widgets.line_bar import FooterBar, LineBar
 from tui.ui.widgets.lines_view import LinesView
@@ -40,6 +40,8 @@ from tui.ui.widgets.pane import AgingPane
 if TYPE_CHECKING:
     from textual.widgets import Input
 
+    from tui.state.allocators import Allocator
+    from tui.ui.screens.process_memory import ProcessMemoryView
     from tui.ui.widgets.fields import FieldInput
 
 
@@ -50,6 +52,7 @@ class ProcessList(KeyedList):
         self,
         found: Callable[[], Sequence[ProcessRow]],
         of_host: Callable[[], bool],
+        torch: Callable[[], bool],
         clock: Callable[[], float],
     ) -> None:
         """List what the owner has found.
@@ -57,11 +60,13 @@ class ProcessList(KeyedList):
         Args:
             found: the rows in their order.
             of_host: whether they are the host's.
+            torch: whether any of them is known to use torch.
             clock: Unix time now, to tell ages.
         """
         super().__init__()
         self._found = found
         self._of_host = of_host
+        self._torch = torch
         self._clock = clock
 
     @property
@@ -76,8 +81,10 @@ class ProcessList(KeyedList):
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """A line for each: who runs it and what it holds."""
-        now, of_host = self._clock(), self._of_host()
-        return [process_line(row, now, cells, of_host=of_host) for row in self._found()]
+        now, of_host, torch = self._clock(), self._of_host(), self._torch()
+        return [
+            process_line(row, now, cells, of_host=of_host, torch=torch) for row in self._found()
+        ]
 
 
 class ProcessesHeading(LineBar):
@@ -89,12 +96,13 @@ class ProcessesHeading(LineBar):
 
     def _heading(self, cells: int) -> Line:
         pane = self._pane
-        return heading(pane.order, pane.table.cells or cells, of_host=pane.of_host)
+        cells = pane.table.cells or cells
+        return heading(pane.order, cells, of_host=pane.of_host, torch=pane.torch)
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the column under the mouse."""
         pane = self._pane
-        order = order_at(event.x, pane.table.cells, of_host=pane.of_host)
+        order = order_at(event.x, pane.table.cells, of_host=pane.of_host, torch=pane.torch)
         if order is not None:
             self._pane.sort_by(order)
 
@@ -109,22 +117,27 @@ def _whose(row: GpuProcess, worker_pid: int | None) -> list[str]:
 class ProcessesPane(AgingPane):
     """Heading, rows with a cursor, the account of the selected device, the whole row."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.DEVICES, Part.SELECTION, Part.MEMORY})
+    SHOWS: ClassVar[frozenset[Part]] = frozenset(
+        {Part.DEVICES, Part.SELECTION, Part.MEMORY, Part.ALLOCATORS}
+    )
     HELP = (
         "Who holds the memory of the GPUs, in one table; with the CPU selected, who holds that of "
         "the host. The list is NVML's. sm is the share of time in which a process kept "
         "multiprocessors busy, by NVML's newest sample; cpu is processor time, of which 100% is "
         "one core; host is resident memory. Processes that one launcher started, as torchrun its "
-        "ranks, stand below it; its row has their sums. Below the table the selected device's "
-        "account adds up: the processes and what is unattributed make device used, which with the "
-        "driver's own part and what is free makes the total. Unattributed is memory of processes "
-        "that NVML does not name: in a container it sees the host's processes only with "
-        "--pid=host, and under MIG or the Windows driver it does not say how much each holds. On "
-        "the CPU the sizes are resident memory, which counts shared pages once for each process. "
-        "d selects the next device, s sorts by the next column, as a click on a heading does; "
-        "sorted by sm or cpu a row moves up once it is 10 points ahead of the row above it. / "
-        "shows only rows that have all the words typed. t ends the process under the cursor, "
-        "after asking."
+        "ranks, stand below it; its row has their sums. allocated, cached, context, peak, retries "
+        "and ooms are of torch's allocator in the process, read from outside: nothing runs in it. "
+        "Where they cannot be read a word stands in their place, and its sentence, with what would "
+        "help, below the table. enter shows a torch process's memory and its history. Below the "
+        "table the selected device's account adds up: the processes and what is unattributed make"
+        " device used, which with the driver's own part and what is free makes the total. "
+        "Unattributed is memory of processes that NVML does not name: in a container it sees the "
+        "host's processes only with --pid=host, and under MIG or the Windows driver it does not "
+        "say how much each holds. On the CPU the sizes are resident memory, which counts shared "
+        "pages once for each process. d selects the next device, s sorts by the next column, as a"
+        " click on a heading does; sorted by sm or cpu a row moves up once it is 10 points ahead "
+        "of the row above it. / shows only rows that have all the words typed. t ends the process"
+        " under the cursor, after asking."
     )
 
     def __init__(
@@ -139,7 +152,9 @@ class ProcessesPane(AgingPane):
         self._rows: tuple[ProcessRow, ...] = ()
         self._account = self._look()
         self._title = ProcessesHeading(self)
-        self.table = ProcessList(lambda: self._rows, lambda: self.of_host, clock)
+        self.table = ProcessList(
+            lambda: self._rows, lambda: self.of_host, lambda: self.torch, clock
+        )
         self._filter: FieldInput | None = None
         """Made when it is first typed into."""
         self._rest = LinesView(self._remainders)
@@ -160,6 +175,18 @@ class ProcessesPane(AgingPane):
         return self.store.selected == CPU
 
     @property
+    def torch(self) -> bool:
+        """Whether any of the listed processes is known to use torch."""
+        return any(row.torch for row in self._rows)
+
+    @property
+    def allocator(self) -> Allocator | None:
+        """What torch holds in the process under the cursor; ``None`` where that is not read."""
+        row, known = self.table.selected, self.store.allocators
+        key = row.torch.key if row and row.torch else None
+        return known.find(key) if known is not None and key is not None else None
+
+    @property
     def selected(self) -> GpuProcess | None:
         """The process under the cursor; ``None`` on a row that is none that NVML lists."""
         row = self.table.selected
@@ -172,7 +199,10 @@ class ProcessesPane(AgingPane):
 
     def next_order(self) -> None:
         """Sort by the next column that is there."""
-        shown = [column.order for column in columns(self.table.cells, of_host=self.of_host)]
+        shown = [
+            column.order
+            for column in columns(self.table.cells, of_host=self.of_host, torch=self.torch)
+        ]
         orders = [order for order in ORDERS if order in shown]
         place = orders.index(self.order) if self.order in orders else -1
         self.sort_by(orders[(place + 1) % len(orders)])
@@ -250,8 +280,13 @@ class ProcessesPane(AgingPane):
             pattern=self.pattern,
             order=self.order,
             before=[row.key for row in self._rows],
+            allocators=store.allocators,
+            now=self.clock(),
         )
-        return holders(store.selected_device, store.sample, self.clock())
+        found = holders(store.selected_device, store.sample, self.clock())
+        if store.allocators is None or self.of_host:
+            return found
+        return replace(found, notes=(*found.notes, *unread_notes(store.allocators)))
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:
@@ -268,11 +303,39 @@ class ProcessesTab(CommandScreen):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.pane = ProcessesPane(program.store, program.actions, program.clock)
+        self.memory: ProcessMemoryView | None = None
+        """In place of the table: of the process that was chosen."""
 
     def compose(self) -> ComposeResult:
         yield self.header()
         yield self.pane
         yield FooterBar(self.situation)
+
+    def looks_at_torch(self) -> bool:
+        """Each row of a GPU's processes has its allocator's figures."""
+        return self.memory is not None or not self.pane.of_host
+
+    @on(ProcessList.Chosen)
+    def _chosen(self) -> None:
+        """Show the memory of the process under the cursor; where that is not read, say why."""
+        allocator, row = self.pane.allocator, self.pane.table.selected
+        if allocator is None:
+            if (
+                row is not None
+                and row.torch is not None
+                and isinstance(row.torch.allocated, Absent)
+            ):
+                why = row.torch.allocated.reason
+                self.notify(f"{row.pid}: {why}", severity="warning", markup=False)
+            return
+        from tui.ui.screens.process_memory import ProcessMemoryView
+
+        self.memory = ProcessMemoryView(self.store, self.program.clock, allocator)
+        self.mount(self.memory, after=self.pane)
+        self.pane.display = False
+        # The body scrolls; at once, so that the next key finds it.
+        self.set_focus(self.memory.body)
+        self.query_one(FooterBar).rebuild()
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:
@@ -282,8 +345,8 @@ class ProcessesTab(CommandScreen):
         """With whether a process that can be sent a signal is under the cursor, and the filter."""
         return replace(
             super().situation(),
-            on_process=self._process() is not None,
-            can_go_back=bool(self.pane.pattern),
+            on_process=self.memory is None and self._process() is not None,
+            can_go_back=bool(self.pane.pattern) or self.memory is not None,
         )
 
     def _process(self) -> GpuProcess | None:
@@ -307,7 +370,15 @@ class ProcessesTab(CommandScreen):
         self.pane.begin_filter()
 
     def action_go_back(self) -> None:
-        """Drop the filter."""
+        """Go back to the table from a process's memory, or drop the filter."""
+        if self.memory is not None:
+            memory, self.memory = self.memory, None
+            self.pane.display = True
+            self.set_focus(self.pane.table)
+            memory.remove()
+            self.pane.store_changed()
+            self.query_one(FooterBar).rebuild()
+            return
         self.pane.end_filter(keep=False)
 
     def action_end_process(self) -> None:

@@ -16,7 +16,7 @@ from tui.state.store import Parts
 from tui.state.sweep import Sweep
 from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
-from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.screens.command_screen import CommandScreen, Program, has_others
 from tui.ui.views import arrangement
 from tui.ui.widgets.backend_pane import BackendPane, BackendSwitches
 from tui.ui.widgets.devices_pane import DevicesPane
@@ -73,8 +73,8 @@ class WorkbenchScreen(CommandScreen):
         }
         self.lower = "detail"
         self.zoomed = False
-        self._fitted = 0
-        """Rows that the devices needed when the panes were placed."""
+        self._fitted = (0, 0)
+        """Rows that the devices and the backends needed when the panes were placed."""
         self._was_away = False
         self._containers: dict[str, Container] = {}
 
@@ -138,11 +138,10 @@ class WorkbenchScreen(CommandScreen):
         """Place the panes for the present size and focus."""
         focused = focused or self.focused_pane
         size = self.app.size
-        needed = self.devices.rows_wanted(0)
+        needed, _ = self._fitted = self._rows_wanted()
         placed = arrangement.arrange(
             size.width, size.height, focused, self.lower, zoomed=self.zoomed, devices=needed
         )
-        self._fitted = needed
         changed: list[Widget] = []
         modes = {f"-{mode}": placed.mode == mode for mode in self.MODES}
         all_of_it = _switch_classes(self, modes)
@@ -168,10 +167,25 @@ class WorkbenchScreen(CommandScreen):
             node.update_node_styles()
         self.fit_devices()
 
+    def _rows_wanted(self) -> tuple[int, int]:
+        cells = max(1, self.app.size.width - 1)
+        return (
+            self.devices.rows_wanted(0),
+            self.backend.rows_wanted(cells, arrangement.BACKEND_ROWS),
+        )
+
     def fit_devices(self) -> None:
-        """Give the devices the rows that they and their history need, as far as there are any."""
+        """Give the devices the rows that they and their history need, as far as there are any.
+
+        In a stack the backends have no more than they fill, while keys go elsewhere.
+        """
+        if self.has_class("-stack") and self.focused_pane != "backend":
+            self.backend.styles.height = self._rows_wanted()[1]
+        else:
+            self.backend.styles.clear_rule("height")
         rows = self.app.size.height
-        notice = NOTICE_ROWS if rows >= ROOMY else 1
+        few = len(self.store.devices) <= 1
+        notice = NOTICE_ROWS if rows >= ROOMY or (few and rows >= arrangement.STACK_ROWS) else 1
         alone = self.devices.rows_wanted(0, notice)
         whole = self.devices.rows_wanted(2 if rows >= TALL_ROWS else 1, notice)
         has_lower = self.panes[self.lower].display
@@ -217,9 +231,13 @@ class WorkbenchScreen(CommandScreen):
             # All its styles would be worked out a second time.
             event.refresh_styles = False
 
+    def looks_at_torch(self) -> bool:
+        """The memory pane splits what other processes hold, where it is not folded."""
+        return not self.memory.has_class("-folded") and has_others(self.store)
+
     def draw(self, parts: Parts) -> None:
         """Draw what has changed; there may be more devices."""
-        if self.devices.rows_wanted(0) != self._fitted:
+        if self._rows_wanted() != self._fitted:
             self.place_panes()
         super().draw(parts)
 

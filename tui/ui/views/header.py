@@ -5,7 +5,6 @@ from __future__ import annotations
 from tui.monitor.messages import Driver
 from tui.state.events import RunnerStatus
 from tui.state.store import SIMULATED, Store
-from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, width
 from workloads.protocol.messages import Progress
@@ -46,7 +45,8 @@ def runner_words(store: Store, cells: int = 10_000) -> Span:
         return Span(f"{waiting} queued" if waiting else "ready", TextStyle.GOOD)
     styles = {"unusable": TextStyle.BAD, "ended": TextStyle.BAD, "restarting": TextStyle.NOTE}
     reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
-    return Span(f"{runner.status}{reason}", styles.get(runner.status, TextStyle.QUIET))
+    words = "nothing can be run" if runner.status == "unusable" else runner.status
+    return Span(f"{words}{reason}", styles.get(runner.status, TextStyle.QUIET))
 
 
 def going_on(store: Store) -> list[str]:
@@ -69,7 +69,7 @@ def going_on(store: Store) -> list[str]:
 
 def _how_far(progress: Progress) -> str:
     if progress.remaining_s is not None:
-        return f"{glyphs.GLYPHS.at_most}{text.duration(progress.remaining_s)} left"
+        return f"{text.at_most(progress.remaining_s)} left"
     return progress.phase
 
 

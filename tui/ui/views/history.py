@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tui.monitor.messages import Sample
 from tui.state.age import stale_after
-from tui.state.history import Point
+from tui.state.history import MemoryPoint, Point
 from tui.state.pairing import CPU, DeviceView
 from tui.text import glyphs
 from tui.text import numbers as text
@@ -24,7 +24,7 @@ the link as much as all figures do."""
 
 @frozen
 class Figure:
-    """One figure of a :class:`~tui.state.history.Point` and its scale, from zero to ``full``."""
+    """One figure of a point of a history and its scale, from zero to ``full``."""
 
     name: str
     label: str
@@ -68,7 +68,7 @@ def column_s(sample: Sample | None) -> float:
 
 
 def shares(
-    points: Sequence[Point], figure: Figure, columns: int, seconds: float, until: float
+    points: Sequence[MemoryPoint], figure: Figure, columns: int, seconds: float, until: float
 ) -> list[float | None]:
     """The highest value of each column as a share of the scale; ``None`` where none was sampled.
 
@@ -97,7 +97,7 @@ def shares(
 
 
 def drawn(
-    points: Sequence[Point],
+    points: Sequence[MemoryPoint],
     figure: Figure,
     sample: Sample | None,
     now: float,
@@ -122,7 +122,7 @@ def until(sample: Sample | None, now: float) -> float:
 
 
 def history_lines(
-    points: Sequence[Point],
+    points: Sequence[MemoryPoint],
     wanted: Sequence[Figure],
     sample: Sample | None,
     now: float,

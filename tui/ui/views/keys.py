@@ -73,7 +73,10 @@ GROUPED_FROM = 10
 MOVES = (
     ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
     ("left, right", "Move among the backend's switches."),
-    ("enter", "Edit the parameters of a workload, fold a group, switch a flag."),
+    (
+        "enter",
+        "Edit the parameters of a workload, fold a group, switch a flag, show a process's memory.",
+    ),
     ("escape", "Leave a dialog, the filter or the zoom."),
     ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),
 )

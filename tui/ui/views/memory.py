@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tui.memory import PINNED, Gauge, Slice, Term
+from tui.memory import OTHER_PARTS, PINNED, Gauge, OtherProcess, Slice, Term
 from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import Absent, Reading, Stale, reading_text, value_of
+from tui.state.reading import Absent, Reading, Stale, Value, reading_text, value_of
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.commands.registry import BY_ID, key_text
-from tui.ui.views.lines import Line, Span, TextStyle, fit, flow, paragraph, width
+from tui.ui.views.device_columns import short_name
+from tui.ui.views.lines import Line, Span, TextStyle, fit, fit_line, flow, paragraph, width
 
 STYLES = {
     "allocated": TextStyle.ALLOCATED,
@@ -24,7 +25,12 @@ STYLES = {
     "ours": TextStyle.CONTEXT,
     "process_and_others": TextStyle.OTHERS,
     "others": TextStyle.OTHERS,
+    **dict.fromkeys(OTHER_PARTS, TextStyle.OTHERS),
 }
+LEAST_SPLIT = 3
+"""Cells that another process must have in a bar for its parts to be told apart there."""
+OTHERS_SHOWN = 3
+"""Processes that the pane splits, at most; the memory tab has all."""
 EMPTY_KEY = key_text(BY_ID["empty_cache"].keys[0])
 FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
 """Terms of a GPU that the pane states, with their peaks."""
@@ -66,8 +72,25 @@ def bar_line(gauge: Gauge, cells: int) -> Line:
     fills = glyphs.GLYPHS.slices
     return tuple(
         Span(fills[key] * count, STYLES.get(key, TextStyle.REST))
-        for key, count in bar_cells(gauge.known, total, cells)
+        for key, count in bar_cells(_with_others_split(gauge, total, cells), total, cells)
     )
+
+
+def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
+    """The known slices; of the others, those with room for it in their parts, the largest first."""
+    found: list[Slice] = []
+    for part in gauge.known:
+        left = value_of(part.bytes) or 0
+        if part.key == "others":
+            for other in gauge.others:
+                held = sum(size for _, size in other.parts)
+                if held > left or held * cells < LEAST_SPLIT * total:
+                    continue
+                found += [Slice(key, "", Value(size)) for key, size in other.parts]
+                left -= held
+            part = replace(part, bytes=Value(left))
+        found.append(part)
+    return found
 
 
 def legend(gauge: Gauge, cells: int) -> list[Line]:
@@ -97,6 +120,44 @@ def _legend_item(part: Slice, size: str) -> Line:
     )
 
 
+def other_lines(others: Sequence[OtherProcess], cells: int, most: int | None = None) -> list[Line]:
+    """Another process a line: what torch in it holds, or in a word why that is not known.
+
+    Args:
+        others: the largest first.
+        cells: width of a line.
+        most: lines, at most; ``None`` for all.
+    """
+    shown = others if most is None or len(others) <= most else others[: most - 1]
+    found = [fit_line(_other_line(other), cells) for other in shown]
+    if len(shown) < len(others):
+        rest = text.count(len(others) - len(shown), "more torch process", "more torch processes")
+        found.append((Span(fit(f"{rest}: see the tabs {MORE}", cells), TextStyle.QUIET),))
+    return found
+
+
+MORE = f"{key_text(BY_ID['tab_memory'].keys[0])} and {key_text(BY_ID['tab_processes'].keys[0])}"
+
+
+def _other_line(other: OtherProcess) -> Line:
+    head = (Span(f"{other.pid} ", TextStyle.STRONG),)
+    tail = (Span(f"  {other.command or text.NA}", TextStyle.QUIET),)
+    figures = (other.allocated, other.cached, other.context)
+    if isinstance(other.allocated, Absent):
+        held = reading_text(other.process, text.size_short)
+        return (*head, Span(f"{held}, not split: {other.allocated.short}"), *tail)
+    spans: list[Span] = []
+    for key, size in zip(OTHER_PARTS, figures, strict=True):
+        label = key.removeprefix("other_")
+        style = TextStyle.QUIET if isinstance(size, Stale) else TextStyle.STRONG
+        spans += [
+            Span(f" {glyphs.GLYPHS.slices[key]}", STYLES[key]),
+            Span(f" {label} "),
+            Span(reading_text(size, text.size_short), style),
+        ]
+    return (*head, *spans, *tail)
+
+
 # ---- figures -----------------------------------------------------------------------------------
 
 
@@ -118,7 +179,10 @@ def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
     free = value_of(gauge.would_free)
     if free is not None:
         upper = f"up to {text.size_short(free)}" if free else "nothing"
-        items.append((Span(EMPTY_KEY, TextStyle.KEY), Span(f" frees {upper}")))
+        if gauge.whose.frees:
+            items.append((Span(f"{gauge.whose.frees} {upper}"),))
+        else:
+            items.append((Span(EMPTY_KEY, TextStyle.KEY), Span(f" frees {upper}")))
     return flow([*items, *_pinned_item(gauge), *peak_items(gauge)], cells)
 
 
@@ -187,6 +251,7 @@ def body(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
     """Everything under the bar, the most telling first."""
     return [
         *legend(gauge, cells),
+        *other_lines(gauge.others, cells, OTHERS_SHOWN),
         *absences(gauge, cells),
         *warnings(gauge, cells),
         *figures(gauge, view, cells),
@@ -194,7 +259,7 @@ def body(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
     ]
 
 
-def title(gauge: Gauge, view: DeviceView, cells: int) -> str:
+def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
     """Device, free and total, and what must not be overlooked, as far as there is room."""
     total = value_of(gauge.total)
     spare = next((part for part in gauge.known if part.key == "free"), None)
@@ -208,8 +273,8 @@ def title(gauge: Gauge, view: DeviceView, cells: int) -> str:
         notes.append(f"{text.old(gauge.total.age_s)} old")
     if gauge.warnings:
         notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
-    label = f"Memory   {view.label}"
-    name = "" if view.key == CPU else view.name
+    label = f"Memory{whose}   {view.label}"
+    name = "" if view.key == CPU else short_name(view)
     for parts in ((f"{label} {name}".rstrip(), sizes, *notes), (label, sizes, *notes)):
         full = "   ".join(parts)
         if width((Span(full),)) <= cells:
@@ -220,6 +285,13 @@ def title(gauge: Gauge, view: DeviceView, cells: int) -> str:
 # ---- absences -----------------------------------------------------------------------------------
 
 WOULD_FREE = f"{EMPTY_KEY} would free"
+
+
+def would_free_label(gauge: Gauge) -> str:
+    """What returns the cache of the process that the account is of."""
+    return gauge.whose.frees or WOULD_FREE
+
+
 Reasons = dict[Absent, list[str]]
 """Labels of figures by why they are absent."""
 
@@ -230,7 +302,7 @@ def shared_reasons(gauge: Gauge) -> Reasons:
         *((term.label, term.bytes) for term in gauge.terms),
         *((f"peak {term.label}", term.bytes) for term in gauge.peaks),
         *((counter.label, counter.count) for counter in gauge.counters),
-        (WOULD_FREE, gauge.would_free),
+        (would_free_label(gauge), gauge.would_free),
     ]
     found: Reasons = {}
     for label, figure in figures:

@@ -14,15 +14,15 @@ from tui.text import numbers as text
 from tui.ui.views.device_detail import Fact
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, paragraph, right, width, wrap
 from tui.ui.views.memory import (
-    WOULD_FREE,
     Reasons,
     absent_for,
     explanation,
-    legend,
+    other_lines,
     reason_lines,
     shared_reasons,
     warnings,
     without,
+    would_free_label,
 )
 
 LABEL = 20
@@ -46,6 +46,7 @@ _SHORT = {
     "operating system": "system",
     "operating system, sampled": "sampled",
     "C library": "libc",
+    "read from outside": "torch",
 }
 
 
@@ -55,13 +56,15 @@ def account_lines(
     facts: list[Fact],
     worker_pid: int | None,
     cells: int,
+    about: str = "device",
 ) -> list[Line]:
-    """Everything, from the legend of the bar to the facts of the device.
+    """Everything below the bar and its legend, to the facts of the device.
 
     Args:
         gauge: the account.
         view: the device.
         facts: what is known of the device itself.
+        about: what the facts are about.
         worker_pid: marks our own process among those on the device.
         cells: width of a line.
     """
@@ -70,9 +73,8 @@ def account_lines(
     reasons = shared_reasons(gauge)
     known = without(gauge, reasons)
     found = [
-        *legend(gauge, main),
+        *other_lines(gauge.others, main),
         *warnings(gauge, main),
-        (),
         *explanation(gauge, main),
         *_terms(gauge.terms, reasons, main),
         *(_section("peaks", main) if known.peaks else ()),
@@ -83,7 +85,7 @@ def account_lines(
         *reason_lines(reasons, main),
     ]
     rest = cells - main - 2 if beside else cells
-    side = [*_facts(facts, rest), *_processes(view, worker_pid, rest)]
+    side = [*_facts(facts, about, rest), *_processes(view, worker_pid, rest)]
     if not beside:
         return [*found, *side]
     return _beside(found, side, main)
@@ -153,7 +155,7 @@ def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
 def _counters(gauge: Gauge, cells: int) -> list[Line]:
     if not gauge.counters:
         return []
-    found = _section("counted since the last run began", cells)
+    found = _section(f"counted since {gauge.whose.since}", cells)
     for counter in gauge.counters:
         absent = isinstance(counter.count, Absent)
         style = TextStyle.QUIET if absent else TextStyle.STRONG
@@ -175,14 +177,14 @@ def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
         if view.key != CPU:
             remark += "; private pools, as of CUDA graphs, may hold some of it"
     head: Line = (
-        Span(left(WOULD_FREE, LABEL)),
+        Span(left(would_free_label(gauge), LABEL)),
         Span(right(reading_text(free, text.size), SIZE), TextStyle.STRONG),
     )
     return [*_section("cache", cells), *_with_remark(head, remark, LABEL + SIZE + 2, cells)]
 
 
-def _facts(facts: list[Fact], cells: int) -> list[Line]:
-    found = _section("device", cells)
+def _facts(facts: list[Fact], about: str, cells: int) -> list[Line]:
+    found = _section(about, cells)
     absent: Reasons = {}
     for label, value in facts:
         if value.startswith(f"{text.NA}: "):

@@ -259,20 +259,22 @@ def _heading(
     return [line("  ", *row) for row in flow(shown, cells - 2, gap="   ", indent="  ")]
 
 
+LOG_WORDS = {
+    (True, True): "(log scales)",
+    (True, False): "(vertical log scale)",
+    (False, True): "(horizontal log scale)",
+}
+"""By whether the axis upright and the one across are logarithmic."""
+
+
 def _axes_words(plot: Plot, upright: str, across: str) -> str:
-    """``ms over n (log scales)``, ``GiB over time in s``."""
+    """``ms over n (log scales)``, ``GiB over time in s``, ``ms (horizontal log scale)``."""
     first = " in ".join(filter(None, (clean(plot.upright.name), upright)))
     then = " in ".join(filter(None, (clean(plot.across.name), across)))
-    then = f"over {then}" if then else "across"
-    log = [axis.scale.logarithmic for axis in (plot.upright, plot.across)]
-    if not all(log):
-        first, then = (
-            f"{words} (log scale)" if one else words
-            for words, one in zip((first, then), log, strict=True)
-        )
+    log = (plot.upright.scale.logarithmic, plot.across.scale.logarithmic)
     # What has no name and no unit is named by the title alone.
-    words = " ".join(part for part in (first, then) if part.strip() and part != "across")
-    return f"{words} (log scales)" if all(log) else words
+    words = (first, f"over {then}" if then else "", LOG_WORDS.get(log, ""))
+    return " ".join(filter(None, words))
 
 
 def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[Line]:

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
+from tui.memory import OtherProcess
 from tui.monitor.messages import Device, GpuProcess, ParentProcess, Sample
 from tui.state.device_order import held
 from tui.state.pairing import CPU, DeviceView
+from tui.state.reading import Absent, Reading, derive, value_of
 from tui.text import numbers as text
 from workloads.protocol.frozen import frozen
 
-Order = Literal["memory", "sm", "cpu", "host", "gpu", "pid", "user", "age"]
-ORDERS: tuple[Order, ...] = ("memory", "sm", "cpu", "host", "gpu", "pid", "user", "age")
-MARGINS: Mapping[Order, float] = {"memory": 0.0, "sm": 10.0, "cpu": 10.0, "host": 0.0}
+Order = Literal[
+    "memory", "allocated", "cached", "peak", "sm", "cpu", "host", "gpu", "pid", "user", "age"
+]
+ORDERS: tuple[Order, ...] = get_args(Order)
+MARGINS: Mapping[Order, float] = {
+    "memory": 0.0,
+    "allocated": 0.0,
+    "cached": 0.0,
+    "peak": 0.0,
+    "sm": 10.0,
+    "cpu": 10.0,
+    "host": 0.0,
+}
 """Orders from the highest figure down; a row moves up once it is ahead of the row above by more
 than this, so that shares of time, which change with each look, do not make rows jump."""
 
+
+if TYPE_CHECKING:
+    from tui.state.allocators import Allocators
+    from tui.watch.messages import TorchProcess
 
 LEAST_NOBODYS = 0.01
 """Share of a device's memory above which what no process is known to hold has a row: an idle GPU
@@ -42,6 +58,10 @@ class ProcessRow:
     host_memory: int | None = None
     started_at: float | None = None
     kind: str = ""
+    torch: OtherProcess | None = None
+    """What its allocator holds, or why that is not known; ``None`` where torch is not in it."""
+    told: TorchProcess | None = None
+    """What is known of a torch process."""
     process: GpuProcess | None = None
     """What can be sent a signal; ``None`` for a launcher, and for what is nobody's."""
     worker: bool = False
@@ -61,6 +81,8 @@ def process_rows(
     pattern: str,
     order: Order,
     before: Sequence[str],
+    allocators: Allocators | None = None,
+    now: float = 0.0,
 ) -> tuple[ProcessRow, ...]:
     """The rows in their order; what was started stands below what started it.
 
@@ -72,6 +94,8 @@ def process_rows(
         pattern: words that a row must have, of its GPU, PID, user, command or its launcher's.
         order: what they are sorted by; those whose value is not known come last.
         before: the keys as they were shown; empty where another order has just been asked for.
+        allocators: of the torch processes, read from outside.
+        now: Unix time.
     """
     if sample is None:
         return ()
@@ -85,8 +109,13 @@ def process_rows(
             device = last_known(view)
             if device is None:
                 continue
-            rows += [row_of(item, view.label, place, worker_pid) for item in device.processes or ()]
+            own = [row_of(item, view.label, place, worker_pid) for item in device.processes or ()]
+            if allocators is not None:
+                own = [_with_torch(row, allocators, view, now) for row in own]
+            rows += own
             nobody += _nobodys(view.label, place, device)
+        if allocators is not None:
+            rows += _unlisted(allocators, rows, len(views), now)
     words = pattern.lower().split()
     rows = [row for row in rows if _has(row, words)]
     nobody = [row for row in nobody if _has(row, words)]
@@ -126,6 +155,51 @@ def row_of(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> Pr
         worker=worker,
         place=place,
     )
+
+
+def _with_torch(
+    row: ProcessRow, allocators: Allocators, view: DeviceView, now: float
+) -> ProcessRow:
+    """A row of NVML's with what is read of torch in it."""
+    from tui.memory.others import other_process
+
+    told = allocators.process(row.pid, row.started_at)
+    if told is None or row.process is None:
+        return row
+    return replace(row, torch=other_process(allocators, view, row.process, now), told=told)
+
+
+def _unlisted(
+    allocators: Allocators, rows: Sequence[ProcessRow], place: int, now: float
+) -> list[ProcessRow]:
+    """The torch processes that NVML does not list, as in a container: on a GPU without a name."""
+    from tui.memory.others import unplaced
+
+    found = []
+    shown = {row.told.pid for row in rows if row.told}
+    for each in allocators.read():
+        process, placed = each.process, each.placed
+        if each.ended or process.ours or process.pid in shown:
+            continue
+        item = GpuProcess(
+            pid=process.pid,
+            user=process.user,
+            command=process.command,
+            memory=None,
+            kind="",
+            started_at=process.start,
+            parent=process.launched_by,
+            unavailable={**_owner_reasons(process), "memory": placed.why_no_process},
+        )
+        row = row_of(item, text.NA, place, None)
+        key = f"{each.figures.device} {row.key}"
+        found.append(replace(row, key=key, torch=unplaced(each, now), told=process))
+    return found
+
+
+def _owner_reasons(process: TorchProcess) -> dict[str, str]:
+    names = ("user", "command")
+    return {name: process.unavailable[name] for name in names if name in process.unavailable}
 
 
 def unattributed(device: Device) -> int | None:
@@ -219,11 +293,37 @@ def _launcher(ranks: list[ProcessRow]) -> ProcessRow:
         user=parent.user,
         command=f"{parent.command or text.NA}",
         memory=_sum(row.memory for row in ranks),
+        torch=_torch_of(parent, ranks),
         cpu_percent=_sum(row.cpu_percent for row in once),
         host_memory=_sum(row.host_memory for row in once),
         started_at=parent.started_at,
         kind="launcher",
         place=min(row.place for row in ranks),
+    )
+
+
+def _torch_of(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> OtherProcess | None:
+    """What the allocators of several processes hold together."""
+    read = [row.torch for row in ranks if row.torch and row.torch.key is not None]
+    if not read:
+        return None
+
+    def total(name: str) -> Reading[int]:
+        parts: list[Reading[int]] = [getattr(each, name) for each in read]
+        return derive(lambda *sizes: sum(sizes), *parts)
+
+    no_peak = Absent("the peaks of several processes are of different moments", "")
+    return OtherProcess(
+        parent.pid,
+        parent.command,
+        None,
+        total("process"),
+        total("allocated"),
+        total("cached"),
+        total("context"),
+        no_peak,
+        total("retries"),
+        total("ooms"),
     )
 
 
@@ -258,6 +358,9 @@ def figure(row: ProcessRow, order: Order) -> float | None:
     """What a row is sorted by, where that is a figure."""
     values = {
         "memory": row.memory,
+        "allocated": value_of(row.torch.allocated) if row.torch else None,
+        "cached": value_of(row.torch.cached) if row.torch else None,
+        "peak": value_of(row.torch.peak) if row.torch else None,
         "sm": row.sm_percent,
         "cpu": row.cpu_percent,
         "host": row.host_memory,

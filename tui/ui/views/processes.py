@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from typing import TYPE_CHECKING
 
 from tui.memory.figures import device_age, why_old
 from tui.monitor.messages import Device, Sample
 from tui.state.age import stale_after
 from tui.state.pairing import CPU, DeviceView
+from tui.state.reading import Absent, Value, reading_text
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import (
@@ -16,13 +18,16 @@ from tui.ui.views.lines import (
     TextStyle,
     fit_line,
     flow,
-    left,
     line,
     paragraph,
-    right,
 )
-from tui.ui.views.process_rows import Order, ProcessRow
+from tui.ui.views.process_columns import columns, placed
+from tui.ui.views.process_rows import ProcessRow
 from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.state.allocators import Allocators
+    from tui.watch.messages import TorchProcess
 
 CONTAINER = (
     "NVML lists the host's processes, and a container sees none of them, or numbers that are the "
@@ -148,110 +153,52 @@ def _of_host(sample: Sample, now: float) -> Holders:
     return Holders((*rest, *total), tuple(notes))
 
 
-# ---- columns -----------------------------------------------------------------------------------
-
-
-@frozen
-class Column:
-    """One column of the table; another figure of a process is another of these."""
-
-    name: str
-    cells: int
-    order: Order | None
-    """What a click on its heading sorts by."""
-    from_cells: int
-    """Width of a row from which it is there."""
-    say: Callable[[ProcessRow, float], str]
-    """The row's text, at a Unix time."""
-    numeric: bool = True
-    of_host: bool = True
-    """It is there for the processes of the host too."""
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else text.percent(value)
-
-
-def _size(value: int | None) -> str:
-    return "" if value is None else text.size(value)
-
-
-def _age(row: ProcessRow, now: float) -> str:
-    return _na(row) if row.started_at is None else text.old(max(0.0, now - row.started_at))
-
-
-COLUMNS: tuple[Column, ...] = (
-    Column("pid", 7, "pid", 0, lambda row, _now: str(row.pid or "")),
-    Column("user", 8, "user", 0, lambda row, _now: row.user or _na(row), numeric=False),
-    Column("gpu", 7, "gpu", 0, lambda row, _now: row.gpu, numeric=False, of_host=False),
-    Column("memory", 9, "memory", 0, lambda row, _now: text.size(row.memory)),
-    Column("sm", 5, "sm", 66, lambda row, _now: _percent(row.sm_percent), of_host=False),
-    Column("cpu", 6, "cpu", 72, lambda row, _now: _percent(row.cpu_percent)),
-    Column("host", 9, "host", 100, lambda row, _now: _size(row.host_memory), of_host=False),
-    Column("kind", 9, None, 110, lambda row, _now: row.kind, numeric=False),
-    Column("age", 6, "age", 86, _age),
-)
-"""From the left; what follows them is the command."""
-COMMAND = "command"
-
-
-def _na(row: ProcessRow) -> str:
-    return "" if row.process is None else text.NA
-
-
-def columns(cells: int, *, of_host: bool) -> list[Column]:
-    """Those that a row of that width has."""
-    return [
-        column
-        for column in COLUMNS
-        if cells >= column.from_cells and (column.of_host or not of_host)
-    ]
-
-
-def _placed(column: Column, words: str) -> str:
-    """A column's text in its cells, with the blank before it."""
-    place = right if column.numeric else left
-    return f" {place(words, column.cells)}"
-
-
-def heading(order: Order, cells: int, *, of_host: bool = False) -> Line:
-    """The columns' names; the one that the rows are sorted by is marked."""
-    spans: list[Span] = []
-    for column in columns(cells, of_host=of_host):
-        sorts = column.order == order
-        word = column.name + (glyphs.GLYPHS.unfolded if sorts else "")
-        spans.append(Span(_placed(column, word), TextStyle.KEY if sorts else TextStyle.QUIET))
-    return fit_line((*spans, Span(f"  {COMMAND}", TextStyle.QUIET)), cells)
-
-
-def order_at(cell: int, cells: int, *, of_host: bool = False) -> Order | None:
-    """What the heading in a cell sorts by; ``None`` where it sorts by nothing."""
-    end = 0
-    for column in columns(cells, of_host=of_host):
-        end += column.cells + 1
-        if cell < end:
-            return column.order
-    return None
+def unread_notes(allocators: Allocators) -> list[str]:
+    """How the watch is, and where NVML lists nobody, which torch processes are not read and why."""
+    status = allocators.status
+    notes = [status.reason] if status.status == "restarting" and status.reason else []
+    if allocators.listed:
+        return notes
+    refused = Counter(
+        each.reason for each in allocators.processes if each.refused and not each.ours
+    )
+    advice = {each.reason: each.advice for each in reversed(allocators.processes)}
+    for reason, times in refused.items():
+        who = text.count(times, "torch process is", "torch processes are")
+        help_words = f"; {advice[reason]}" if advice[reason] else ""
+        notes.append(f"{who} not read: {reason}{help_words}")
+    return notes
 
 
 # ---- lines -------------------------------------------------------------------------------------
 
 
-def process_line(row: ProcessRow, now: float, cells: int, *, of_host: bool = False) -> Line:
+def process_line(
+    row: ProcessRow, now: float, cells: int, *, of_host: bool = False, torch: bool = False
+) -> Line:
     """One row; what belongs to this workbench is named as that."""
     item = row.process
     ours = row.worker or (item is not None and item.ours)
     style = TextStyle.PLAIN if item or row.pid else TextStyle.QUIET
     spans: list[Span] = []
-    for column in columns(cells, of_host=of_host):
+    for column in columns(cells, of_host=of_host, torch=torch):
         own = style
+        if column.of_torch and row.torch and not isinstance(row.torch.allocated, Value):
+            own = TextStyle.QUIET
         if (column.name == "pid" and ours) or column.name == "memory":
             own = TextStyle.STRONG
-        spans.append(Span(_placed(column, column.say(row, now)), own))
+        spans.append(Span(placed(column, column.say(row, now)), own))
     indent = "  " * (row.depth - 1) + f"{glyphs.GLYPHS.corner} " if row.depth else ""
     why = _why_unknown(row)
-    words = f"  {indent}{row.command}" + (f" ({why})" if why else "")
+    words = f"  {indent}{_rank(row.told)}{row.command}" + (f" ({why})" if why else "")
     return fit_line((*spans, Span(words, style)), cells)
+
+
+def _rank(told: TorchProcess | None) -> str:
+    """Which of several processes it is, where its launcher has told it."""
+    if told is None or told.rank is None:
+        return ""
+    return f"rank {told.rank}/{told.world_size} " if told.world_size else f"rank {told.rank} "
 
 
 def _why_unknown(row: ProcessRow) -> str:
@@ -285,18 +232,56 @@ def remainder_lines(found: Holders, label: str, cells: int) -> list[Line]:
 
 
 def selected_lines(row: ProcessRow | None, cells: int) -> list[Line]:
-    """The whole command of a process and why something of it is not known."""
+    """The whole command of a process, what torch holds in it, and why something is not known."""
     if row is None:
         return []
     item = row.process
     command = item.command if item else row.command
     lines = paragraph(f"{row.pid or row.gpu}  {command or text.NA}", cells)
+    lines += _torch_lines(row, cells)
     reasons: dict[str, list[str]] = {}
     for name, reason in (item.unavailable if item else {}).items():
         reasons.setdefault(reason, []).append(_NAMES.get(name, name))
     for reason, names in reasons.items():
         lines += paragraph(f"{', '.join(names)} n/a: {reason}", cells, TextStyle.QUIET)
     return lines
+
+
+def _torch_lines(row: ProcessRow, cells: int) -> list[Line]:
+    torch = row.torch
+    if torch is None:
+        return []
+    who = torch_words(row.told)
+    if isinstance(torch.allocated, Absent):
+        advice = f"; {torch.advice}" if torch.advice else ""
+        return paragraph(f"{who}: {torch.allocated.reason}{advice}", cells, TextStyle.NOTE)
+    figures = [
+        f"{name} {reading_text(size, say)}"
+        for name, size, say in (
+            ("allocated", torch.allocated, text.size),
+            ("cached", torch.cached, text.size),
+            ("context", torch.context, text.size),
+            ("peak allocated", torch.peak, text.size),
+            ("alloc retries", torch.retries, text.count),
+            ("out of memory", torch.ooms, text.count),
+        )
+        if not (isinstance(size, Absent) and not size.short)
+    ]
+    return paragraph(f"{who}: {', '.join(figures)}", cells)
+
+
+def torch_words(told: TorchProcess | None) -> str:
+    """Version of torch, rank and launcher of a process, as far as they are known."""
+    if told is None:
+        return "torch"
+    words = [f"torch {told.torch}" if told.torch else "torch"]
+    if told.rank is not None:
+        words.append(_rank(told).strip())
+    if told.local_rank is not None:
+        words.append(f"local rank {told.local_rank}")
+    if told.launcher:
+        words.append(f"by {told.launcher}")
+    return ", ".join(words)
 
 
 _NAMES = {"sm_percent": "sm", "cpu_percent": "cpu", "host_memory": "host"}

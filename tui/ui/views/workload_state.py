@@ -41,7 +41,7 @@ def progress_words(progress: Progress) -> str:
     if progress.half_width is not None:
         words += f" {text.spread(progress.half_width)}"
     if progress.remaining_s is not None:
-        words += f", {glyphs.GLYPHS.at_most}{text.duration(progress.remaining_s)} left"
+        words += f", {text.at_most(progress.remaining_s)} left"
     return words
 
 

@@ -270,9 +270,23 @@ LEAD = 2
 """Cells for the cursor and for the glyph of a group."""
 GAP = 2
 NAME_CELLS = (20, 40)
-STATE_CELLS = (10, 28)
+"""Of a name: at least, and those that no figure is kept for."""
+STATE_LEAST = 10
+ROOM_FOR: tuple[tuple[str, int], ...] = (
+    (NAME, 26),
+    (STATE, 14),
+    (NAME, 40),
+    (STATE, 28),
+    (NAME, 60),
+    (STATE, 60),
+    (NAME, 1000),
+)
+"""What is given room beyond the least, one after the other, and up to how many cells."""
 TIME_CELLS = 8
-CELLS = {SPEED_UP: 8, RATE: 16, LIMIT: 12, PEAK: 11}
+CELLS = {SPEED_UP: 8, RATE: 12, LIMIT: 12, PEAK: 11}
+"""At least; a rate and a share of a limit have as many as the longest of them takes."""
+WIDEST = 18
+"""That one of them can make its column."""
 DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 """Left out in this order where there is no room; the detail pane has all of them."""
 
@@ -287,7 +301,13 @@ class TableColumns:
     hidden: tuple[str, ...]
 
 
-def columns(names: Sequence[str], longest: int, room: int, shortest: int = 0) -> TableColumns:
+def columns(
+    names: Sequence[str],
+    longest: int,
+    room: int,
+    shortest: int = 0,
+    texts: Mapping[str, int] | None = None,
+) -> TableColumns:
     """Choose columns and widths.
 
     Args:
@@ -295,16 +315,20 @@ def columns(names: Sequence[str], longest: int, room: int, shortest: int = 0) ->
         longest: cells of the longest workload name with its parameters.
         room: cells of a line.
         shortest: cells of the names that figures are not left out for.
+        texts: cells of the longest text in a column of figures.
     """
     cells = {name: max(TIME_CELLS, len(name)) for name in names}
     if len(names) > 1:
         cells[SPEED_UP] = CELLS[SPEED_UP]
     cells |= {name: CELLS[name] for name in (RATE, LIMIT, PEAK)}
+    for name, size in (texts or {}).items():
+        if name in CELLS and name in cells:
+            cells[name] = max(cells[name], min(size, WIDEST))
     hidden: list[str] = []
     least = max(NAME_CELLS[0], min(shortest, NAME_CELLS[1]))
 
     def needed() -> int:
-        return LEAD + least + GAP + STATE_CELLS[0] + sum(GAP + size for size in cells.values())
+        return LEAD + least + GAP + STATE_LEAST + sum(GAP + size for size in cells.values())
 
     for name in DROPPED_FIRST:
         if needed() > room and name in cells:
@@ -312,13 +336,15 @@ def columns(names: Sequence[str], longest: int, room: int, shortest: int = 0) ->
             hidden.append(name)
     spare = room - needed()
     if spare < 0:
-        return TableColumns(max(4, least + spare), cells, STATE_CELLS[0], tuple(hidden))
-    # The name comes first: its parameters tell two runs apart. What is left once the state has
-    # room for a sentence goes to names that are longer still.
-    more = min(spare, max(0, min(longest, NAME_CELLS[1]) - least))
-    left_over = spare - more - (STATE_CELLS[1] - STATE_CELLS[0])
-    more += min(max(0, left_over), max(0, longest - least - more))
-    return TableColumns(least + more, cells, STATE_CELLS[0] + spare - more, tuple(hidden))
+        return TableColumns(max(4, least + spare), cells, STATE_LEAST, tuple(hidden))
+    # Of both, the name tells two runs apart by its parameters, and the state can be a sentence.
+    given = {NAME: least, STATE: STATE_LEAST}
+    for name, most in ROOM_FOR:
+        wanted = min(most, longest) if name == NAME else most
+        more = min(spare, max(0, wanted - given[name]))
+        given[name] += more
+        spare -= more
+    return TableColumns(given[NAME], cells, given[STATE] + spare, tuple(hidden))
 
 
 def columns_for(store: Store, found: Sequence[Entry], room: int) -> TableColumns:
@@ -326,7 +352,11 @@ def columns_for(store: Store, found: Sequence[Entry], room: int) -> TableColumns
     rows = [entry for entry in found if isinstance(entry, Row)]
     longest = max((row.name.width for row in rows), default=0)
     shortest = max((row.least for row in rows), default=0)
-    return columns(devices(store), longest, room, shortest)
+    texts = {
+        name: max((row.cells[name].width for row in rows if name in row.cells), default=0)
+        for name in (RATE, LIMIT)
+    }
+    return columns(devices(store), longest, room, shortest, texts)
 
 
 def heading(store: Store, chosen: TableColumns) -> Line:

@@ -101,6 +101,16 @@ class BackendPane(Pane):
     def on_mount(self) -> None:
         self.store_changed()
 
+    def rows_wanted(self, cells: int, most: int) -> int:
+        """Rows that it takes with its title while keys go elsewhere.
+
+        Args:
+            cells: width of the pane.
+            most: rows that there are for it.
+        """
+        shown = view(self.store, self.body.flag, cells, focused=False, rows=most - 1)
+        return 1 + max(1, min(most - 1, len(shown.lines)))
+
     def store_changed(self) -> None:
         self.body.rebuild()
         names = dict.fromkeys(backend(flag.name) for flag in switches(self.store))

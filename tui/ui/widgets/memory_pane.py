@@ -9,7 +9,8 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 
-from tui.memory import account
+from tui.memory import Gauge, account
+from tui.state.pairing import DeviceView
 from tui.state.store import Part, Store
 from tui.ui.views.lines import Line
 from tui.ui.views.memory import bar_line, body, title
@@ -35,10 +36,18 @@ class AccountPane(AgingPane):
         id: str | None,  # noqa: A002 (Textual's name)
     ) -> None:
         super().__init__(store, clock, id=id)
-        self.view = store.selected_device
-        self.gauge = account(store, self.view, clock())
+        self.view, self.gauge = self.look()
         self.bar = LineBar(lambda cells: bar_line(self.gauge, cells))
         self.body = LinesView(self.account_lines)
+
+    def look(self) -> tuple[DeviceView, Gauge]:
+        """The device whose memory is accounted for, and the account."""
+        view = self.store.selected_device
+        return view, account(self.store, view, self.clock())
+
+    def title(self, cells: int) -> str:
+        """What stands in the border."""
+        return title(self.gauge, self.view, cells)
 
     def account_lines(self, cells: int) -> list[Line]:
         """The figures in words; a subclass says which."""
@@ -47,11 +56,10 @@ class AccountPane(AgingPane):
     def store_changed(self) -> None:
         """Account anew and redraw what changed."""
         # Together: a device that has gone meanwhile has no account by which to be drawn.
-        self.view = self.store.selected_device
-        self.gauge = account(self.store, self.view, self.clock())
+        self.view, self.gauge = self.look()
         self.bar.rebuild()
         self.body.rebuild()
-        self.retitle(title(self.gauge, self.view, self.size.width - ROOM))
+        self.retitle(self.title(self.size.width - ROOM))
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size has other lines."""
@@ -61,19 +69,19 @@ class AccountPane(AgingPane):
 class MemoryPane(AccountPane):
     """Bar, legend and figures of the selected device; the screen 2 has it all."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.SELECTION})
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.SELECTION, Part.ALLOCATORS})
     HELP = (
         "Where the selected device's memory is. allocated: live tensors of the worker, by torch. "
         "cached: reserved by torch but not allocated. context: what NVML counts for the worker "
         "less what torch reserved: CUDA context, kernels, libraries. cuBLAS: the workspace that "
         "torch gives it while a run lasts. ours: what else this program started, as ranks. others: "
-        "other processes. moving: torch reserved or gave back memory since NVML was read, so that "
-        "the two figures are not subtracted. "
-        "unattributed: used, but by no process that NVML lists. driver: reserved by the driver. "
-        "Peaks of allocated and reserved are torch's and exact; those marked sampled come from "
-        "one look a second and may miss a peak. e empties the cache, p resets the peaks. "
-        "pinned on the host: host memory that torch keeps locked for copies, no part of the bar. "
-        "n/a comes with its reason."
+        "other processes; those that use torch and may be read from outside are split below the "
+        "legend, and in the bar where there is room. moving: torch reserved or gave back memory "
+        "since NVML was read, so that the two figures are not subtracted. unattributed: used, but"
+        " by no process that NVML lists. driver: reserved by the driver. Peaks of allocated and "
+        "reserved are torch's and exact; those marked sampled come from one look a second and may"
+        " miss a peak. e empties the cache, p resets the peaks. pinned on the host: host memory "
+        "that torch keeps locked for copies, no part of the bar. n/a comes with its reason."
     )
 
     def __init__(

@@ -131,11 +131,21 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     text, style = "", Style()
     # Equal styles become one segment: each costs the link some twenty bytes.
     for span in filled:
-        own = _Present.styles[span.style]
+        own = _Present.styles[span.style] + (
+            UPRIGHT if over.reverse and _is_bar(span.text) else over
+        )
         if own != style and text:
-            segments.append(Segment(text, base + style + over))
+            segments.append(Segment(text, base + style))
             text = ""
         text, style = text + span.text, own
     if text:
-        segments.append(Segment(text, base + style + over))
+        segments.append(Segment(text, base + style))
     return Strip(segments, cells)
+
+
+UPRIGHT = Style(reverse=False)
+
+
+def _is_bar(text: str) -> bool:
+    """Whether it is drawn with parts of cells: reversed, a bar of 20 % would be one of 80 %."""
+    return any("\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff" for sign in text)

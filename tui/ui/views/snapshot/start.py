@@ -19,10 +19,10 @@ ABOUT = (
     "torch version. It is read as data, in a process of its own; nothing in it runs and nothing "
     "leaves this machine."
 )
-RECORD = (
-    "To have one: torch.cuda.memory._record_memory_history(max_entries=100000, stacks='python') "
-    "before the work, torch.cuda.memory._dump_snapshot('memory.pickle') after it."
-)
+BEFORE, AFTER = "To have one, before the work:", "and after it, or where it runs out of memory:"
+RECORD = "torch.cuda.memory._record_memory_history(max_entries=100000, stacks='python')"
+DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
+"""Each on a line of its own, to be copied."""
 
 
 def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
@@ -33,7 +33,11 @@ def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
     if store.reason:
         style = TextStyle.BAD if store.status == "failed" else TextStyle.NOTE
         rows += [*paragraph(store.reason, cells, style), ()]
-    return [*rows, *paragraph(ABOUT, cells), (), *paragraph(RECORD, cells, TextStyle.QUIET)]
+    rows += [*paragraph(ABOUT, cells), ()]
+    for words, code in ((BEFORE, RECORD), (AFTER, DUMP)):
+        rows += paragraph(words, cells, TextStyle.QUIET)
+        rows += [line(" ", *row) for row in paragraph(code, max(1, cells - 1), TextStyle.KEY)]
+    return rows
 
 
 def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:

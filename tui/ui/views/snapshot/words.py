@@ -136,7 +136,7 @@ TITLES: tuple[tuple[View, str, str], ...] = (
 
 def bar_line(session: SnapshotSession, cells: int) -> Line:
     """The views that can be shown, then as much as there is room for."""
-    shown = views_line(session) if session.ready else line(Span(" Snapshot", TextStyle.STRONG))
+    shown = views_line(session) if session.ready else ()
     store = session.main.store
     words = ""
     if store.status == "failed" and session.ready:

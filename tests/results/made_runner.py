@@ -1,0 +1,69 @@
+"""Stands in for a runner: it answers each run at once with a time that is made up.
+
+Its first argument is the seconds of the median. Each process has an effect of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+
+from tests.results.samples import timing
+from workloads import catalog
+from workloads.declare.workload import infos
+from workloads.protocol import messages, wire
+from workloads.protocol.inventory import Environment, TorchDevice
+from workloads.protocol.process import write_whole
+from workloads.protocol.results import RunResult
+
+assert catalog
+
+ENVIRONMENT = Environment(
+    python="3.12.3",
+    executable=sys.executable,
+    torch="2.13.0",
+    cuda=None,
+    cudnn=None,
+    cpu="a CPU",
+    cpus_usable=2,
+    threads=2,
+    interop_threads=1,
+    malloc="glibc",
+    variables={},
+    devices=(TorchDevice("cpu", "a CPU"),),
+    flags=(),
+)
+
+
+def serve(median: float) -> None:
+    told = median * random.Random(os.getpid()).uniform(0.999, 1.001)
+    say(messages.Hello(messages.VERSION, os.getpid(), "3", sys.executable, infos()))
+    say(messages.Ready(ENVIRONMENT, 0.1))
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if asked["type"] == "run":
+            request = wire.decode(line.encode(), (messages.Run,))
+            now = time.time()
+            result = RunResult(
+                request.id,
+                request.workload,
+                request.device,
+                request.parameters,
+                request.flags,
+                "ok",
+                time=timing([told] * 7, now),
+                started_at=now,
+                ended_at=now + 1e-3,
+            )
+            say(messages.Finished(result))
+
+
+def say(event: messages.Event) -> None:
+    write_whole(1, wire.encode(event))
+
+
+if __name__ == "__main__":
+    serve(float(sys.argv[1]))

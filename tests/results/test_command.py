@@ -1,0 +1,134 @@
+"""The commands over the store: what they print, refuse and change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.results.samples import kept
+from tui.cli.errors import UsageError
+from tui.cli.program import parse
+from tui.results.database import Database, path
+from tui.results.records import Kept
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+
+    def call(*words: str, code: int = 0) -> str:
+        assert parse(["results", *words]).carry_out() == code
+        told = capsys.readouterr()
+        return told.out if code == 0 else told.err
+
+    return call
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Kept]:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    ones = [kept(number, median=1e-3 * (1 + number % 3 / 1000)) for number in range(4)]
+    ones += [
+        kept(100 + number, median=1.2e-3, facts={"driver": "590.1"}, tags=("new",))
+        for number in range(4)
+    ]
+    with Database(path(), writing=True) as database:
+        database.add(ones)
+    return ones
+
+
+def test_of_nothing_it_says_where_things_would_be(run: Run, tmp_path: Path) -> None:
+    place = tmp_path / "state" / "results.sqlite3"
+    assert run() == f"no results are kept in {place}: run and the workbench keep theirs there\n"
+    assert json.loads(run("--json"))["results"] == []
+    assert not place.exists()
+
+
+def test_they_are_listed_and_filtered(run: Run, store: list[Kept]) -> None:
+    assert run() == run("list")
+    assert run("list").startswith("8 results, box alpha, gpu NVIDIA H200")
+    assert run("--limit", "2").startswith("the newest 2 of 8 results")
+    assert run("list", "--tag", "new").startswith("4 results")
+    assert "none of 8 results is of that" in run("list", "--box", "beta")
+    found = json.loads(run("list", "--workload", "matmul", "--json", "--since", "1970-01-02"))
+    assert found["results"] == []
+    found = json.loads(run("list", "--device", "cuda", "--json"))
+    assert [row["id"] for row in found["results"]] == [one.record.id for one in reversed(store)]
+    assert len(found["environments"]) == 2
+
+
+def test_one_is_shown_by_the_beginning_of_its_id(run: Run, store: list[Kept]) -> None:
+    identity = store[0].record.id
+    text = run("show", identity[:10])
+    assert text.startswith(f"{identity}  run of ")
+    assert "driver: 580.65.06" in text
+    assert json.loads(run("show", identity, "--json"))["result"]["record"]["id"] == identity
+    with pytest.raises(UsageError, match="4 results; give an id"):
+        run("show", "new")
+
+
+def test_tags_name_results_and_keep_them(run: Run, store: list[Kept]) -> None:
+    first, second = (one.record.id for one in store[:2])
+    assert run("tag", first, second, "base") == "2 results have the tag base\n"
+    assert run("tag", "driver=590", "base2") == "4 results have the tag base2\n"
+    assert run("list", "--tag", "base").startswith("2 results")
+    for bad in ("a,b", "a=b", "a:b", " a"):
+        with pytest.raises(UsageError, match="a tag has no comma"):
+            run("tag", first, bad)
+    with pytest.raises(UsageError, match="the beginning of a result's id"):
+        run("tag", second, first[:5])
+    # Old results that somebody has named stay.
+    assert run("prune", "--older", "1d") == (
+        "2 results are deleted; 6 older ones have tags and stay\n"
+    )
+    assert run("delete", "base") == "2 results are deleted\n"
+    assert run("list").startswith("4 results")
+    with pytest.raises(UsageError, match=r"bas: no result has that id or tag \(did you mean base2"):
+        run("delete", "bas")
+
+
+@pytest.mark.usefixtures("store")
+def test_two_sides_are_compared(run: Run) -> None:
+    text = run("compare", "driver=580", "new")
+    assert text.startswith("A: driver=580\nB: new\n1 workload on both sides\n")
+    assert "1.2x slower" in text or "1.20x slower" in text
+    assert "driver 580.65.06 → 590.1" in " ".join(text.split())
+    found = json.loads(run("compare", "driver=580", "new", "--json"))["compared"]
+    assert found["questions"][0]["answer"]["verdict"] == "slower"
+    for words, said in (
+        (("driver=580", "before:7d"), "in both A and B"),
+        (("driver=580", "box=beta"), "box=beta: no result is of that"),
+        (("drivers=580", "new"), "drivers=580: give an id"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            run("compare", *words)
+
+
+@pytest.mark.usefixtures("store")
+def test_what_goes_out_comes_in_elsewhere(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "f.jsonl"
+    place.write_text(run("export", "new", "--redact"))
+    assert "alpha" not in place.read_text()
+    assert run("export", "--markdown", "driver=590").count("| matmul n=4096 |") == 1
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "other"))
+    assert run("import", str(place)) == f"{place}: 4 results are taken in\n"
+    assert run("import", str(place)).endswith("0 results are taken in, 4 were there already\n")
+    assert run("list", "--tag", "new").startswith("4 results, box host")
+    missing = tmp_path / "none"
+    assert f"{missing}: No such file" in run("import", str(missing), code=1)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_damaged_store_is_one_line_for_every_command(run: Run) -> None:
+    path().write_bytes(b"no database, and long enough not to be taken for an empty one" * 20)
+    for words in ([], ["show", "new"], ["delete", "new"], ["export"], ["compare", "a", "b"]):
+        told = run(*words, code=1)
+        assert told.count("\n") == 1
+        assert "it is damaged; move it away" in told

@@ -1,0 +1,208 @@
+"""Two sets of results side by side: which runs belong together, what differs, what is said."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.results.samples import kept
+from tui.results.compare import Compared, compare
+from tui.results.database import Database
+from tui.results.errors import SelectionError
+from tui.results.records import Kept, Row
+from tui.results.selection import Everything, Selection, both, moment, read
+from tui.ui.views.lines import plain
+from tui.ui.views.results import (
+    compare_notes,
+    compare_table,
+    list_table,
+    markdown_lines,
+    show_lines,
+)
+from tui.ui.views.tables import table_lines
+from workloads.protocol.inventory import Setting
+
+NEW = {"driver": "590.10.01"}
+
+
+def _runs(
+    median: float,
+    first: int = 0,
+    runs: int = 5,
+    spread: float = 0.004,
+    facts: dict[str, str] | None = None,
+    **more: object,
+) -> list[Kept]:
+    rng = random.Random(first)
+    return [
+        kept(
+            first + number,
+            median=median * rng.lognormvariate(0, spread),
+            facts=facts,
+            **more,  # type: ignore[arg-type]
+        )
+        for number in range(runs)
+    ]
+
+
+class Store:
+    """A store with two sides in it."""
+
+    def __init__(self, place: Path, a: list[Kept], b: list[Kept]) -> None:
+        with Database(place, writing=True) as database:
+            database.add([*a, *b])
+            rows = {row.id: row for row in database.rows()}
+            self.facts = database.facts()
+        self.a = [rows[one.record.id] for one in a]
+        self.b = [rows[one.record.id] for one in b]
+
+    def compared(self, history: tuple[Row, ...] = ()) -> Compared:
+        return compare(self.a, self.b, self.facts, lambda: history)
+
+
+def _text(found: Compared, cells: int = 100) -> str:
+    table = [plain(line).rstrip() for line in table_lines(compare_table(found), {}, cells)]
+    return "\n".join([*table, *compare_notes(found)])
+
+
+def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -> None:
+    a = _runs(1e-3) + _runs(2e-3, 100, workload="softmax")
+    b = _runs(1.1e-3, 200, facts=NEW) + _runs(2e-3, 300, facts=NEW, workload="softmax")
+    found = Store(tmp_path / "r", a, b).compared()
+    assert [one.answer.verdict for one in found.questions] == ["slower", "same"]
+    assert [one.workload for one in found.slower] == ["matmul"]
+    text = _text(found)
+    assert "1.1x slower" in text or "1.10x slower" in text
+    assert "differences (not causes) of B from A: driver 580.65.06 → 590.10.01" in text
+    # Told once, and not again for each workload.
+    assert text.count("590.10.01") == 1
+    assert "2 questions were asked at once" in text
+    assert "0.1 false alarms" in text
+
+
+def test_of_one_run_each_it_says_how_much_the_box_varies(tmp_path: Path) -> None:
+    store = Store(tmp_path / "r", _runs(1e-3, 0, 1), _runs(1.02e-3, 10, 1, facts=NEW))
+    assert "unclear: one run each, of 3 a side; how much it varies" in _text(store.compared())
+    with Database(tmp_path / "r", writing=True) as database:
+        database.add(_runs(1e-3, 100, 9, spread=0.0135))
+        history = tuple(database.rows())
+    text = _text(store.compared(history))
+    assert "unclear: one run each, of 3 a side; it varies by ±" in text
+    assert "from run to run (10 runs)" in text
+
+
+def test_marked_runs_stay_and_are_told(tmp_path: Path) -> None:
+    hot = _runs(1e-3, 10, 2, warnings=("throttled: heat",))
+    found = Store(tmp_path / "r", [*_runs(1e-3, 0, 3), *hot], _runs(1e-3, 20, facts=NEW)).compared()
+    assert found.questions[0].answer.ratio.runs == (5, 5)
+    assert "A: 2 of 5 runs with warnings, such as throttled: heat" in _text(found)
+
+
+def test_runs_of_one_process_are_told_to_be(tmp_path: Path) -> None:
+    one = _runs(1e-3, process="the same")
+    text = _text(Store(tmp_path / "r", one, _runs(1e-3, 20)).compared())
+    assert "A: all runs are of one process" in text
+    assert "B: all runs" not in text
+
+
+def test_what_answers_the_same_question_is_laid_side_by_side(tmp_path: Path) -> None:
+    small: dict[str, Setting] = {"n": 64}
+    a = _runs(1e-3) + _runs(1e-4, 100, parameters=small) + _runs(5e-3, 200, device="cpu")
+    b = _runs(1e-3, 300, facts=NEW) + _runs(1e-4, 400, parameters=small, device="cuda:1")
+    found = Store(tmp_path / "r", a, b).compared()
+    assert [(one.devices, one.parameters) for one in found.questions] == [
+        # Of the other size each side has one GPU alone: that is the one that is meant.
+        (("cuda:0", "cuda:0"), '{"n":4096}'),
+        (("cuda:0", "cuda:1"), '{"n":64}'),
+    ]
+    assert found.only == (1, 0)
+    assert "on one side alone: 1 of A, 0 of B" in _text(found)
+
+
+def test_a_flag_that_both_sides_have_in_both_settings_is_compared_with_itself(
+    tmp_path: Path,
+) -> None:
+    on, off = {"flag cudnn.benchmark": "on"}, {"flag cudnn.benchmark": "off"}
+    a = _runs(1e-3, facts=on) + _runs(2e-3, 100, facts=off)
+    b = _runs(2e-3, 200, facts={**off, **NEW}) + _runs(1e-3, 300, facts={**on, **NEW})
+    found = Store(tmp_path / "r", a, b).compared()
+    assert [one.answer.verdict for one in found.questions] == ["same", "same"]
+    # Where each side has one setting alone, they are compared and the difference is named.
+    text = _text(Store(tmp_path / "s", a[:5], b[:5]).compared())
+    assert "driver 580.65.06 → 590.10.01, flag cudnn.benchmark on → off" in text
+
+
+def test_what_is_not_known_of_one_side_is_a_difference(tmp_path: Path) -> None:
+    other = [kept(number, facts={"vbios": "96.00"}) for number in range(10, 13)]
+    found = Store(tmp_path / "r", _runs(1e-3, 0, 3), other).compared()
+    assert "vbios not known → 96.00" in _text(found)
+
+
+def test_a_result_is_not_held_against_itself(tmp_path: Path) -> None:
+    runs = _runs(1e-3)
+    store = Store(tmp_path / "r", runs, runs[:2])
+    with pytest.raises(SelectionError, match="2 results are in both A and B"):
+        store.compared()
+
+
+def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: Path) -> None:
+    odd = _runs(1e-3, 50, 1, workload="a|b_c", facts=NEW, warnings=("x", "y"))
+    with Database(tmp_path / "r", writing=True) as database:
+        database.add([*_runs(1e-3, 0, 3, tags=("night",)), *odd])
+        rows, facts = database.rows(), database.facts()
+        table = list_table(rows, facts, database.tags_of(rows), total=9)
+        shown = show_lines(database.kept(rows[0]), "fine")
+    text = "\n".join(plain(line) for line in table_lines(table, {}, 120))
+    assert "the newest 4 of 9 results, box alpha, gpu NVIDIA H200, torch 2.13.0+cu130" in text
+    assert text.count("580.65.06") == 3
+    assert "590.10.01" in text
+    assert "night" in text
+    assert "2 warnings" in text
+    assert {"warning: x", "driver: 590.10.01"} <= {*shown}
+    markdown = markdown_lines(rows, facts)
+    assert any(line.startswith("| a\\|b\\_c n=4096 | cuda:0 |") for line in markdown)
+    assert any("| 3 | ±" in line for line in markdown)
+    assert any("| 1 | fewer than 3 runs |" in line for line in markdown)
+    # Each line of the table has as many cells as its head.
+    cells = {line.replace("\\|", "").count("|") for line in markdown if line.startswith("|")}
+    assert cells == {7}
+
+
+# ---- what is typed -----------------------------------------------------------------------------
+
+DAY = 86400.0
+
+
+def test_what_is_typed_selects() -> None:
+    assert read("box=a,torch=2.13") == (
+        Selection(facts=(("box", "a"), ("torch", "2.13"))),
+        (),
+    )
+    assert read("nightly, workload=matmul") == (Selection(workload="matmul"), ("nightly",))
+    assert read("before:7d", now=8 * DAY) == (Selection(before=DAY), ())
+    assert read("since:2026-01-31T10:00")[0].since == moment("2026-01-31T10:00")
+    assert both(Selection(before=2.0, since=1.0), Selection(before=1.5)) == Selection(
+        before=1.5, since=1.0
+    )
+    assert both(Everything, Everything) == Everything
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "nothing is named"),
+        (" , ", "nothing is named"),
+        ("drivr=5", "drivr=5: give an id, a tag, box="),
+        ("box=", "box=: give"),
+        ("after:7d", "after:7d: give"),
+        ("before:soon", "soon: give a date such as"),
+        ("workload=a,workload=b", "workload a and workload b: give one of them"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(text: str, said: str) -> None:
+    with pytest.raises(SelectionError) as found:
+        read(text)
+    assert said in str(found.value)
+    assert "\n" not in str(found.value)

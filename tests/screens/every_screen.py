@@ -1,0 +1,267 @@
+"""Every screen with something on it: eight GPUs of different loads, results of all kinds.
+
+``docs/pictures.py --all FOLDER`` draws them. Figures are made up, times are those of
+:data:`tests.screens.helpers.NOW`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from tests.screens.helpers import (
+    GIB,
+    NOW,
+    STRANGER,
+    WORKER,
+    environment,
+    gpu,
+    gpu_process,
+    hello,
+    host_heap,
+    sample,
+    torch_gpu,
+    torch_memory,
+)
+from tests.screens.results import compared, progress, result, timing
+from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT
+from tui.monitor.messages import (
+    Device,
+    DeviceMemory,
+    GpuProcess,
+    ParentProcess,
+    Sample,
+    Utilization,
+)
+from tui.recordings import source
+from tui.recordings.lines import event_of
+from tui.state.events import AnyEvent, RunQueued, SweepSet
+from tui.state.sweep import Sweep
+from workloads.protocol import messages
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Setting, WorkloadInfo
+from workloads.protocol.results import Basis, Limit, PeakMemory, Rates, RunResult
+
+RECORDINGS = Path(source.__file__).parent
+SNAPSHOT = RECORDINGS / DEMO_SNAPSHOT
+PAST_S = 240
+GPUS = 8
+LAUNCHER = ParentProcess(9000, "ada", "torchrun --nproc-per-node 4 train.py", NOW - 4000)
+LOADS: tuple[tuple[float, float, float, float, tuple[str, ...]], ...] = (
+    (61, 20.7, 45, 310, ()),
+    (95, 61.0, 70, 640, ()),
+    (97, 62.0, 74, 698, ("sw_power_cap",)),
+    (88, 60.5, 91, 520, ("hw_thermal_slowdown", "sw_thermal_slowdown")),
+    (72, 60.1, 66, 505, ()),
+    (0, 0.004, 31, 74, ("idle",)),
+    (0, 0.004, 30, 73, ("idle",)),
+    (15, 138.9, 52, 220, ()),
+)
+"""Of each GPU utilization in %, memory in GiB, temperature in °C, power in W, why it is slow."""
+
+
+@frozen
+class Scene:
+    """One screen, and how one gets there."""
+
+    events: tuple[AnyEvent, ...]
+    keys: tuple[str, ...] = ()
+    workload: str = ""
+    """That the cursor is on."""
+    snapshot: Path | None = None
+
+
+# ---- devices ----
+
+
+def device(index: int, seconds: float, busy: bool = True) -> Device:
+    """One of the eight, as it is so many seconds after an arbitrary moment."""
+    percent, used_gib, celsius, watt, slowed = LOADS[index if busy else 5]
+    wave = math.sin(seconds / 9 + index) if percent else 0.0
+    total, reserved = int(139.8 * GIB), int(0.6 * GIB)
+    used = int(used_gib * GIB)
+    return gpu(
+        index,
+        utilization=Utilization(min(100.0, max(0.0, percent + 8 * wave)), 10.0),
+        memory=DeviceMemory(total, used, total - used - reserved, reserved),
+        temperature_c=celsius,
+        power_w=watt + 20 * wave,
+        throttle=slowed,
+        slowdown_c=93.0,
+        processes=tuple(_processes(index)) if busy else (),
+    )
+
+
+def _processes(index: int) -> Iterator[GpuProcess]:
+    if index == 0:
+        yield gpu_process(cpu_percent=98.0, sm_percent=58.0, host_memory=int(2.1 * GIB))
+        yield gpu_process(STRANGER, int(4.1 * GIB), command="python notebook.py", cpu_percent=3.0)
+    if index in range(1, 5):
+        yield gpu_process(
+            9000 + index,
+            int(60 * GIB),
+            command=f"python train.py --rank {index - 1}",
+            started_at=NOW - 3990,
+            sm_percent=88.0 - index,
+            cpu_percent=101.0,
+            host_memory=int(4.2 * GIB),
+            parent=LAUNCHER,
+        )
+    if index == GPUS - 1:
+        yield gpu_process(
+            7777,
+            int(138 * GIB),
+            user="bob",
+            command="vllm serve llama",
+            sm_percent=12.0,
+            cpu_percent=230.0,
+            host_memory=30 * GIB,
+            started_at=NOW - 90_000,
+        )
+
+
+def samples(busy: bool = True, seconds: int = PAST_S) -> tuple[Sample, ...]:
+    """The last minutes of all eight; for a while nothing was heard of them."""
+    return tuple(
+        sample(*(device(index, at, busy) for index in range(GPUS)), at=NOW - seconds + at + 1)
+        for at in range(seconds)
+        if not 100 < at < 112
+    )
+
+
+# ---- results ----
+
+
+def catalogue() -> tuple[WorkloadInfo, ...]:
+    """The workloads that the program comes with, as the demo's recording tells them."""
+    for line in source.events(RECORDINGS / DEMO):
+        event = event_of(line) if line.speaker == "runner" else None
+        if isinstance(event, messages.Hello):
+            return event.workloads
+    raise LookupError("the recording has no catalogue")
+
+
+CATALOGUE = catalogue()
+
+
+def defaults(workload: str) -> dict[str, Setting]:
+    """Its parameters where nobody has set them."""
+    info = next(info for info in CATALOGUE if info.name == workload)
+    return {each.name: each.default for each in info.parameters}
+
+
+def ran(workload: str, on: str, seconds: float, **changes: object) -> tuple[AnyEvent, ...]:
+    """A run and its result."""
+    number = f"{workload} {on} {changes.get('parameters', '')}"
+    fields = {"id": number, "parameters": defaults(workload), **changes}
+    done: RunResult = result(workload, on, seconds, **fields)
+    request = messages.Run(number, workload, on, done.parameters, done.flags)
+    return RunQueued(request), messages.Finished(done)
+
+
+def product(n: int, on: str) -> tuple[AnyEvent, ...]:
+    """A float32 product of n x n matrices, with a GPU that needs 8 µs to begin."""
+    flop, byte = 2 * n**3, 12 * n**2
+    gpu = on != "cpu"
+    peak, best = (67e12, 51e12) if gpu else (1.9e12, 1.3e12)
+    seconds = flop / best + (8e-6 if gpu else 3e-7)
+    basis: Basis = "published" if gpu else "measured"
+    limit = Limit("float32", peak, flop / seconds / peak, basis)
+    rates = Rates(flop / seconds, byte / seconds, None)
+    parameters = {**defaults("matmul"), "n": n}
+    memory = PeakMemory(byte, byte * 2, None)
+    blocks = tuple(seconds * (1 + 0.01 * math.sin(7 * at)) for at in range(42))
+    time = timing(seconds, block_times_s=blocks)
+    return ran(
+        "matmul", on, seconds, time=time, limit=limit, rates=rates, memory=memory,
+        parameters=parameters,
+    )  # fmt: skip
+
+
+def sweep() -> tuple[AnyEvent, ...]:
+    """``matmul`` over n on the CPU and the first GPU, which overtakes."""
+    sizes = [2**power for power in range(4, 14)]
+    points = tuple({**defaults("matmul"), "n": n} for n in sizes)
+    runs = chain.from_iterable(product(n, on) for on in ("cpu", "cuda:0") for n in sizes)
+    return SweepSet("matmul", Sweep({"n": "16..8192x2"}, points)), *runs
+
+
+def results() -> tuple[AnyEvent, ...]:
+    """Runs that went well, failed, wait and go on; a comparison."""
+    mlp = "mlp_training"
+    oom = "CUDA out of memory: asked for 2.1 GiB, 0.4 GiB free"
+    waiting = messages.Run("waits", "tf32", "cuda:0", defaults("tf32"), {})
+    going = messages.Run("goes on", "conv2d", "cuda:0", defaults("conv2d"), {})
+    return (
+        *ran("transfer", "cpu", 6.7e-3, memory=PeakMemory(64 << 20, None, None)),
+        *ran("transfer", "cuda:0", 2.4e-3),
+        *ran("placement", "cpu", 0.83e-3),
+        *ran("placement", "cuda:0", 0.329e-3),
+        *ran(mlp, "cpu", 0.0191),
+        *ran(mlp, "cuda:0", 0.00077),
+        *product(2048, "cpu"),
+        *product(2048, "cuda:0"),
+        *ran("tf32", "cpu", 1.07e-3),
+        *ran("copy_sizes", "cuda:0", 1e-3, status="failed", time=None, reason=oom),
+        *compared(parameters=defaults("conv2d")),
+        RunQueued(going),
+        RunQueued(waiting),
+        progress("conv2d", "cuda:0", id="goes on"),
+    )
+
+
+def started(*now: Sample) -> tuple[AnyEvent, ...]:
+    """A runner that is ready, after samples of the devices."""
+    gpus = len(now[-1].devices)
+    return (
+        *now,
+        hello(*CATALOGUE),
+        messages.Ready(environment(*(torch_gpu(index) for index in range(gpus))), 1.8),
+        messages.WorkerStarted(WORKER),
+        *((torch_memory(),) if gpus else ()),
+        host_heap(),
+        now[-1],
+    )
+
+
+NO_TORCH = messages.Unusable(
+    "there is no torch in /opt/bare/bin/python",
+    "with another environment's torch: gpu-workbench --python PATH; or install it:"
+    " /opt/bare/bin/python -m pip install torch",
+)
+
+
+def scenes() -> dict[str, Scene]:
+    """All of them by name."""
+    idle = started(*samples(busy=False))
+    busy = (*started(*samples()), *results())
+    swept = (*started(*samples()), *results(), *sweep())
+    found = {
+        "idle": Scene(idle),
+        "busy": Scene(busy),
+        "by-load": Scene(busy, ("v", "s")),
+        "no-driver": Scene(started(sample())),
+        "no-torch": Scene((samples()[-1], hello(*CATALOGUE), NO_TORCH)),
+        "measured": Scene(busy, ("i",), "matmul"),
+        "sweep": Scene(swept, ("i",), "matmul"),
+        "swept": Scene(swept, (), "matmul"),
+        "roofline": Scene(swept, ("f",), "matmul"),
+        "group": Scene(busy, ("i",), "transfer/"),
+        "comparison": Scene(busy, ("b", "Z")),
+        "memory": Scene(busy, ("2",)),
+        "processes": Scene(busy, ("4",)),
+        "demo": Scene(busy, ("D",), "matmul"),
+        "help": Scene(busy, ("question_mark",)),
+        "parameters": Scene(busy, ("equals_sign",), "matmul"),
+        "confirm": Scene(busy, ("R",)),
+        "palette": Scene(busy, ("colon", *"snap")),
+        "filter": Scene(busy, ("slash", *"copy")),
+        "log": Scene(busy, ("l",)),
+    }
+    views = {"verdict": ("v",), "timeline": ("t",), "sites": ("s",), "map": ("m",)}
+    for name, keys in views.items():
+        found[f"snapshot-{name}"] = Scene(busy, keys, snapshot=SNAPSHOT)
+    found["snapshot-none"] = Scene(busy, ("3",))
+    return found

@@ -1,0 +1,232 @@
+"""Two sets of results laid side by side: which runs answer which question, and what differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+from tui.results.environment import FLAG, place
+from tui.results.errors import SelectionError
+from tui.results.records import Facts, Row
+from tui.results.statistics import LEVEL, Answer, Spread, answers, ratio_of_runs, spread
+from workloads.protocol.frozen import frozen
+
+UNKNOWN = "not known"
+Environments = Mapping[str, Facts]
+
+
+@frozen
+class Side:
+    """The runs of one workload on one side, the oldest first."""
+
+    rows: tuple[Row, ...]
+    medians: tuple[float, ...]
+    """Of each run, seconds."""
+
+    @property
+    def marked(self) -> int:
+        """Runs that something is to be said against."""
+        return sum(bool(row.marks) for row in self.rows)
+
+    @property
+    def mark(self) -> str:
+        """What that is, for one of them: of the newest, where it was throttled before all else."""
+        return next((row.marks[0] for row in reversed(self.rows) if row.marks), "")
+
+    @property
+    def processes(self) -> int:
+        """Runners that the runs came from."""
+        return len({row.process for row in self.rows})
+
+
+@frozen
+class Difference:
+    """A fact that the two sides do not share; that it is the cause is not said."""
+
+    name: str
+    a: tuple[str, ...]
+    """Its values, the most frequent first."""
+    b: tuple[str, ...]
+
+
+@frozen
+class Question:
+    """One workload with one setting, on both sides."""
+
+    workload: str
+    devices: tuple[str, str]
+    """Of A and of B."""
+    parameters: str
+    a: Side
+    b: Side
+    answer: Answer
+    differences: tuple[Difference, ...]
+    spread: Spread | None
+    """How much this workload varies from run to run where nothing differs; looked for only where
+    a side has too few runs."""
+
+
+@frozen
+class Compared:
+    """All that A and B have in common."""
+
+    questions: tuple[Question, ...]
+    only: tuple[int, int]
+    """Workloads that A alone has, and B alone."""
+
+    @property
+    def asked(self) -> int:
+        """Questions that there are runs enough for."""
+        return sum(question.answer.ratio.p_value is not None for question in self.questions)
+
+    @property
+    def false_alone(self) -> float:
+        """False alarms to expect at most, were nothing corrected."""
+        return LEVEL * self.asked
+
+    @property
+    def slower(self) -> tuple[Question, ...]:
+        """Where B is slower."""
+        return tuple(one for one in self.questions if one.answer.verdict == "slower")
+
+
+def compare(
+    a: Sequence[Row],
+    b: Sequence[Row],
+    facts: Environments,
+    history: Callable[[], Sequence[Row]] = tuple,
+) -> Compared:
+    """Compare two sets of results.
+
+    Only runs that ended well are compared; those that were throttled are marked and stay.
+
+    Args:
+        a: the first set.
+        b: the second.
+        facts: what they were measured on, by hash.
+        history: gives further results of the same boxes; asked where a side has too few runs, to
+            tell how much they vary from run to run.
+
+    Raises:
+        SelectionError: a result is in both sets.
+    """
+    twice = {row.id for row in a} & {row.id for row in b}
+    if twice:
+        raise SelectionError(
+            f"{len(twice)} results are in both A and B, {min(twice)} for one: a result cannot be"
+            " held against itself"
+        )
+    of_a, of_b = _timed(a), _timed(b)
+    pairs, only = _paired(of_a, of_b, facts)
+    found = answers([ratio_of_runs(one.medians, other.medians) for one, other in pairs])
+    few = any(answer.ratio.p_value is None for answer in found)
+    known = _spreads({row.id: row for row in (*history(), *of_a, *of_b)}.values()) if few else {}
+    questions = [
+        Question(
+            workload=one.rows[0].workload,
+            devices=(one.rows[0].device, other.rows[0].device),
+            parameters=one.rows[0].parameters,
+            a=one,
+            b=other,
+            answer=answer,
+            differences=differences(one, other, facts),
+            spread=known.get(_setting(one.rows[0])),
+        )
+        for (one, other), answer in zip(pairs, found, strict=True)
+    ]
+    questions.sort(key=lambda one: (one.workload, one.devices, one.parameters))
+    return Compared(tuple(questions), only)
+
+
+def _timed(rows: Iterable[Row]) -> list[Row]:
+    found = [row for row in rows if row.status == "ok" and row.median_s]
+    found.sort(key=lambda row: row.at)
+    return found
+
+
+def _setting(row: Row) -> tuple[str, str, str]:
+    return row.workload, row.device, row.parameters
+
+
+def _flags(facts: Facts) -> tuple[tuple[str, str], ...]:
+    return tuple(item for item in facts.values.items() if item[0].startswith(FLAG))
+
+
+def _paired(
+    a: Sequence[Row], b: Sequence[Row], facts: Environments
+) -> tuple[list[tuple[Side, Side]], tuple[int, int]]:
+    """The runs of A and of B that answer one question, and how many groups are left on each side.
+
+    First those that agree in workload, device, parameters and flags. Of what is left those that
+    agree in all but the flags, and then in all but the device's number, where each side has one
+    group alone: of two it could not be told which is meant.
+    """
+    flags = {key: _flags(facts[key]) for key in {row.environment for row in (*a, *b)}}
+    ways: tuple[Callable[[Row], Hashable], ...] = (
+        lambda row: (*_setting(row), flags[row.environment]),
+        _setting,
+        lambda row: (row.workload, row.device.partition(":")[0], row.parameters),
+    )
+    left_a, left_b = _grouped(a, ways[0]), _grouped(b, ways[0])
+    pairs = []
+    for way in ways:
+        by_a, by_b = _alone(left_a, way), _alone(left_b, way)
+        for key in [key for key in by_a if key in by_b]:
+            one, other = by_a[key], by_b[key]
+            left_a.remove(one)
+            left_b.remove(other)
+            pairs.append((_side(one), _side(other)))
+    return pairs, (len(left_a), len(left_b))
+
+
+def _side(rows: tuple[Row, ...]) -> Side:
+    return Side(rows, tuple(row.median_s for row in rows if row.median_s is not None))
+
+
+def _grouped(rows: Sequence[Row], key: Callable[[Row], Hashable]) -> list[tuple[Row, ...]]:
+    groups: dict[Hashable, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return [tuple(group) for group in groups.values()]
+
+
+def _alone(
+    groups: Sequence[tuple[Row, ...]], key: Callable[[Row], Hashable]
+) -> dict[Hashable, tuple[Row, ...]]:
+    """Groups by a key that no other of them has."""
+    counted = Counter(key(group[0]) for group in groups)
+    return {key(group[0]): group for group in groups if counted[key(group[0])] == 1}
+
+
+def _spreads(rows: Iterable[Row]) -> dict[tuple[str, str, str], Spread]:
+    """By workload, device and parameters, how much runs of one environment vary."""
+    groups: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        if row.median_s and row.status == "ok":
+            of_setting = groups.setdefault(_setting(row), {})
+            of_setting.setdefault(row.environment, []).append(row.median_s)
+    found = {key: spread(list(group.values())) for key, group in groups.items()}
+    return {key: one for key, one in found.items() if one is not None}
+
+
+def differences(a: Side, b: Side, facts: Environments) -> tuple[Difference, ...]:
+    """The facts that two sides do not share, those that matter most first."""
+    of_a, of_b = _values(a, facts), _values(b, facts)
+    names = sorted({*of_a, *of_b}, key=place)
+    return tuple(
+        Difference(name, mine, theirs)
+        for name in names
+        if {*(mine := of_a.get(name, (UNKNOWN,)))} != {*(theirs := of_b.get(name, (UNKNOWN,)))}
+    )
+
+
+def _values(side: Side, facts: Environments) -> dict[str, tuple[str, ...]]:
+    """The values of each fact over the runs of a side, the most frequent first."""
+    counted = Counter(row.environment for row in side.rows)
+    found: dict[str, Counter[str]] = {}
+    names = {name for key in counted for name in (*facts[key].values, *facts[key].unknown)}
+    for key, count in counted.items():
+        for name in names:
+            text = facts[key].values.get(name, UNKNOWN)
+            found.setdefault(name, Counter())[text] += count
+    return {name: tuple(text for text, _ in texts.most_common()) for name, texts in found.items()}

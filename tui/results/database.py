@@ -1,0 +1,368 @@
+"""The file that results are kept in: SQLite, which several programs may have open at once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tui import reports
+from tui.results import schema
+from tui.results.errors import StoreError, explained
+from tui.results.network import is_on_network
+from tui.results.records import Facts, Kept, Record, Row, canonical
+from tui.results.selection import Everything, Selection, selects
+from workloads.protocol import wire
+
+BUSY_S = 5.0
+"""For so long it is waited for another program that writes."""
+_RETRY_S = 0.02
+_ROW = (
+    "r.number, r.id, r.kind, r.at, r.process, r.workload, r.device, r.parameters, r.status,"
+    " r.median_s, r.low_s, r.high_s, r.environment, r.marks, r.said"
+)
+
+
+def path() -> Path:
+    """The file of this user."""
+    return reports.folder() / "results.sqlite3"
+
+
+class Database:
+    """An open store; to be used by one thread.
+
+    Args:
+        place: the file.
+        writing: make it where it is not there, and bring it to the newest version; without it
+            nothing is written, and a file that is not there is the same as an empty one.
+        busy_s: for how long to wait for another program that writes.
+
+    Raises:
+        StoreError: it cannot be opened, is damaged, or is of a newer version than this program.
+    """
+
+    def __init__(self, place: Path, *, writing: bool = False, busy_s: float = BUSY_S) -> None:
+        self.place = place
+        self._writing = writing
+        self._busy_s = busy_s
+        self._facts: dict[str, Facts] | None = None
+        self._connection: sqlite3.Connection | None = None
+        with self._explained():
+            if writing:
+                place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                # Made here and not by SQLite: who runs what is nobody else's to read.
+                place.touch(mode=0o600)
+            if writing or place.exists():
+                self._connection = self._open()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _open(self) -> sqlite3.Connection:
+        mode = "rw" if self._writing else "ro"
+        uri = f"file:{quote(str(self.place.absolute()))}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=self._busy_s, isolation_level=None)
+        try:
+            version = schema.version_of(connection)
+            if version > len(schema.MIGRATIONS):
+                raise StoreError(
+                    f"{self.place}: it is of version {version}, and this program knows"
+                    f" {len(schema.MIGRATIONS)}; install the newer gpu-workbench"
+                )
+            if self._writing:
+                self._prepare(connection, version)
+            elif version < len(schema.MIGRATIONS):
+                connection.close()
+                # Its tables are to be those of today before it can be read.
+                with Database(self.place, writing=True, busy_s=self._busy_s):
+                    pass
+                return self._open()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection, version: int) -> None:
+        # Programs on two machines cannot share the memory that WAL needs.
+        journal = "DELETE" if is_on_network(self.place) else "WAL"
+        self._waiting(lambda: connection.execute(f"PRAGMA journal_mode = {journal}").fetchone())
+        # A run that is said to be kept outlives a loss of power too.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if version < len(schema.MIGRATIONS):
+            schema.migrate(connection)
+
+    def _waiting(self, change: Callable[[], object]) -> None:
+        """SQLite does not wait for others where the journal's mode is set."""
+        until = time.monotonic() + self._busy_s
+        while True:
+            try:
+                change()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(_RETRY_S)
+            else:
+                return
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise explained(self.place, error) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._connection
+        if connection is None or not self._writing:
+            raise StoreError(f"{self.place}: it is opened to be read")
+        with self._explained():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    # ---- change ----
+
+    def add(self, kept: Iterable[Kept]) -> int:
+        """Keep records, all or none; returns how many of them were not there yet.
+
+        Raises:
+            StoreError: they cannot be kept.
+        """
+        self._facts = None
+        new = 0
+        with self._transaction() as connection:
+            for one in kept:
+                number, is_new = _put(connection, one)
+                new += is_new
+                connection.executemany(
+                    "INSERT OR IGNORE INTO tags VALUES (?, ?)",
+                    [(_storable(tag), number) for tag in one.tags],
+                )
+        return new
+
+    def tag(self, numbers: Sequence[int], name: str) -> None:
+        """Give records a name, which they may share with others.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        with self._transaction() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO tags VALUES (?, ?)",
+                [(_storable(name), number) for number in numbers],
+            )
+
+    def delete(self, numbers: Sequence[int]) -> None:
+        """Forget records, and what no other record was measured on.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        self._facts = None
+        with self._transaction() as connection:
+            connection.executemany(
+                "DELETE FROM results WHERE number = ?", [(number,) for number in numbers]
+            )
+            connection.execute(
+                "DELETE FROM environments WHERE NOT EXISTS"
+                " (SELECT 1 FROM results WHERE environment = hash)"
+            )
+
+    # ---- look ----
+
+    def _ask(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        if self._connection is None:
+            return []
+        with self._explained():
+            return self._connection.execute(query, [*map(_storable, values)]).fetchall()
+
+    def facts(self) -> dict[str, Facts]:
+        """All that anything was measured on, by hash."""
+        if self._facts is None:
+            found = self._ask("SELECT hash, facts, unknown FROM environments")
+            self._facts = {
+                hash_: Facts(json.loads(facts), json.loads(unknown))
+                for hash_, facts, unknown in found
+            }
+        return self._facts
+
+    def count(self, wanted: Selection = Everything) -> int:
+        """How many records there are."""
+        where, values = self._where(wanted)
+        found = self._ask(f"SELECT count(*) FROM results r {where}", values)
+        return int(found[0][0]) if found else 0
+
+    def rows(self, wanted: Selection = Everything, limit: int | None = None) -> list[Row]:
+        """Records, the newest first.
+
+        Args:
+            wanted: which.
+            limit: of how many; ``None`` for all.
+        """
+        where, values = self._where(wanted)
+        most = "" if limit is None else f" LIMIT {limit}"
+        order = "ORDER BY r.at DESC, r.number DESC"
+        return [
+            _row(found)
+            for found in self._ask(f"SELECT {_ROW} FROM results r {where} {order}{most}", values)
+        ]
+
+    def kept(self, row: Row) -> Kept:
+        """The whole of a record.
+
+        Raises:
+            StoreError: it is not there any more, or cannot be read as what it was written as.
+        """
+        found = self._ask("SELECT body FROM bodies WHERE number = ?", (row.number,))
+        if not found:
+            raise StoreError(f"{self.place}: {row.id} is not there any more")
+        tags = self._ask("SELECT name FROM tags WHERE number = ? ORDER BY name", (row.number,))
+        try:
+            record = wire.from_plain(Record, json.loads(found[0][0]))
+        except (ValueError, wire.WireError) as error:
+            raise StoreError(f"{self.place}: {row.id} cannot be read: {error}") from error
+        return Kept(record, self.facts()[row.environment], tuple(name for (name,) in tags))
+
+    def tags(self) -> dict[str, int]:
+        """The names that were given, and to how many records."""
+        return dict(self._ask("SELECT name, count(*) FROM tags GROUP BY name ORDER BY name"))
+
+    def tags_of(self, rows: Sequence[Row]) -> dict[int, tuple[str, ...]]:
+        """The tags of records, by their numbers."""
+        wanted = {row.number for row in rows}
+        found: dict[int, list[str]] = {}
+        for name, number in self._ask("SELECT name, number FROM tags ORDER BY name"):
+            if number in wanted:
+                found.setdefault(number, []).append(name)
+        return {number: tuple(names) for number, names in found.items()}
+
+    def ids(self, beginning: str) -> list[str]:
+        """Ids that begin so; of many some."""
+        end = f"{beginning}g"
+        return [
+            found
+            for (found,) in self._ask(
+                "SELECT id FROM results WHERE id >= ? AND id < ? LIMIT 5", (beginning, end)
+            )
+        ]
+
+    def _where(self, wanted: Selection) -> tuple[str, list[object]]:
+        """The condition on ``results r``, and its values."""
+        texts: list[str] = []
+        values: list[object] = []
+
+        def add(text: str, *these: object) -> None:
+            texts.append(text)
+            values.extend(these)
+
+        if wanted.facts:
+            hashes = [key for key, facts in self.facts().items() if selects(wanted, facts)]
+            # The hashes are our own hexadecimal digits.
+            add(f"r.environment IN ({','.join('?' * len(hashes))})", *hashes)
+        for tag in wanted.tags:
+            add("r.number IN (SELECT number FROM tags WHERE name = ?)", tag)
+        if wanted.ids:
+            beginnings = [("r.id >= ? AND r.id < ?", one, f"{one}g") for one in wanted.ids]
+            add(f"({' OR '.join(text for text, *_ in beginnings)})")
+            values.extend(each for _, *pair in beginnings for each in pair)
+        if wanted.before is not None:
+            add("r.at < ?", wanted.before)
+        if wanted.since is not None:
+            add("r.at >= ?", wanted.since)
+        if wanted.workload:
+            add("r.workload = ?", wanted.workload)
+        if wanted.device:
+            add("(r.device = ? OR r.device LIKE ?)", wanted.device, f"{wanted.device}:%")
+        if wanted.processes:
+            add(f"r.process IN ({','.join('?' * len(wanted.processes))})", *wanted.processes)
+        return (f"WHERE {' AND '.join(texts)}" if texts else ""), values
+
+
+def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
+    """Write a record unless it is there; returns its number, and whether it is new."""
+    record, facts = kept.record, kept.facts
+    connection.execute(
+        "INSERT OR IGNORE INTO environments VALUES (?, ?, ?)",
+        (facts.hash, canonical(facts.values), canonical(facts.unknown)),
+    )
+    interval = record.ci95_s or (None, None)
+    row = map(
+        _storable,
+        [
+            record.id,
+            record.kind,
+            record.at,
+            record.process,
+            record.sweep,
+            record.workload,
+            record.device,
+            canonical(record.parameters),
+            record.status,
+            record.median_s,
+            *interval,
+            facts.hash,
+            canonical(record.marks) if record.marks else "",
+            said(record),
+        ],
+    )
+    written = connection.execute(f"INSERT OR IGNORE INTO results VALUES (NULL{', ?' * 15})", [*row])
+    is_new = written.rowcount == 1
+    ((number,),) = connection.execute("SELECT number FROM results WHERE id = ?", (record.id,))
+    if is_new:
+        connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, canonical(record)))
+    return int(number), is_new
+
+
+def _storable(value: object) -> object:
+    """Text without halves of characters, which strangers may send and SQLite does not take."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def said(record: Record) -> str:
+    """What a list says of a record that has no time of its own."""
+    compared = record.comparison
+    if compared is not None and compared.ratio is not None:
+        return f"{compared.flag}: {compared.verdict}, {compared.ratio:.3g}x"
+    return (record.reason or "") if record.median_s is None or record.status != "ok" else ""
+
+
+def _row(found: tuple[Any, ...]) -> Row:
+    number, id_, kind, at, process, workload, device, parameters, status, *rest = found
+    median, low, high, environment, marks, told = rest
+    return Row(
+        number,
+        id_,
+        kind,
+        at,
+        process,
+        workload,
+        device,
+        parameters,
+        status,
+        median,
+        None if low is None or high is None else (low, high),
+        environment,
+        tuple(json.loads(marks)) if marks else (),
+        told,
+    )

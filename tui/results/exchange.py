@@ -1,0 +1,225 @@
+"""Results as lines of a file: handed to another box, and taken in from one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tui.recordings.redaction import HOST
+from tui.results.environment import facts_of_output
+from tui.results.keep import devices_of
+from tui.results.records import ID_LENGTH, Facts, Kept, Record, canonical, id_of
+from tui.state.conditions import Conditions
+from tui.text.redact import Redactor, whole_words, with_texts
+from workloads.protocol import wire
+from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Environment
+from workloads.protocol.results import Comparison, RunResult
+
+FORMAT = "gpu-workbench results"
+VERSION = 1
+"""Of the lines; raised when an older program would misread them. See docs/results.md."""
+RUN_SCHEMA = 1
+"""Of ``run --json``, whose output can be taken in too."""
+LONGEST_LINE = 64 * 1024 * 1024
+
+
+class ExchangeError(ValueError):
+    """A file holds no results, or a line of it cannot be read; one line, with the file's name."""
+
+
+_OWN_WORDS = (
+    "id", "kind", "workload", "device", "devices", "status", "budget", "process", "sweep", "flag",
+    "flags", "verdict", "time", "spans", "run", "comparison",
+)  # fmt: skip
+"""Fields of a record and of a result that hold no words of others."""
+T = TypeVar("T", Record, RunResult, Comparison)
+
+
+@frozen
+class _Line:
+    """One result in a file."""
+
+    record: Record
+    facts: Facts
+    tags: tuple[str, ...] = ()
+
+
+# ---- out ---------------------------------------------------------------------------------------
+
+
+def lines(kept: Iterable[Kept]) -> Iterator[str]:
+    """A head and a line for each result, without their ends."""
+    yield canonical({"format": FORMAT, "version": VERSION})
+    for one in kept:
+        yield canonical(_Line(one.record, one.facts, one.tags))
+
+
+class Redaction:
+    """Takes out of results who measured them: user names, the box, what names the GPU.
+
+    The same box is the same in all results of one export: ``host``, ``host 2`` and so on, in the
+    order in which they come. Its name is taken out of other texts too.
+
+    Args:
+        boxes: the names of all boxes that the results are of.
+        home: our own home directory.
+    """
+
+    def __init__(self, boxes: Iterable[str], home: Path | None = None) -> None:
+        self._users = Redactor([f"/home/{(home or Path.home()).name}/"])
+        self._boxes = whole_words(boxes, within=r"\w-")
+        self._named: dict[tuple[str, str], str] = {}
+
+    def __call__(self, kept: Kept) -> Kept:
+        """The result without them; its id stays."""
+        record = self._own_words_kept(kept.record)
+        record = replace(
+            record,
+            run=record.run and self._own_words_kept(record.run),
+            comparison=record.comparison and self._own_words_kept(record.comparison),
+        )
+        return replace(kept, record=record, facts=self.facts(kept.facts))
+
+    def _own_words_kept(self, one: T) -> T:
+        """A record or its result with other texts, but for what are words of ours.
+
+        A box may be called ``cpu``. The id stays, so that it is taken in once wherever it comes
+        from.
+        """
+        changed = with_texts(one, self._text, keys=False)
+        kept = {name: getattr(one, name) for name in _OWN_WORDS if hasattr(one, name)}
+        return replace(changed, **kept)
+
+    def facts(self, facts: Facts) -> Facts:
+        """The facts without them."""
+        values = {
+            name: self._stand_in(name, text) if name in ("box", "gpu uuid") else self._text(text)
+            for name, text in facts.values.items()
+        }
+        return replace(facts, values=values)
+
+    def _text(self, text: str) -> str:
+        text = self._users(text)
+        return text if self._boxes is None else self._boxes.sub(HOST, text)
+
+    def _stand_in(self, name: str, text: str) -> str:
+        key = (name, text)
+        if key not in self._named:
+            before = sum(of == name for of, _ in self._named)
+            word = HOST if name == "box" else "GPU"
+            self._named[key] = word if before == 0 else f"{word} {before + 1}"
+        return self._named[key]
+
+
+# ---- in ----------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> list[Kept]:
+    """The results of a file: exported ones, or what ``run --json`` printed.
+
+    Raises:
+        ExchangeError: it holds neither, or a line of it is damaged.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        head = file.readline(LONGEST_LINE)
+        parsed = _parsed(head)
+        if isinstance(parsed, dict) and parsed.get("format") == FORMAT:
+            _check_version(path, "version", parsed.get("version"), VERSION)
+            return [
+                _read_line(path, number, text)
+                for number, text in enumerate(file, 2)
+                if text.strip()
+            ]
+        whole = _parsed(head + file.read())
+    if isinstance(whole, dict) and "results" in whole and "environment" in whole:
+        _check_version(path, "schema", whole.get("schema"), RUN_SCHEMA)
+        return _of_run(path, whole)
+    raise ExchangeError(
+        f"{path}: it holds no results: give what results export or run --json wrote"
+    )
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _check_version(path: Path, name: str, found: object, known: int) -> None:
+    if not isinstance(found, int) or found > known:
+        raise ExchangeError(
+            f"{path}: {name} {found}, and this program knows {known}; install the newer"
+            " gpu-workbench"
+        )
+
+
+def _read_line(path: Path, number: int, text: bytes) -> Kept:
+    try:
+        found = wire.from_plain(_Line, json.loads(text))
+    except (ValueError, RecursionError, wire.WireError) as error:
+        raise ExchangeError(
+            f"{path}: line {number} is damaged: {error}; nothing is taken in"
+        ) from error
+    assert isinstance(found, _Line)
+    identity = found.record.id
+    if len(identity) != ID_LENGTH or set(identity) - set("0123456789abcdef"):
+        raise ExchangeError(f"{path}: line {number}: {identity!r} is no id; nothing is taken in")
+    return Kept(found.record, found.facts, found.tags)
+
+
+def _of_run(path: Path, whole: dict[str, Any]) -> list[Kept]:
+    """What ``run --json`` printed, as far as it measured something or failed."""
+    try:
+        environment = wire.from_plain(Environment | None, whole["environment"], "environment")
+        results = wire.from_plain(tuple[dict[str, Any], ...], whole["results"], "results")
+        runs = [
+            (
+                wire.from_plain(RunResult, one, f"results[{place}]"),
+                wire.from_plain(
+                    Conditions | None, one.get("conditions"), f"results[{place}].conditions"
+                ),
+            )
+            for place, one in enumerate(results)
+        ]
+    except wire.WireError as error:
+        raise ExchangeError(f"{path}: {error}; nothing is taken in") from error
+    # Whoever printed it ran them in one process; the file stands for that.
+    process = id_of(runs[0][0], 0.0) if runs else ""
+    return [
+        _kept_of_run(result, seen, environment, process)
+        for result, seen in runs
+        if (result.time is not None or result.status == "failed") and result.ended_at is not None
+    ]
+
+
+def _kept_of_run(
+    result: RunResult, seen: Conditions | None, environment: Environment | None, process: str
+) -> Kept:
+    facts = facts_of_output(environment, devices_of(result), result.flags)
+    driver = (seen.versions if seen else {}).get("driver")
+    if driver is not None and "driver" in facts.unknown:
+        unknown = {name: why for name, why in facts.unknown.items() if name != "driver"}
+        facts = Facts({**facts.values, "driver": driver}, unknown)
+    ended = result.ended_at or 0.0
+    record = Record(
+        id=id_of(result, ended),
+        kind="run",
+        at=ended,
+        process=process,
+        sweep="",
+        workload=result.workload,
+        device=result.device,
+        parameters={**result.parameters, **result.chosen},
+        status=result.status,
+        reason=result.reason,
+        budget="",
+        conditions=seen,
+        run=result,
+    )
+    return Kept(record, facts)

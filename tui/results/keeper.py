@@ -1,0 +1,141 @@
+"""Puts what a session measures into the store, beside it: a store that fails costs no run.
+
+Writing waits for the disk and for other programs, so that a thread of its own does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui import reports
+from tui.state.events import AnyEvent, LogLine, RunQueued
+from tui.state.runs import CompareState, RunState
+from tui.state.store import Store
+from workloads.protocol import messages
+
+if TYPE_CHECKING:
+    from tui.results.records import Kept
+    from tui.state.sweep import Sweep
+
+END_S = 6.0
+"""For so long an end waits for what is still to be written: longer than one write for another
+program."""
+
+
+class Keeper:
+    """Keeps the results of one session.
+
+    Args:
+        place: the file; ``None`` for this user's.
+    """
+
+    def __init__(self, place: Path | None = None) -> None:
+        self.problems: list[str] = []
+        """Why something was not kept, a line each; the same one once."""
+        self._tell: Callable[[str], None] | None = None
+        self.processes: dict[str, None] = {}
+        """What stands for the runners whose results are kept, among all that there ever were."""
+        self._session = uuid.uuid4().hex
+        self._place = place
+        self._waiting: queue.SimpleQueue[Kept | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._sweeps: dict[str, str] = {}
+        """Of the runs that belong to one, by their ids."""
+        self._sweep: dict[str, tuple[Sweep, str]] = {}
+        """The newest of each workload, and what stands for it."""
+
+    def attach(self, apply: Callable[[LogLine], object]) -> None:
+        """Have what is wrong told as a line of the log, in the loop that runs at this moment."""
+        loop = asyncio.get_running_loop()
+
+        def tell(problem: str) -> None:
+            line = LogLine("workbench", problem, "error")
+            with contextlib.suppress(RuntimeError):  # the loop has ended; the list has it
+                loop.call_soon_threadsafe(apply, line)
+
+        self._tell = tell
+
+    def see(self, event: AnyEvent, store: Store) -> None:
+        """Keep what an event has brought to its end.
+
+        Args:
+            event: that the store has taken, conditions after it included.
+            store: of the session.
+        """
+        if isinstance(event, RunQueued):
+            self._note_sweep(event.request, store)
+            return
+        if isinstance(event, messages.Finished):
+            ended = event.result.id
+        elif isinstance(event, messages.Compared) and event.done:
+            ended = event.comparison.id
+        elif isinstance(event, messages.Rejected):
+            ended = event.id
+        else:
+            return
+        state = store.runs.get(ended) or store.comparisons.get(ended)
+        if state is not None:
+            self._keep(state, store)
+
+    def _note_sweep(self, request: messages.Run, store: Store) -> None:
+        sweep = store.sweeps.get(request.workload)
+        if sweep is None or request.parameters not in sweep.points:
+            return
+        known, name = self._sweep.get(request.workload, (None, ""))
+        if known is not sweep:
+            name = uuid.uuid4().hex
+            self._sweep[request.workload] = (sweep, name)
+        self._sweeps[request.id] = name
+
+    def _keep(self, state: RunState | CompareState, store: Store) -> None:
+        # A start, which keeps nothing, does without.
+        from tui.results.keep import kept_of
+
+        pid = store.hello.pid if store.hello else 0
+        sweep = self._sweeps.pop(state.request.id, "")
+        process = f"{self._session}-{pid}"
+        kept = kept_of(state, store, process, sweep)
+        if kept is None:
+            return
+        self.processes[process] = None
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, name="results", daemon=True)
+            self._thread.start()
+        self._waiting.put(kept)
+
+    async def close(self) -> None:
+        """Wait until all is written, or that is given up and said."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._waiting.put(None)
+        await asyncio.to_thread(thread.join, END_S)
+        if thread.is_alive():
+            self._complain(f"the newest results may not be kept: no answer within {END_S:.0f} s")
+
+    def _write(self) -> None:
+        from tui.results.database import Database, path
+        from tui.results.errors import StoreError
+
+        while (kept := self._waiting.get()) is not None:
+            try:
+                # Opened each time: what another program moved away or made anew is found.
+                with Database(self._place or path(), writing=True) as database:
+                    database.add([kept])
+            except StoreError as error:
+                self._complain(f"results are not kept: {error}")
+            except Exception as error:  # noqa: BLE001 (whatever it is, it costs this result alone)
+                self._complain(f"results are not kept: {reports.failure_in_words(error)}")
+
+    def _complain(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+            if self._tell is not None:
+                self._tell(problem)

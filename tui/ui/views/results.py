@@ -1,0 +1,306 @@
+"""Kept results as tables and lines: a list, two sets side by side, one in full. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from tui.results.compare import UNKNOWN, Compared, Difference, Environments, Question, Side
+from tui.results.environment import place
+from tui.results.records import Facts, Kept, Row
+from tui.results.statistics import FEWEST, Spread, spread
+from tui.state.parameters import short
+from tui.text import glyphs
+from tui.text import numbers as fmt
+from tui.text.numbers import count
+from tui.ui.views.backend import between
+from workloads.protocol.results import Column, Table
+
+SHORT_ID = 8
+"""Digits of an id that are shown; as many as are needed name one."""
+_SHOWN = ("box", "gpu", "driver", "torch")
+"""Facts that a list has columns for, where its results differ in them."""
+
+
+def name_of(workload: str, parameters: str) -> str:
+    """A workload with its parameters in a few words."""
+    return f"{workload} {short(json.loads(parameters))}".strip()
+
+
+def when(at: float) -> str:
+    """Local time to the minute, in the form in which it can be typed."""
+    return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%dT%H:%M}"
+
+
+# ---- a list ------------------------------------------------------------------------------------
+
+
+def list_table(
+    rows: Sequence[Row],
+    facts: Environments,
+    tags: Mapping[int, Sequence[str]],
+    total: int | None = None,
+) -> Table:
+    """Results, a line each; what all of them share is told once, in the title.
+
+    Args:
+        rows: that are shown.
+        facts: by hash.
+        tags: by the rows' numbers.
+        total: how many there are, where more than are shown.
+    """
+    values = {
+        name: [facts[row.environment].values.get(name, "") for row in rows] for name in _SHOWN
+    }
+    differ = [name for name in _SHOWN if len({*values[name]}) > 1]
+    shared = [
+        f"{name} {values[name][0]}"
+        for name in _SHOWN
+        if rows and name not in differ and values[name][0]
+    ]
+    columns: list[tuple[str, Callable[[int], str]]] = [
+        ("id", lambda number: rows[number].id[:SHORT_ID]),
+        ("when", lambda number: when(rows[number].at)),
+        ("workload", lambda number: name_of(rows[number].workload, rows[number].parameters)),
+        ("device", lambda number: rows[number].device),
+        ("result", lambda number: _outcome(rows[number])),
+    ]
+    columns += [
+        (name, lambda number, name=name: values[name][number])  # type: ignore[misc]
+        for name in differ
+    ]
+    if tags:
+        columns.append(("tags", lambda number: ", ".join(tags.get(rows[number].number, ()))))
+    if any(row.marks for row in rows):
+        columns.append(("", lambda number: _warned(rows[number])))
+    many = count(len(rows), "result")
+    if total is not None and total > len(rows):
+        many = f"the newest {len(rows)} of {count(total, 'result')}"
+    return Table(
+        "results",
+        ", ".join((many, *shared)),
+        tuple(Column(name) for name, _ in columns),
+        tuple(tuple(cell(number) for _, cell in columns) for number in range(len(rows))),
+    )
+
+
+def _warned(row: Row) -> str:
+    return count(len(row.marks), "warning") if row.marks else ""
+
+
+def _outcome(row: Row) -> str:
+    if row.median_s is None:
+        return row.said if row.kind == "comparison" else f"{row.status}: {row.said}"
+    text = _time(row)
+    return text if row.status == "ok" else f"{text} {row.status}"
+
+
+def _time(row: Row) -> str:
+    if row.ci95_s is None or not row.median_s:
+        return fmt.seconds(row.median_s)
+    half = (row.ci95_s[1] - row.ci95_s[0]) / 2 / row.median_s
+    return f"{fmt.seconds(row.median_s, half)} {fmt.spread(half)}"
+
+
+# ---- two sets ----------------------------------------------------------------------------------
+
+
+def compare_table(found: Compared) -> Table:
+    """A line for each workload: both times, the ratio with its interval, the verdict."""
+    return Table(
+        "compare",
+        f"{count(len(found.questions), 'workload')} on both sides",
+        tuple(map(Column, ("workload", "device", "A (runs)", "B (runs)", "B is", "interval"))),
+        tuple(_question(one) for one in found.questions),
+    )
+
+
+def _question(one: Question) -> tuple[str, ...]:
+    interval = one.answer.ratio.ci95
+    low, high = interval or (0.0, 0.0)
+    if interval and one.answer.verdict == "slower":
+        low, high = 1 / high, 1 / low
+    return (
+        name_of(one.workload, one.parameters),
+        " | ".join(dict.fromkeys(one.devices)),
+        _side(one.a),
+        _side(one.b),
+        verdict(one),
+        between(low, high) if interval else "",
+    )
+
+
+def _side(side: Side) -> str:
+    middle = sorted(side.medians)[(len(side.medians) - 1) // 2]
+    return f"{fmt.seconds(middle)} ({len(side.rows)})"
+
+
+def verdict(one: Question) -> str:
+    """``1.04x faster``, ``1.10x slower``, ``same: 1.00x``, ``unclear: 1.02x``."""
+    ratio, word = one.answer.ratio.value, one.answer.verdict
+    if word == "faster":
+        return f"{fmt.ratio(ratio)} {word}"
+    return f"{fmt.ratio(1 / ratio)} {word}" if word == "slower" else f"{word}: {fmt.ratio(ratio)}"
+
+
+def notes(one: Question) -> list[str]:
+    """Why it is unclear, and what is to be said against its runs."""
+    runs = one.answer.ratio.runs
+    lines = []
+    if min(runs) < FEWEST:
+        each = "one run each" if runs == (1, 1) else f"{runs[0]} and {runs[1]} runs"
+        lines.append(f"unclear: {each}, of {FEWEST} a side; {varies(one.spread)}")
+    elif one.answer.corrected:
+        lines.append(
+            f"{one.answer.ratio.alone} if it were asked alone; among all of these it can be chance"
+        )
+    for letter, side in (("A", one.a), ("B", one.b)):
+        if side.marked:
+            lines.append(
+                f"{letter}: {side.marked} of {count(len(side.rows), 'run')} with warnings, such as"
+                f" {side.mark}"
+            )
+        if len(side.rows) >= FEWEST and side.processes == 1:
+            lines.append(
+                f"{letter}: all runs are of one process; what differs from process to process is"
+                " not in the interval"
+            )
+    return lines
+
+
+def varies(found: Spread | None) -> str:
+    """How much runs of the same vary, for an answer that there are too few of."""
+    if found is None:
+        return "how much it varies from run to run is not known"
+    return f"it varies by {fmt.spread(found.share)} from run to run ({count(found.runs, 'run')})"
+
+
+def difference(one: Difference) -> str:
+    """``driver 570.1 → 580.2``."""
+    sides = (", ".join(map(_with_unit(one.name), texts)) for texts in (one.a, one.b))
+    return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
+
+
+def _with_unit(name: str) -> Callable[[str], str]:
+    if name != "memory":
+        return lambda text: text
+    return lambda text: fmt.size(int(text)) if text.isdecimal() else text
+
+
+def _where(one: Question, among: Compared) -> str:
+    """What is told of a question that no other is called."""
+    alike = [other for other in among.questions if other.workload == one.workload]
+    if len(alike) == 1:
+        return one.workload
+    device = " | ".join(dict.fromkeys(one.devices))
+    return f"{name_of(one.workload, one.parameters)} on {device}"
+
+
+def compare_notes(found: Compared) -> list[str]:
+    """What stands below the table: differences, notes, and what the verdicts hold for."""
+    lines: list[str] = []
+    shared = {one for question in found.questions[:1] for one in question.differences}
+    for question in found.questions:
+        shared &= {*question.differences}
+    if found.questions:
+        in_order = [one for one in found.questions[0].differences if one in shared]
+        words = ", ".join(map(difference, in_order)) or "none that is known"
+        lines.append(f"differences (not causes) of B from A: {words}")
+    for question in found.questions:
+        own = [difference(one) for one in question.differences if one not in shared]
+        said = [f"differs in {', '.join(own)}"] if own else []
+        said += notes(question)
+        lines += [f"{_where(question, found)}: {text}" for text in said]
+    if found.asked > 1:
+        lines.append(
+            f"{found.asked} questions were asked at once: a difference is called one where it"
+            " holds by Holm's procedure, so that one such table in twenty at most shows any by"
+            f" chance; without it {found.false_alone:.1f} false alarms were to be expected"
+        )
+    if any(found.only):
+        lines.append(f"on one side alone: {found.only[0]} of A, {found.only[1]} of B")
+    return lines
+
+
+# ---- one result --------------------------------------------------------------------------------
+
+
+def show_lines(kept: Kept, said: str) -> list[str]:
+    """One result with its conditions and all facts.
+
+    Args:
+        kept: the result.
+        said: its outcome in a line.
+    """
+    record, facts = kept.record, kept.facts
+    lines = [
+        f"{record.id}  {record.kind} of {when(record.at)}",
+        f"{record.workload} {short(record.parameters)} on {record.device}  {said}",
+    ]
+    time = record.run.time if record.run else None
+    if time is not None:
+        lines.append(
+            f"{count(time.blocks, 'block')}, {count(time.calls, 'call')},"
+            f" block medians {fmt.seconds(min(time.block_times_s, default=None))} to"
+            f" {fmt.seconds(max(time.block_times_s, default=None))}"
+        )
+    if kept.tags:
+        lines.append(f"tags: {', '.join(kept.tags)}")
+    lines += [f"warning: {mark}" for mark in record.marks]
+    seen = record.conditions
+    if seen is not None and seen.samples:
+        lines.append(
+            f"{count(seen.samples, 'sample')}: SM clock {fmt.megahertz(seen.sm_clock_mhz_median)},"
+            f" power at most {fmt.watts(seen.power_w_max)}, temperature at most"
+            f" {fmt.temperature(seen.temperature_c_max)}"
+        )
+    lines += [
+        f"{name}: {_with_unit(name)(facts.values[name])}"
+        for name in sorted(facts.values, key=place)
+    ]
+    return lines + [f"{name}: {UNKNOWN}: {why}" for name, why in facts.unknown.items()]
+
+
+# ---- for an issue --------------------------------------------------------------------------------
+
+
+def markdown_lines(rows: Sequence[Row], facts: Environments) -> list[str]:
+    """A table of Markdown: a line for each workload and environment, the environments below it."""
+    groups: dict[tuple[str, str, str, str], list[Row]] = {}
+    for row in rows:
+        if row.median_s and row.status == "ok":
+            key = (row.workload, row.parameters, row.device, row.environment)
+            groups.setdefault(key, []).append(row)
+    used = list(dict.fromkeys(key[3] for key in groups))
+    lines = [
+        "| workload | device | median | runs | from run to run | environment |",
+        "| --- | --- | ---: | ---: | ---: | --- |",
+    ]
+    for (workload, parameters, device, environment), group in sorted(groups.items()):
+        times = sorted(row.median_s for row in group if row.median_s)
+        varied = spread([times])
+        cells = (
+            name_of(workload, parameters),
+            device,
+            fmt.seconds(times[(len(times) - 1) // 2]),
+            str(len(times)),
+            fmt.spread(varied.share) if varied else f"fewer than {FEWEST} runs",
+            str(used.index(environment) + 1),
+        )
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    for number, environment in enumerate(used, 1):
+        lines += ["", f"{number}. {_cell(_told(facts[environment]))}"]
+    return lines
+
+
+def _told(facts: Facts) -> str:
+    values = [
+        f"{name} {_with_unit(name)(facts.values[name])}" for name in sorted(facts.values, key=place)
+    ]
+    return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])
+
+
+def _cell(text: str) -> str:
+    """Text that ends no cell and begins no markup."""
+    return "".join(f"\\{letter}" if letter in "|\\`*_<>[]" else letter for letter in text)
