@@ -16,12 +16,14 @@ import asyncio
 import re
 import sys
 from functools import partial
+from io import StringIO
 from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from rich.console import Console  # noqa: E402 (once the path is right)
 from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 
 from tests.screens.app_helpers import POLL_S, Running, running  # noqa: E402
@@ -34,6 +36,7 @@ from tui.state.store import SIMULATED  # noqa: E402
 from tui.text import glyphs  # noqa: E402
 from tui.ui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.ui.screens.workbench import WorkbenchScreen  # noqa: E402
+from tui.ui.widgets.workloads_pane import WorkloadList  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"
 RECORDING = ROOT / "tui" / "recordings" / DEMO
@@ -60,15 +63,17 @@ async def pictures() -> dict[str, str]:
     glyphs.GLYPHS = glyphs.UNICODE
     session = ReplaySession(source.look_through(RECORDING), AT_ONCE)
     app = WorkbenchApp(session, clock=session.clock)
+    # Whatever terminal this is run in.
+    app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
     found: dict[str, str] = {}
     async with app.run_test(size=SIZE) as pilot:
         app.theme = THEME
         await _until(pilot, lambda: session.playhead.ended)
         assert isinstance(app.front, WorkbenchScreen)
         table = app.front.workloads.table
-        table.action_move(-100)
-        while table.workload != SELECTED:
-            table.action_move(1)
+        app.draw_now()
+        await _until(pilot, lambda: table.count > len(session.store.catalogue))
+        _select(table, SELECTED)
         app.open_snapshot(str(SNAPSHOT), session.out_of_memory())
         assert app.snapshot is not None
         snapshot = app.snapshot.session
@@ -89,15 +94,16 @@ async def pictures() -> dict[str, str]:
     return found
 
 
-def _at(on: Running, workload: str) -> None:
-    table = on.workbench.workloads.table
-    table.action_move(-1000)
-    while table.workload != workload.rstrip("/"):
-        table.action_move(1)
-    if workload.endswith("/"):
+def _select(table: WorkloadList, workload: str) -> None:
+    """Put the cursor on a workload, or with a stroke at its end on the heading of its group."""
+    for place in range(table.count):
+        table.go_to(place)
+        if table.workload == workload.rstrip("/"):
+            break
+    else:
+        raise SystemExit(f"there is no workload {workload}")
+    while workload.endswith("/") and table.workload is not None:
         table.action_move(-1)
-        while table.workload is not None:
-            table.action_move(-1)
 
 
 def _answered(on: Running) -> bool:
@@ -113,7 +119,7 @@ async def draw(folder: Path, scene: Scene, name: str) -> None:
         async with running(size, "empty", *scene.events) as on:
             on.app.theme = told
             if scene.workload:
-                _at(on, scene.workload)
+                _select(on.workbench.workloads.table, scene.workload)
                 await on.settle()
             if scene.snapshot is not None:
                 on.app.open_snapshot(str(scene.snapshot))

@@ -70,6 +70,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("replay", f"no{TYPED}"),
     ("watch", "--pid", NOBODY_S),
     ("watch", "--pid", TYPED),
+    ("watch", "--no-screen", "--", f"no{TYPED}"),
+    ("watch", "--env"),
     ("results",),
     ("results", "show", KEPT_ID),
     ("results", "export", "--markdown", "before:1d"),

@@ -47,14 +47,16 @@ def timing(blocks: Sequence[float], at: float = 1000.0) -> Timing:
     )
 
 
-def conditions(*warnings: str) -> Conditions:
+def conditions(
+    *warnings: str, clock: float | None = 1950.0, throttle: tuple[str, ...] = ()
+) -> Conditions:
     return Conditions(
         samples=3,
         sm_clock_mhz_min=1900,
-        sm_clock_mhz_median=1950.0,
+        sm_clock_mhz_median=clock,
         power_w_max=650.0,
         temperature_c_max=70.0,
-        throttle=(),
+        throttle=throttle,
         process_peak=None,
         warnings=warnings,
     )
@@ -71,6 +73,7 @@ def kept(
     tags: tuple[str, ...] = (),
     warnings: tuple[str, ...] = (),
     process: str = "",
+    seen: Conditions | None = None,
 ) -> Kept:
     """A run that ended ``number`` seconds after the thousandth."""
     at = 1000.0 + number
@@ -99,7 +102,7 @@ def kept(
         status="ok",
         reason=None,
         budget="normal",
-        conditions=conditions(*warnings),
+        conditions=seen or conditions(*warnings),
         run=result,
     )
     return Kept(record, Facts(FACTS if facts is None else {**FACTS, **facts}), tags)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.results.samples import kept
+from tests.results.samples import conditions, kept
 from tui.results.compare import Compared, compare
 from tui.results.database import Database
 from tui.results.errors import SelectionError
@@ -20,6 +20,7 @@ from tui.ui.views.results import (
     list_table,
     markdown_lines,
     show_lines,
+    when,
 )
 from tui.ui.views.tables import table_lines
 from workloads.protocol.inventory import Setting
@@ -100,6 +101,21 @@ def test_marked_runs_stay_and_are_told(tmp_path: Path) -> None:
     assert "A: 2 of 5 runs with warnings, such as throttled: heat" in _text(found)
 
 
+def test_clocks_that_a_lower_power_limit_holds_down_are_named(tmp_path: Path) -> None:
+    capped = conditions(clock=1410.0, throttle=("idle", "sw_power_cap"))
+    a = _runs(1e-3, 0, facts={"power limit": "700 W"})
+    b = _runs(1.3e-3, 10, facts={"power limit": "350 W"}, seen=capped)
+    found = Store(tmp_path / "r", a, b).compared()
+    assert found.questions[0].answer.verdict == "slower"
+    text = _text(found)
+    assert "power limit 700 W → 350 W" in text
+    assert "SM clock 1950 MHz → 1410 MHz" in text or "SM clock 1 950 MHz → 1 410 MHz" in text
+    assert "clocks held down by nothing → sw_power_cap" in text
+    # What was not sampled is not told apart.
+    unseen = _runs(1e-3, 20, seen=conditions(clock=None))
+    assert "SM clock" not in _text(Store(tmp_path / "s", a, unseen).compared())
+
+
 def test_runs_of_one_process_are_told_to_be(tmp_path: Path) -> None:
     one = _runs(1e-3, process="the same")
     text = _text(Store(tmp_path / "r", one, _runs(1e-3, 20)).compared())
@@ -168,6 +184,12 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
     # Each line of the table has as many cells as its head.
     cells = {line.replace("\\|", "").count("|") for line in markdown if line.startswith("|")}
     assert cells == {7}
+
+
+def test_a_time_of_another_year_is_its_date() -> None:
+    at = moment("2026-03-04T05:06")
+    assert when(at, at + DAY) == "03-04 05:06"
+    assert when(at, at + 400 * DAY) == "2026-03-04"
 
 
 # ---- what is typed -----------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu, gpu_process, sample, torch_memory
 from tui.monitor.messages import ParentProcess, Sample
 from tui.watch.messages import ProcessFigures, TorchProcess, TorchProcesses
@@ -64,7 +66,7 @@ def told(*processes: TorchProcess) -> TorchProcesses:
     return TorchProcesses(NOW, processes)
 
 
-def seen(at: float = NOW, held: int = int(4.1 * GIB), **changes: object) -> Sample:
+def seen(at: float = NOW, held: int = int(4.1 * GIB), **changes: Any) -> Sample:
     """One GPU, on which the stranger is; read within the time at which its figures stand still."""
     rows = (gpu_process(), gpu_process(STRANGER, held))
     read: dict[str, object] = {"read_at": at, "memory_read": (at - 0.01, at)}

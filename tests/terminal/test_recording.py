@@ -147,7 +147,7 @@ def test_it_has_speed_ups_a_verdict_on_cudnn_and_a_run_out_of_memory(
     ("data", "says"),
     [
         (b"root:x:0:0\n", "is no recording: its first line is not that of one; make one with"),
-        (header_line(version=9), "is a recording of format 9, this program plays 1"),
+        (header_line(version=9), "is a recording of format 9, this program plays 2"),
         (header_line() + b"{}\n", "is damaged: line 2: it holds no message"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
@@ -9,9 +11,13 @@ from tui.results.environment import FLAG, place
 from tui.results.errors import SelectionError
 from tui.results.records import Facts, Row
 from tui.results.statistics import LEVEL, Answer, Spread, answers, ratio_of_runs, spread
+from tui.text.numbers import megahertz
+from workloads.measure.intervals import THRESHOLD
 from workloads.protocol.frozen import frozen
 
 UNKNOWN = "not known"
+IDLE = "idle"
+"""The monitor's word for a GPU that had nothing to do, as between two blocks."""
 Environments = Mapping[str, Facts]
 
 
@@ -129,7 +135,7 @@ def compare(
             a=one,
             b=other,
             answer=answer,
-            differences=differences(one, other, facts),
+            differences=(*differences(one, other, facts), *conditions_apart(one, other)),
             spread=known.get(_setting(one.rows[0])),
         )
         for (one, other), answer in zip(pairs, found, strict=True)
@@ -218,6 +224,22 @@ def differences(a: Side, b: Side, facts: Environments) -> tuple[Difference, ...]
         for name in names
         if {*(mine := of_a.get(name, (UNKNOWN,)))} != {*(theirs := of_b.get(name, (UNKNOWN,)))}
     )
+
+
+def conditions_apart(a: Side, b: Side) -> tuple[Difference, ...]:
+    """What was sampled of the GPU while it ran, where that is not the same on both sides."""
+    clocks = [[row.clock_mhz for row in side.rows if row.clock_mhz] for side in (a, b)]
+    if not all(clocks):
+        return ()
+    found = []
+    of_a, of_b = map(statistics.median, clocks)
+    if abs(math.log(of_a / of_b)) > math.log1p(THRESHOLD):
+        found.append(Difference("SM clock", (megahertz(of_a),), (megahertz(of_b),)))
+    held = [sorted({word for row in side.rows for word in row.limits} - {IDLE}) for side in (a, b)]
+    if held[0] != held[1]:
+        words_a, words_b = (tuple(words) or ("nothing",) for words in held)
+        found.append(Difference("clocks held down by", words_a, words_b))
+    return tuple(found)
 
 
 def _values(side: Side, facts: Environments) -> dict[str, tuple[str, ...]]:

@@ -24,7 +24,8 @@ BUSY_S = 5.0
 _RETRY_S = 0.02
 _ROW = (
     "r.number, r.id, r.kind, r.at, r.process, r.workload, r.device, r.parameters, r.status,"
-    " r.median_s, r.low_s, r.high_s, r.environment, r.marks, r.said"
+    " r.median_s, r.low_s, r.high_s, r.environment, r.marks, r.said,"
+    " r.clock_mhz, r.limits"
 )
 
 
@@ -306,7 +307,7 @@ def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
         "INSERT OR IGNORE INTO environments VALUES (?, ?, ?)",
         (facts.hash, canonical(facts.values), canonical(facts.unknown)),
     )
-    interval = record.ci95_s or (None, None)
+    interval, seen = record.ci95_s or (None, None), record.conditions
     row = map(
         _storable,
         [
@@ -324,9 +325,11 @@ def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
             facts.hash,
             canonical(record.marks) if record.marks else "",
             said(record),
+            seen.sm_clock_mhz_median if seen else None,
+            canonical(seen.throttle) if seen and seen.throttle else "",
         ],
     )
-    written = connection.execute(f"INSERT OR IGNORE INTO results VALUES (NULL{', ?' * 15})", [*row])
+    written = connection.execute(f"INSERT OR IGNORE INTO results VALUES (NULL{', ?' * 17})", [*row])
     is_new = written.rowcount == 1
     ((number,),) = connection.execute("SELECT number FROM results WHERE id = ?", (record.id,))
     if is_new:
@@ -349,7 +352,7 @@ def said(record: Record) -> str:
 
 def _row(found: tuple[Any, ...]) -> Row:
     number, id_, kind, at, process, workload, device, parameters, status, *rest = found
-    median, low, high, environment, marks, told = rest
+    median, low, high, environment, marks, told, clock, limits = rest
     return Row(
         number,
         id_,
@@ -365,4 +368,6 @@ def _row(found: tuple[Any, ...]) -> Row:
         environment,
         tuple(json.loads(marks)) if marks else (),
         told,
+        clock,
+        tuple(json.loads(limits)) if limits else (),
     )

@@ -32,7 +32,6 @@ ORDER = (
     "cpus",
     "threads",
     "interop threads",
-    "memory",
     "malloc",
     "kernel",
     "container",
@@ -76,8 +75,6 @@ def facts_of(
         "container": _container(),
     }
     unknown: dict[str, str] = {}
-    if sample is not None:
-        values["memory"] = str(sample.host.memory.total)
     _add_software(environment, flags, values, unknown)
     _add_gpus(environment, sample, views, devices, values, unknown)
     return Facts(values, unknown)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import threading
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ class Keeper:
         self._tell: Callable[[str], None] | None = None
         self.processes: dict[str, None] = {}
         """What stands for the runners whose results are kept, among all that there ever were."""
-        self._session = uuid.uuid4().hex
+        self._session = os.urandom(16).hex()
         self._place = place
         self._waiting: queue.SimpleQueue[Kept | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -90,7 +90,7 @@ class Keeper:
             return
         known, name = self._sweep.get(request.workload, (None, ""))
         if known is not sweep:
-            name = uuid.uuid4().hex
+            name = os.urandom(16).hex()
             self._sweep[request.workload] = (sweep, name)
         self._sweeps[request.id] = name
 

@@ -108,6 +108,10 @@ class Row:
     marks: tuple[str, ...]
     said: str
     """Of a comparison its outcome, of a run without a time the reason."""
+    clock_mhz: float | None
+    """Median clock of the GPU's multiprocessors meanwhile; ``None`` where it was not sampled."""
+    limits: tuple[str, ...]
+    """What held the clocks down meanwhile, in NVML's words, harmful or not."""
 
 
 def canonical(value: object) -> str:

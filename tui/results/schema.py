@@ -32,7 +32,9 @@ _FIRST = (
         high_s REAL,
         environment TEXT NOT NULL REFERENCES environments (hash),
         marks TEXT NOT NULL,
-        said TEXT NOT NULL
+        said TEXT NOT NULL,
+        clock_mhz REAL,
+        limits TEXT NOT NULL
     )
     """,
     "CREATE INDEX results_by_time ON results (at)",

@@ -20,6 +20,7 @@ WINDOW_S = 60.0
 SHORTEST_S = 10.0
 """For which something has to stay as it is before it is told."""
 SHORTEST_GROWTH_S = 30.0
+NO_GROWTH = f"it was seen for less than {SHORTEST_GROWTH_S:g} s"
 LEAST_GROWTH = 1 << 20
 """Bytes within the time that was watched: below it is the rounding of a few blocks."""
 LEAST_IDLE = 1 << 30
@@ -93,10 +94,14 @@ class Track:
     def _lasted(self) -> float:
         return self._points[-1].at - self._points[0].at if self._points else 0.0
 
-    def _growth(self) -> Finding | None:
+    def growth(self) -> Growth | None:
+        """How fast what is allocated grows, in bytes a second; ``None`` in too short a time."""
         if self._lasted < SHORTEST_GROWTH_S:
             return None
-        found = growth([(point.at, float(point.allocated)) for point in self._points])
+        return growth([(point.at, float(point.allocated)) for point in self._points])
+
+    def _growth(self) -> Finding | None:
+        found = self.growth()
         if found is None or found.low <= 0 or found.low * self._lasted < LEAST_GROWTH:
             return None
         return Finding(

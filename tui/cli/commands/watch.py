@@ -1,4 +1,4 @@
-"""``gpu-workbench watch``: what torch's allocator holds in processes that run already."""
+"""``gpu-workbench watch``: what torch's allocator holds in processes, and commands run under it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tui.cli.output import SCHEMA, print_json, run_to_exit
 from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch_output import WHAT_IS_READ, Row, as_plain, reasons, rows_of, table
+from tui.cli.watched_command import Launch, carry_out, entries_of, kept_as_plain, kept_lines
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.clean import rows_of_text
 from tui.watch import FOLDER, serving
@@ -33,6 +34,7 @@ from tui.watch.messages import (
     WatchEvent,
 )
 from tui.watch.pairing import pids_of
+from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
 
 SAMPLE_S = 0.1
@@ -55,6 +57,19 @@ class WatchOptions:
     seconds: float | None = None
     until: str | None = None
     every: float | None = None
+    entries: int | None = None
+    no_screen: bool = False
+    here: bool = False
+    env: bool = False
+    markdown: bool = False
+    command: Sequence[str] = ()
+    """What is to be run; without it, processes that run already are watched."""
+
+    @property
+    def starts(self) -> bool:
+        """Whether a command is to be run, or prepared."""
+        asked = self.no_screen or self.here or self.env or self.markdown
+        return bool(self.command) or asked or self.entries is not None
 
     @property
     def lasts(self) -> bool:
@@ -68,6 +83,8 @@ def watch(options: WatchOptions) -> int:
     Raises:
         UsageError: options that do not go together.
     """
+    if options.starts:
+        return _launch(options)
     if options.until is not None and options.pid is None:
         raise UsageError("--until exit: give the process with --pid")
     if options.json and options.jsonl:
@@ -77,6 +94,22 @@ def watch(options: WatchOptions) -> int:
     if options.every is not None and not options.lasts:
         raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
     return run_to_exit(_Watching(options).work())
+
+
+def _launch(options: WatchOptions) -> int:
+    if options.pid is not None or options.no_children or options.lasts or options.every:
+        raise UsageError("--pid and what goes with it: for a process that runs already")
+    return carry_out(
+        Launch(
+            tuple(options.command),
+            options.entries,
+            options.no_screen,
+            options.here,
+            options.env,
+            options.json,
+            options.markdown,
+        )
+    )
 
 
 class _Watching:
@@ -219,11 +252,14 @@ class _Watching:
     def _end(self) -> int:
         options = self._options
         if options.json:
-            print_json(as_plain(self._rows()))
+            kept = {} if options.pid is not None else {"runs": kept_as_plain()}
+            print_json({**as_plain(self._rows()), **kept})
         elif not options.lasts or not self._tracks:
             self._print_rows()
         if not options.json and not options.jsonl:
             print_text(rows_of_text(_wrapped(self._findings())))
+            if options.pid is None and not options.lasts:
+                print_text(rows_of_text(kept_lines()))
         if self._signalled is not None:
             return 128 + int(self._signalled)
         return 1 if self._gives_nothing() else 0
@@ -296,10 +332,37 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--every", type=_pace, metavar="S", help="print this far apart; 1 unless given"
     )
+    parser.add_argument(
+        "--no-screen",
+        action="store_true",
+        help="run a command: its output, then how it ended and why it ran out of memory",
+    )
+    parser.add_argument("--markdown", action="store_true", help="the same as Markdown, at the end")
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="run a command in the place of this program: same pid, terminal and exit code",
+    )
+    parser.add_argument(
+        "--env", action="store_true", help="print what to export where a command is started"
+    )
+    parser.add_argument(
+        "--record",
+        dest="entries",
+        type=entries_of,
+        nargs="?",
+        const=ENTRIES,
+        metavar="ENTRIES",
+        help=f"keep torch's memory history from the first CUDA call on; {ENTRIES} entries unless "
+        "given as --record=ENTRIES",
+    )
+    parser.add_argument(
+        "command", nargs="*", metavar="-- COMMAND", help="what is run, after two dashes"
+    )
 
 
 SUBCOMMAND = Subcommand(
-    "what torch's allocator holds in processes that run already, read from outside",
+    "what torch's allocator holds in processes that run already, or of a command it runs",
     WatchOptions,
     _add_options,
     watch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tui.results.compare import UNKNOWN, Compared, Difference, Environments, Question, Side
@@ -28,9 +29,16 @@ def name_of(workload: str, parameters: str) -> str:
     return f"{workload} {short(json.loads(parameters))}".strip()
 
 
-def when(at: float) -> str:
-    """Local time to the minute, in the form in which it can be typed."""
-    return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%dT%H:%M}"
+def when(at: float, now: float | None = None) -> str:
+    """Local time to the minute; of another year than this the date alone.
+
+    Args:
+        at: Unix time.
+        now: likewise; the present where it is not given.
+    """
+    local = datetime.datetime.fromtimestamp(at)
+    present = datetime.datetime.fromtimestamp(time.time() if now is None else now)
+    return f"{local:%m-%d %H:%M}" if local.year == present.year else f"{local:%Y-%m-%d}"
 
 
 # ---- a list ------------------------------------------------------------------------------------
@@ -178,14 +186,8 @@ def varies(found: Spread | None) -> str:
 
 def difference(one: Difference) -> str:
     """``driver 570.1 → 580.2``."""
-    sides = (", ".join(map(_with_unit(one.name), texts)) for texts in (one.a, one.b))
+    sides = (", ".join(texts) for texts in (one.a, one.b))
     return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
-
-
-def _with_unit(name: str) -> Callable[[str], str]:
-    if name != "memory":
-        return lambda text: text
-    return lambda text: fmt.size(int(text)) if text.isdecimal() else text
 
 
 def _where(one: Question, among: Compared) -> str:
@@ -234,16 +236,17 @@ def show_lines(kept: Kept, said: str) -> list[str]:
         said: its outcome in a line.
     """
     record, facts = kept.record, kept.facts
+    ended = datetime.datetime.fromtimestamp(record.at)
     lines = [
-        f"{record.id}  {record.kind} of {when(record.at)}",
+        f"{record.id}  {record.kind} of {ended:%Y-%m-%d %H:%M}",
         f"{record.workload} {short(record.parameters)} on {record.device}  {said}",
     ]
-    time = record.run.time if record.run else None
-    if time is not None:
+    timed = record.run.time if record.run else None
+    if timed is not None:
+        low, high = (fmt.seconds(end(timed.block_times_s, default=None)) for end in (min, max))
         lines.append(
-            f"{count(time.blocks, 'block')}, {count(time.calls, 'call')},"
-            f" block medians {fmt.seconds(min(time.block_times_s, default=None))} to"
-            f" {fmt.seconds(max(time.block_times_s, default=None))}"
+            f"{count(timed.blocks, 'block')} of {low} to {high} a call,"
+            f" {count(timed.calls, 'call')}"
         )
     if kept.tags:
         lines.append(f"tags: {', '.join(kept.tags)}")
@@ -255,10 +258,7 @@ def show_lines(kept: Kept, said: str) -> list[str]:
             f" power at most {fmt.watts(seen.power_w_max)}, temperature at most"
             f" {fmt.temperature(seen.temperature_c_max)}"
         )
-    lines += [
-        f"{name}: {_with_unit(name)(facts.values[name])}"
-        for name in sorted(facts.values, key=place)
-    ]
+    lines += [f"{name}: {facts.values[name]}" for name in sorted(facts.values, key=place)]
     return lines + [f"{name}: {UNKNOWN}: {why}" for name, why in facts.unknown.items()]
 
 
@@ -295,9 +295,7 @@ def markdown_lines(rows: Sequence[Row], facts: Environments) -> list[str]:
 
 
 def _told(facts: Facts) -> str:
-    values = [
-        f"{name} {_with_unit(name)(facts.values[name])}" for name in sorted(facts.values, key=place)
-    ]
+    values = [f"{name} {facts.values[name]}" for name in sorted(facts.values, key=place)]
     return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])
 
 

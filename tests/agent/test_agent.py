@@ -1,0 +1,205 @@
+"""The agent by itself, with as much of torch as it asks: what it writes, keeps and gives up."""
+
+from __future__ import annotations
+
+import gc
+import json
+import pickle
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tui.watch.left import FROM_EXCEPTION, REBUILT, left_in, rebuilt_text, troubles_in
+from workloads.agent import agent as module
+from workloads.agent.agent import FIRST, Agent, GivenUpError
+
+LIMIT, FREE = 8 << 30, 5 << 30
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    def snapshot() -> Any:
+        return {"segments": [], "device_traces": [[], [{"action": "alloc"}]]}
+
+    cuda = SimpleNamespace(
+        memory=SimpleNamespace(_snapshot=snapshot),
+        memory_allocated=lambda _device: 3 << 20,
+        memory_reserved=lambda _device: 5 << 20,
+    )
+    made = Agent(SimpleNamespace(cuda=cuda), str(tmp_path))
+    made.tell(
+        "begin", identity=made.identity, pid=7, host="box", rank="1", torch="2.13.0", python="3.11"
+    )
+    return made
+
+
+def asked_for(agent: Agent, size: int, device: int = 0) -> None:
+    agent.out_of_memory(device, size, LIMIT, FREE)
+
+
+def snapshots(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.pickle*"))
+
+
+def test_an_oom_that_torch_has_not_recorded_ends_the_trace_of_its_device(
+    agent: Agent, tmp_path: Path
+) -> None:
+    asked_for(agent, 1 << 41, device=1)
+    (name,) = snapshots(tmp_path)
+    found = pickle.loads((tmp_path / name).read_bytes())
+    assert found["device_traces"][0] == []
+    entry = found["device_traces"][1][-1]
+    assert (entry["action"], entry["size"], entry["device_free"]) == ("oom", 1 << 41, FREE)
+    assert [frame["name"] for frame in entry["frames"][:2]] == [
+        "asked_for",
+        "test_an_oom_that_torch_has_not_recorded_ends_the_trace_of_its_device",
+    ]
+
+
+def test_one_that_torch_has_recorded_is_left_as_it_is(agent: Agent, tmp_path: Path) -> None:
+    traced = [{"action": "oom", "size": 5, "frames": []}]
+    agent.torch.cuda.memory._snapshot = lambda: {"device_traces": [traced]}
+    asked_for(agent, 5)
+    (name,) = snapshots(tmp_path)
+    assert pickle.loads((tmp_path / name).read_bytes()) == {"device_traces": [traced]}
+
+
+def test_the_first_three_and_the_newest_are_kept(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHARE", 0)
+    for number in range(1, 12):
+        asked_for(agent, number)
+    kept = [f"oom-{agent.identity}-{number}.pickle" for number in (1, 11, 2, 3)]
+    assert snapshots(tmp_path) == kept
+    (left,) = left_in(tmp_path)
+    assert [oom.number for oom in left.ooms if oom.snapshot] == [1, 2, 3, 11]
+    assert left.ooms[5].why_no_snapshot == "a later OOM's has taken its place"
+
+
+def test_ooms_that_come_fast_are_counted_and_cost_no_snapshot(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHARE", 1e9)
+    monkeypatch.setattr(module, "MOST_TOLD", 20)
+    for number in range(1, 101):
+        asked_for(agent, number)
+    agent.ended()
+    assert len(snapshots(tmp_path)) == FIRST
+    (left,) = left_in(tmp_path)
+    assert (left.oom_count, len(left.ooms)) == (100, 20)
+    assert "so fast" in left.ooms[-1].why_no_snapshot
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [("LEAST_FREE", 1 << 62, "of the disk are free"), ("LONGEST_S", -1.0, "it took longer")],
+)
+def test_what_is_given_up_leaves_no_part(
+    name: str, value: float, why: str, agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock_s = module.LONGEST_S
+    monkeypatch.setattr(module, name, value)
+    with pytest.raises(GivenUpError, match=why):
+        agent.dump("x.pickle")
+    monkeypatch.setattr(module, "LONGEST_S", lock_s)
+    if name == "LEAST_FREE":
+        asked_for(agent, 5)
+        (left,) = left_in(tmp_path)
+        assert why in left.ooms[0].why_no_snapshot
+    assert snapshots(tmp_path) == []
+    assert gc.isenabled()
+
+
+def test_an_error_is_told_and_an_interrupt_goes_on_its_way(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHARE", 0)
+
+    def broken(*_numbers: int) -> Any:
+        raise ValueError("torch has changed")
+
+    def interrupted() -> Any:
+        raise KeyboardInterrupt
+
+    agent.torch.cuda.memory._snapshot = broken
+    asked_for(agent, 5)
+    agent.torch.cuda.memory_allocated = broken
+    asked_for(agent, 6)
+    (left,) = left_in(tmp_path)
+    assert left.ooms[0].why_no_snapshot == "ValueError: torch has changed"
+    assert left.troubles == ("_out_of_memory: ValueError: torch has changed",)
+    agent.torch.cuda.memory_allocated = lambda _device: 0
+    agent.torch.cuda.memory._snapshot = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        asked_for(agent, 7)
+    # And the lock is free.
+    agent.torch.cuda.memory._snapshot = dict
+    asked_for(agent, 8)
+    assert len(snapshots(tmp_path)) == 1
+    assert gc.isenabled()
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch's is called."""
+
+
+@pytest.mark.parametrize("how", ["itself", "cause", "context"])
+def test_the_text_is_that_of_the_oom_however_it_was_raised_again(
+    how: str, agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for(agent, 2 << 30)
+    ran_out = OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
+    last: BaseException = ran_out
+    if how != "itself":
+        last = ValueError("training failed")
+        setattr(last, f"__{how}__", ran_out)
+    monkeypatch.setattr(sys, "last_value", last, raising=False)
+    monkeypatch.delattr(sys, "last_exc", raising=False)
+    agent.ended()
+    (left,) = left_in(tmp_path)
+    (oom,) = left.ooms
+    assert (oom.handled, oom.text, oom.text_source) == (False, str(ran_out), FROM_EXCEPTION)
+
+
+def test_another_exception_is_not_the_oom_s(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for(agent, 2 << 30)
+    monkeypatch.setattr(sys, "last_value", KeyError("x"), raising=False)
+    agent.ended()
+    (left,) = left_in(tmp_path)
+    assert (left.kind, left.text) == ("KeyError", "'x'")
+    assert (left.ooms[0].handled, left.ooms[0].text_source) == (True, REBUILT)
+
+
+def test_the_text_from_numbers_has_torch_s_words(agent: Agent, tmp_path: Path) -> None:
+    asked_for(agent, 3 << 29)
+    (left,) = left_in(tmp_path)
+    assert rebuilt_text(left.ooms[0]) == (
+        "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 8.00 GiB "
+        "of which 5.00 GiB is free. Of the allocated memory 3.00 MiB is allocated by PyTorch, and "
+        "2.00 MiB is reserved by PyTorch but unallocated."
+    )
+
+
+def test_what_is_broken_off_or_of_a_later_version_is_left_out(agent: Agent, tmp_path: Path) -> None:
+    agent.steps = 4
+    asked_for(agent, 5)
+    path = tmp_path / f"{agent.identity}.jsonl"
+    whole = path.read_bytes()
+    for end in range(0, len(whole), 7):
+        path.write_bytes(whole[:end])
+        left = left_in(tmp_path)
+        assert not left or left[0].pid == 7
+    more = b'{"event": "of later", "oom": 1}\n[]\n{"event": "end"}\n{"event": "oom", "oom": "x"}\n'
+    path.write_bytes(whole + more)
+    (found,) = left_in(tmp_path)
+    assert (len(found.ooms), found.ended) == (1, False)
+    (tmp_path / "samples.jsonl").write_text(json.dumps({"type": "process_figures"}) + "\n")
+    (tmp_path / "other.jsonl").write_bytes(b"\xff\n")
+    assert len(left_in(tmp_path)) == 1
+    assert troubles_in(tmp_path) == []

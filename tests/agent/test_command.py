@@ -1,0 +1,196 @@
+"""``gpu-workbench watch -- COMMAND``, of commands that need no GPU; and the runs that are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tui.cli.errors import UsageError
+from tui.cli.program import parse
+from tui.cli.watched_command import Launch, kept_as_plain, kept_lines
+from tui.watch import launch, runs
+from workloads.agent import ENTRIES, RECORD, RUN, identity
+
+ROOT = Path(__file__).parents[2]
+TALKS = "import os, sys; os.write(1, b'out \\xff\\x1b[1m\\n'); print('err', file=sys.stderr); "
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path / "state"
+
+
+def tui(*words: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "tui", "watch", *words]
+    return subprocess.run(command, capture_output=True, check=False, timeout=100)
+
+
+def python(code: str) -> tuple[str, ...]:
+    return ("--", sys.executable, "-c", code)
+
+
+def test_its_output_comes_first_to_the_byte_and_its_exit_code_is_returned(state: Path) -> None:
+    done = tui("--no-screen", *python(TALKS + "print(sys.stdin.read() == ''); sys.exit(41)"))
+    (folder,) = (state / "runs").iterdir()
+    log = (folder / "output.log").read_bytes()
+    assert set(log.splitlines()) == {b"out \xff\x1b[1m", b"err", b"True"}
+    assert done.returncode == 41
+    assert done.stdout.startswith(log)
+    after = done.stdout[len(log) :].decode()
+    assert "ended with exit code 41" in after
+    assert "no process of it has used CUDA" in after
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} <= {0o600, 0o644}
+    facts = json.loads((folder / "run.json").read_bytes())
+    assert (facts["code"], facts["signal"], facts["command"][0]) == (41, None, sys.executable)
+
+
+def test_a_session_of_its_own_and_its_signal_is_told(state: Path) -> None:
+    code = "import os; print(os.getsid(0) == os.getpid(), os.environ['GPU_WORKBENCH_RUN'])"
+    done = tui("--no-screen", "--json", *python(code + "; os.abort()"))
+    found = json.loads(done.stdout)
+    assert done.returncode == 128 + 6
+    assert found["exit"] == {"code": None, "signal": 6}
+    assert found["unavailable"]["exit.code"] == "it was ended by a signal"
+    (folder,) = (state / "runs").iterdir()
+    assert (folder / "output.log").read_text() == f"True {folder}\n"
+    assert f"its output is in {folder}/output.log" in done.stderr.decode()
+
+
+def test_in_place_it_is_the_same_process(state: Path) -> None:
+    code = "import os, sys; print(os.getpid()); sys.exit(5)"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tui", "watch", "--here", *python(code)], stdout=subprocess.PIPE
+    )
+    out, _ = process.communicate(timeout=100)
+    assert (int(out), process.returncode) == (process.pid, 5)
+    (run,) = runs.kept()
+    assert (run.pid, run.goes_on, run.code) == (process.pid, False, None)
+    assert run.folder.parent == state / "runs"
+
+
+def test_what_is_exported_is_what_a_command_is_started_with(state: Path, tmp_path: Path) -> None:
+    lines = "\n".join(launch.as_exports(tmp_path / "it's here", 7))
+    script = f"{lines}\nexec env"
+    for present in ({"PYTHONPATH": "/one:/two"}, {}):
+        done = subprocess.run(
+            ["/bin/sh", "-c", script], env=present, capture_output=True, text=True, check=True
+        )
+        found = dict(line.split("=", 1) for line in done.stdout.splitlines())
+        expected = launch.variables(tmp_path / "it's here", 7, present)
+        assert {name: found[name] for name in ("PYTHONPATH", RUN, RECORD)} == expected
+    assert not state.exists()
+
+
+def test_a_program_that_is_not_there_leaves_no_run(state: Path) -> None:
+    for how in ("--no-screen", "--here"):
+        done = tui(how, "--", "no-such-program")
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert b"no-such-program: No such file or directory" in done.stderr
+    assert runs.kept() == []
+    assert (state / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--no-screen", "--", "a", "--json", "-x"), ("a", "--json", "-x")),
+        (("--record", "--here", "--", "a", "--", "b"), ("a", "--", "b")),
+        (("--record=5", "--no-screen", "--", "run", "list"), ("run", "list")),
+    ],
+)
+def test_what_stands_after_two_dashes_is_the_command_s(
+    words: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    found = parse(("watch", *words)).found
+    assert tuple(found["command"]) == expected
+    assert found.get("entries") in (None, 5, ENTRIES)
+    assert "json" not in found
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (Launch(command=("a",)), "say how it is run"),
+        (Launch(command=("a",), here=True, no_screen=True), "give one of them"),
+        (Launch(command=("a",), here=True, json=True), "takes this program's place"),
+        (Launch(command=("a",), no_screen=True, json=True, markdown=True), "give one of them"),
+        (Launch(command=("a",), env=True), "takes no command"),
+        (Launch(env=True, json=True), "lines of a shell"),
+        (Launch(here=True), "--here: give the command after --"),
+        (Launch(no_screen=True), "--no-screen: give the command after --"),
+        (Launch(entries=5), "--record: give the command after --"),
+        (Launch(markdown=True), "--markdown: give the command after --"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: Launch, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        options.check()
+
+
+# ---- the runs that are kept ----
+
+
+def test_the_newest_twenty_are_kept_and_none_that_goes_on(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = iter(range(1000))
+    monkeypatch.setattr(runs, "new_folder", lambda: state / "runs" / f"run-{next(names):03}")
+    began = iter(range(1000))
+    monkeypatch.setattr(time, "time", lambda: 1_000_000.0 + next(began))
+    first = runs.started(runs.begin(["first"]), os.getpid())
+    for number in range(30):
+        run = runs.begin([f"n{number}"])
+        runs.save(replace(run, ended=1.0, code=0))
+    commands = [run.command[0] for run in runs.kept()]
+    assert first.goes_on
+    assert commands == [f"n{number}" for number in range(29, 9, -1)] + ["first"]
+
+
+def test_the_bytes_of_all_are_limited(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MOST_BYTES", 10_000)
+    for number in range(3):
+        place = state / "runs" / f"run-{number}"
+        monkeypatch.setattr(runs, "new_folder", lambda place=place: place)
+        run = runs.begin([f"n{number}"])
+        runs.save(replace(run, began=float(number), ended=1.0, code=0))
+        (place / "oom.pickle").write_bytes(bytes(6000))
+    monkeypatch.setattr(runs, "new_folder", lambda: state / "runs" / "newest")
+    runs.begin(["newest"])
+    assert [run.command[0] for run in runs.kept()] == ["newest", "n2"]
+
+
+def test_a_folder_of_a_process_that_runs_is_kept(state: Path) -> None:
+    place = state / "runs" / "by-env"
+    place.mkdir(parents=True)
+    path = place / f"{identity()}.jsonl"
+    path.write_text("{}\n")
+    os.utime(path, (0, 0))
+    os.utime(place, (0, 0))
+    for _ in range(runs.KEPT + 1):
+        (state / "runs" / f"x{_}").mkdir()
+    runs.prune(keep=state)
+    assert path.exists()
+
+
+def test_they_are_listed_with_how_they_ended(state: Path) -> None:
+    run = runs.begin(["python", "train.py"])
+    runs.save(replace(run, ended=run.began + 3, code=1))
+    (run.folder / "oom-x-1-1-1.pickle").write_bytes(b"x")
+    (state / "runs" / "strange").mkdir()
+    (state / "runs" / "strange" / "run.json").write_text('{"schema": 9}')
+    heading, line = kept_lines()
+    assert str(state) in heading
+    assert "exit code 1  1 snapshot" in line
+    assert line.endswith("python train.py")
+    (plain,) = kept_as_plain()
+    assert (plain["exit"], len(plain["snapshots"])) == ({"code": 1, "signal": None}, 1)

@@ -1,0 +1,198 @@
+"""What it costs a program to be watched. ``python -m tests.benchmarks.watched [--gpu]`` prints it.
+
+Starts of Python, with the agent's folder in ``PYTHONPATH`` and without, in turns; on a GPU, real or
+simulated: the hook after each step, a snapshot with and without a history, and whole steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.agent.interpreters import environment
+from workloads.agent import ENTRIES, RECORD
+from workloads.protocol.frozen import frozen
+
+STARTS = 200
+PAIRS = 24
+STEPS = 60
+ON_GPU = """
+import json, os, sys, time, torch
+from torch.optim.optimizer import _global_optimizer_post_hooks as hooks
+torch.cuda.init()
+from gpu_workbench_agent.agent import Agent
+folder, entries = sys.argv[1], int(sys.argv[2])
+(hook,) = hooks.values()
+def timed(work, times):
+    began = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - began) / times
+found = {"hook": min(timed(lambda: hook(None, (), {}), 20_000) for _ in range(9))}
+def rss():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+agent = Agent(torch, folder)
+held = [torch.empty(4096, device="cuda") for _ in range(200)]
+agent.dump("plain.pickle")
+found["dump without history"] = timed(lambda: agent.dump("plain.pickle"), 5)
+def deep(n):
+    return deep(n - 1) if n else torch.empty(4096, device="cuda")
+agent.record(entries)
+before = rss()
+for turn in range(entries // 2 + 1000):
+    deep(turn % 12)
+found["ring"] = rss() - before
+found["dump with history"] = timed(lambda: agent.dump("full.pickle"), 1)
+found["file"] = os.path.getsize(os.path.join(folder, "full.pickle"))
+print(json.dumps(found))
+"""
+STEP = """
+import sys, time, torch
+from torch import nn
+sizes = [64] * 12
+model = nn.Sequential(*(nn.Linear(64, 64) for _ in sizes)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+x = torch.randn(32, 64, device="cuda")
+def step():
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+for _ in range(20):
+    step()
+torch.cuda.synchronize()
+def turn():
+    began = time.process_time()
+    for _ in range(int(sys.argv[1])):
+        step()
+    torch.cuda.synchronize()
+    return time.process_time() - began
+print(min(turn() for _ in range(5)) / int(sys.argv[1]))
+"""
+
+
+@frozen
+class Start:
+    """Seconds of one process that does nothing."""
+
+    clock: float
+    own: float
+    """Of a core, its own and the kernel's for it: what other programs do is not in it."""
+
+
+def start(variables: dict[str, str]) -> Start:
+    """Start Python and wait for its end."""
+    began = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-c", ""], env=variables)
+    _, status, used = os.wait4(process.pid, 0)
+    clock = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return Start(clock, used.ru_utime + used.ru_stime)
+
+
+@frozen
+class Starts:
+    """Starts in turns, without the agent and with it."""
+
+    pairs: tuple[tuple[Start, Start], ...]
+
+    @property
+    def later(self) -> float:
+        """Seconds by the clock: the median of the pairs' differences."""
+        return statistics.median(after.clock - before.clock for before, after in self.pairs)
+
+    @property
+    def more(self) -> float:
+        """Seconds of a core, in the same way."""
+        return statistics.median(after.own - before.own for before, after in self.pairs)
+
+    @property
+    def plain(self) -> float:
+        """Seconds of a core without the agent."""
+        return statistics.median(before.own for before, _ in self.pairs)
+
+    def __str__(self) -> str:
+        return (
+            f"start of Python: {1000 * self.later:+.2f} ms by the clock, {1000 * self.more:+.2f} "
+            f"ms of a core to {1000 * self.plain:.1f} ms ({len(self.pairs)} pairs)"
+        )
+
+
+def starts(count: int, folder: Path) -> Starts:
+    """Start both in turns, so that a slow moment of the machine hits each."""
+    plain, watched = (environment(folder, watched=each) for each in (False, True))
+    for variables in (plain, watched):
+        variables.pop("PYTHONDONTWRITEBYTECODE")
+        start(variables)
+    return Starts(tuple((start(plain), start(watched)) for _ in range(count)))
+
+
+def on_gpu(folder: Path, entries: int) -> dict[str, float]:
+    """Seconds and bytes of what a process with the agent is asked to do."""
+    variables = environment(folder, watched=True)
+    variables.pop(RECORD, None)
+    command = [sys.executable, "-c", ON_GPU, str(folder / "measured"), str(entries)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def steps(pairs: int, folder: Path) -> list[float]:
+    """Ratios of a step's own time, watched to not watched, of processes in turns."""
+    ratios = []
+    for _ in range(pairs):
+        took = []
+        for watched in (False, True):
+            done = subprocess.run(
+                [sys.executable, "-c", STEP, str(STEPS)],
+                env=environment(folder, watched=watched),
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            took.append(float(done.stdout))
+        ratios.append(took[1] / took[0])
+    return ratios
+
+
+def _interval(ratios: Sequence[float]) -> str:
+    ordered = sorted(ratios)
+    # Of 24 pairs the median lies between the 7th and the 18th with 95 %.
+    skipped = max(0, round(len(ordered) / 2 - 0.98 * len(ordered) ** 0.5) - 1)
+    low, high = ordered[skipped], ordered[-1 - skipped]
+    return f"{statistics.median(ordered):.3f} ({low:.3f} to {high:.3f})"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--starts", type=int, default=STARTS)
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--gpu", action="store_true", help="also what needs a GPU")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        print(starts(chosen.starts, folder))
+        if chosen.gpu:
+            (folder / "measured").mkdir()
+            found = on_gpu(folder, ENTRIES)
+            print(f"after a step: {1e6 * found['hook']:.2f} us")
+            print(f"snapshot without history: {1000 * found['dump without history']:.2f} ms")
+            print(
+                f"snapshot of {ENTRIES} entries: {found['dump with history']:.2f} s, "
+                f"{found['file'] / 2**20:.0f} MiB; the ring {found['ring'] / 2**20:.0f} MiB"
+            )
+            print(f"a step, watched to not watched: {_interval(steps(chosen.pairs, folder))}")
+        print(f"load {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""The socket of a watched process: gauges connect, ask a few things, and cost nothing.
+
+One thread that is blocked until somebody connects. It makes no CUDA call: what is to be done is
+left to the training thread, at its next step.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import stat
+import struct
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+LONGEST_LINE = 64 << 10
+MOST_CLIENTS = 8
+MOST_LINES = 16
+"""Of a client at a time."""
+PAUSE_S = 0.01
+"""After each turn: however much is asked, the program's threads have the interpreter."""
+WAIT_S = 2.0
+"""For a step that carries out what was asked; beyond, the interpreter is asked to, in between."""
+_PR_SET_PTRACER = 0x59616D61
+_PEER = struct.Struct("3i")
+
+
+def place() -> str:
+    """The folder of this user's sockets, which may not be there yet."""
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    if folder and os.path.isabs(folder):
+        return os.path.join(folder, "gpu-workbench")
+    return os.path.join(tempfile.gettempdir(), "gpu-workbench-%d" % os.getuid())
+
+
+def open_place(path: str) -> int:
+    """Open the folder, which has to be this user's alone.
+
+    Raises:
+        OSError: it is not, or is a link.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    facts = os.fstat(descriptor)
+    if facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+        os.close(descriptor)
+        raise PermissionError("%s is not this user's alone" % path)
+    return descriptor
+
+
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Pid and user of the other end."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    pid, user, _ = _PEER.unpack(told)
+    return pid, user
+
+
+class Listening:
+    """The listening socket and its clients."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._name = agent.identity + ".sock"
+        try:
+            os.mkdir(place(), 0o700)
+        except FileExistsError:
+            pass
+        self._folder = open_place(place())
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # By the folder that was checked, whatever its path leads to since; and of any length.
+        self._socket.bind("/proc/self/fd/%d/%s" % (self._folder, self._name))
+        os.chmod(self._name, 0o600, dir_fd=self._folder)
+        self._socket.listen(MOST_CLIENTS)
+        self._socket.setblocking(False)
+        self._clients: dict[socket.socket, bytes] = {}
+        self._asked_at = 0.0
+        self._pending: Any = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._in_between)
+        _thread.start_new_thread(self._serve, ())
+
+    def close(self) -> None:
+        """In a fork: what is inherited is closed, and stays the parent's."""
+        for each in [self._socket, *self._clients]:
+            each.close()
+        os.close(self._folder)
+
+    def end(self) -> None:
+        """At the process's end."""
+        os.unlink(self._name, dir_fd=self._folder)
+
+    # ---- the thread ----
+
+    def _serve(self) -> None:
+        # A signal that this thread took would not wake the one that waits for it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while self._agent.alive:
+            try:
+                self._wait()
+            except Exception as error:
+                if self._agent.alive:
+                    self._agent.tell("trouble", doing="listening", text=repr(error)[:500])
+                    self.close()
+                return
+
+    def _wait(self) -> None:
+        waits = bool(self._agent.waiting)
+        # Not select, which takes no descriptor above 1023.
+        poll = select.poll()
+        by_number = {each.fileno(): each for each in (self._socket, *self._clients)}
+        for number in by_number:
+            poll.register(number, select.POLLIN)
+        ready = poll.poll(WAIT_S * 1000 if waits else None)
+        if waits and self._agent.waiting and time.monotonic() - self._asked_at >= WAIT_S:
+            self._asked_at = time.monotonic()
+            ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
+        for number, _ in ready:
+            each = by_number[number]
+            if each is self._socket:
+                self._accept()
+            elif not self._receive(each):
+                del self._clients[each]
+                each.close()
+        time.sleep(PAUSE_S)
+
+    def _accept(self) -> None:
+        connection, _ = self._socket.accept()
+        pid, user = peer_of(connection)
+        if user not in (os.getuid(), 0) or len(self._clients) >= MOST_CLIENTS:
+            connection.close()
+            return
+        connection.setblocking(False)
+        self._clients[connection] = b""
+        # The gauge and what it starts may read this process where Yama asks for it.
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
+
+    def _receive(self, client: socket.socket) -> bool:
+        """Take what has come; returns whether the client is kept."""
+        try:
+            data = client.recv(LONGEST_LINE)
+            *lines, rest = (self._clients[client] + data).split(b"\n")
+            if not data or len(rest) > LONGEST_LINE or len(lines) > MOST_LINES:
+                return False
+            self._clients[client] = rest
+            for line in lines:
+                answer = json.dumps(self._answer(line)).encode() + b"\n"
+                if client.send(answer) != len(answer):
+                    return False  # it does not read
+        except OSError:
+            return False
+        return True
+
+    def _answer(self, line: bytes) -> dict[str, Any]:
+        agent = self._agent
+        try:
+            asked = json.loads(line)["ask"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return {"refused": "not a request"}
+        work = {
+            "snapshot": agent.snapshot_now,
+            "record": agent.record_asked,
+            "record no more": agent.record_no_more,
+        }
+        if isinstance(asked, str) and asked in work:
+            if work[asked] not in agent.waiting:
+                agent.waiting.append(work[asked])
+            agent.at_next_step = True
+            self._asked_at = time.monotonic()
+        elif asked != "state":
+            return {"refused": "not a request"}
+        return {
+            "identity": agent.identity,
+            "run": agent.run,
+            "steps": agent.steps,
+            "ooms": agent.ooms,
+            "snapshots": agent.snapshots,
+            "recording": agent.recording,
+            "waiting": len(agent.waiting),
+        }
+
+    # ---- the main thread, between two bytecodes ----
+
+    def _in_between(self, _nothing: Any) -> int:
+        agent = self._agent
+        try:
+            if agent.alive:
+                agent.carry_out()
+        except KeyboardInterrupt:
+            # It is the program's, and would end here.
+            _thread.start_new_thread(_thread.interrupt_main, ())
+        return 0
