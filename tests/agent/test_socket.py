@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,8 +50,16 @@ def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
 
 
 @pytest.fixture
-def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose path is short: that of a socket has room for some hundred bytes."""
+    with tempfile.TemporaryDirectory() as name:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
+        yield Path(name)
+
+
+@pytest.fixture
+def agent(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+    assert runtime
     monkeypatch.setattr("workloads.agent.agent.import_module", lambda _name: None)
     made = Agent(torch_with([]), str(tmp_path / "run"))
     made.listen()
@@ -103,13 +112,13 @@ def test_the_folder_and_the_socket_are_this_user_s_alone(agent: Agent) -> None:
 
 @pytest.mark.parametrize("kind", ["open", "link", "file", "another's"])
 def test_a_folder_that_others_could_write_to_is_refused(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert not Path(place()).exists()
     folder = Path(place())
     if kind == "link":
-        (tmp_path / "elsewhere").mkdir(mode=0o700)
-        folder.symlink_to(tmp_path / "elsewhere")
+        (runtime / "elsewhere").mkdir(mode=0o700)
+        folder.symlink_to(runtime / "elsewhere")
     elif kind == "file":
         folder.write_text("")
     else:

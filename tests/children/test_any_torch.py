@@ -65,7 +65,7 @@ def version(torch_alone: Path) -> str:
     return subprocess.check_output([torch_alone, "-c", found], text=True).strip()
 
 
-@pytest.mark.parametrize("where", ["program", "folder"])
+@pytest.mark.parametrize("where", ["program", pytest.param("folder", marks=pytest.mark.slow)])
 def test_workloads_run_there_and_its_versions_are_shown(
     torch_alone: Path, where: str, version: str
 ) -> None:

@@ -106,7 +106,6 @@ async def test_what_is_asked_for_before_torch_is_imported_is_done_once_it_is_or_
         await until(session, lambda: bool(session.store.catalogue))
         session.set_parameters("transfer", {"mib": 1})
         session.run(["transfer"], ["cpu"], "quick")
-        await until(session, lambda: session.store.hello is not None)
         session.run(["matmul"], ["cpu"])
         first, second = session.store.runs.values()
         session.cancel(second.request.id)

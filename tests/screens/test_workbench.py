@@ -22,7 +22,7 @@ async def test_a_run_is_seen_from_its_queue_to_its_result() -> None:
         assert "queued" in on.row("matmul")
         await on.tell(progress())
         assert "213 µs  block 7" not in on.row("matmul")
-        assert "cuda:0 block 7 ±1.1%, ≤3 s left" in on.row("matmul")
+        assert "cuda:0 block 7 ±1.1%, ≤4 s left" in on.row("matmul")
         await on.tell(*ran()[1:])
         assert on.row("matmul").split()[-4:] == ["76%", "float32", "ok", "±0.4%"]
 

@@ -134,7 +134,15 @@ def test_it_follows_a_change_of_size(workbench: Terminal) -> None:
     workbench.until_shows("transfer mib", "ready", "q quit")
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        # Without a screen these are tried in the default run too.
+        pytest.param(signal.SIGSEGV, marks=pytest.mark.slow),
+        pytest.param(signal.SIGABRT, marks=pytest.mark.slow),
+    ],
+)
 def test_a_runner_that_dies_is_said_on_the_screen_and_the_next_run_works(
     doomed: Terminal, number: signal.Signals
 ) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import Any
 
 from tui.child.process import ChildProcess
 from tui.cli.errors import Failure
-from tui.cli.streams import say
+from tui.cli.streams import pass_through, say
 from tui.cli.watch_output import Row, rows_of
 from tui.monitor import serving as monitor_serving
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
@@ -149,14 +148,10 @@ class WatchedRun:
         """The user's own output of the user's own command: as it is, to the byte."""
         if not (output and self._shows_output):
             return
-        try:
-            sys.stdout.buffer.write(output)
-            sys.stdout.buffer.flush()
-        except OSError as error:
+        error = pass_through(output)
+        if error is not None:
             self._shows_output = False
             say(f"its output cannot be shown: {error.strerror}; it goes on, into its log")
-            with contextlib.suppress(OSError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     async def _sample(self, watch: ChildProcess[WatchEvent], run: Run) -> None:
         """Take what the watch says; a run goes on without it."""
