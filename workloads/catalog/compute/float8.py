@@ -104,7 +104,7 @@ def _have_float8(on: Place) -> None:
     if on.type != "cuda":
         return
     if torch.version.hip:
-        raise Skip("needs a CUDA GPU: AMD's have another 8-bit type")
+        raise Skip("needs an NVIDIA GPU: AMD's MI300 has another 8-bit type")
     capability = torch.cuda.get_device_capability(on.device)
     if capability < CAPABILITY:
         major, minor = capability
