@@ -133,6 +133,23 @@ def test_an_oom_is_named_above_its_column() -> None:
     assert row[GUTTER + 30 :].startswith("X OOM")
 
 
+@pytest.mark.parametrize(
+    ("peak", "oom", "ends"),
+    [
+        (38, 39, "OOM, peak 1.0 GiB PX"),
+        (39, 39, "OOM, peak 1.0 GiB X"),
+        (39, 38, "OOM, peak 1.0 GiB XP"),
+    ],
+)
+def test_an_oom_and_the_peak_side_by_side_share_their_words(peak: int, oom: int, ends: str) -> None:
+    shown = timeline([(0, GIB, GIB)] * 40, GIB)
+    buckets = tuple(
+        replace(bucket, ooms=1) if at == oom else bucket for at, bucket in enumerate(shown.buckets)
+    )
+    row = plain(chart_lines(replace(shown, buckets=buckets, peak_event=peak), 12, None)[0])
+    assert row.rstrip().endswith(ends)
+
+
 @given(level, st.integers(40, 200))
 def test_the_legend_names_each_layer_with_its_letter(
     found: tuple[int, int, int], cells: int

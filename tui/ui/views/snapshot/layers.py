@@ -273,19 +273,22 @@ def _marks_line(timeline: Timeline) -> Line:
     if _peak_in(timeline):
         peak = column_of(timeline, timeline.peak_event)
         assert peak is not None
-        if timeline.buckets[peak].ooms:
-            signs = [
-                (place, sign, f"OOM, peak {text.size(timeline.peak)}", style)
-                if place == peak
-                else (place, sign, words, style)
-                for place, sign, words, style in signs
-            ]
-        else:
-            signs.append((peak, "P", f"peak {text.size(timeline.peak)}", TextStyle.STRONG))
+        # Side by side the two share their words: there is no room for both.
+        beside = (at for at in (peak, peak + 1, peak - 1) if 0 <= at < width)
+        near = next((at for at in beside if timeline.buckets[at].ooms), None)
+        size = f"peak {text.size(timeline.peak)}"
+        signs = [
+            (place, sign, f"OOM, {size}" if place == near else words, style)
+            for place, sign, words, style in signs
+        ]
+        if near != peak:
+            signs.append((peak, "P", size if near is None else "", TextStyle.STRONG))
     for place, sign, _, style in signs:
         cells[place] = (sign, style)
     for place, _, words, style in signs:
-        for start in (place + 2, place - 1 - len(words)):
+        # One cell further off where the sign of the peak stands between.
+        left_of = place - 1 - len(words)
+        for start in (place + 2, left_of, place + 3, left_of - 1):
             end = start + len(words)
             around = [at for at in range(start - 1, end + 1) if 0 <= at < width and at != place]
             if start >= 0 and end <= width and all(cells[at][0] == " " for at in around):
