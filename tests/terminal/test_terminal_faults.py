@@ -244,7 +244,16 @@ def test_t26_a_storm_of_sizes_ends_in_the_last_one(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize(
     "where",
-    ["drawing 1", "drawing 6", "look 2", "event 1", "event 6", "paint", "start 2", "key"],
+    [
+        "drawing 1",
+        pytest.param("drawing 6", marks=pytest.mark.slow),
+        "look 2",
+        "event 1",
+        pytest.param("event 6", marks=pytest.mark.slow),
+        "paint",
+        "start 2",
+        "key",
+    ],
 )
 def test_t27_an_error_of_its_own_restores_the_terminal_and_is_one_line_with_a_report(
     argv: tuple[str, ...], where: str, state: Path

@@ -120,7 +120,7 @@ def _run(name: str, **parameters: int) -> str:
     return execute.run(request, Control(), lambda _: None, cold=True).status
 
 
-@pytest.mark.parametrize("when", ["preparing", "timed"])
+@pytest.mark.parametrize("when", ["preparing", pytest.param("timed", marks=pytest.mark.slow)])
 def test_a_workload_that_sets_everything_leaves_the_next_one_alone(
     monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
