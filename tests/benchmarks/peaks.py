@@ -136,6 +136,7 @@ def main() -> None:
     """Print the table, a row for each workload."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=10, help="fresh ones for each workload")
+    parser.add_argument("names", nargs="*", help="of workloads; all of them where none is given")
     chosen = parser.parse_args()
     print("| workload | tensors | arithmetic | lowest | highest | furthest off | resident |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
@@ -148,6 +149,8 @@ def main() -> None:
         # Each is a fresh fork: a worker does one task and ends.
         with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
             for asked in ASKED:
+                if chosen.names and asked.name not in chosen.names:
+                    continue
                 found = [
                     pool.apply(peaks_mib, (asked.name, asked.mib)) for _ in range(chosen.processes)
                 ]
