@@ -7,19 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.agent import waiting
 from tui.watch.left import left_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[2]
-TRAIN = """
+TRAIN = """import warnings; warnings.simplefilter("ignore")  # torch's, that numpy is not there
 import sys, time, torch
 model = torch.nn.Linear(8, 8).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -96,14 +95,8 @@ def the_run(folder: Path) -> Path:
     return found
 
 
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 100
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it never came")
+until = partial(waiting.until, patience_s=100)
+"""Runs import torch."""
 
 
 def test_an_oom_is_explained_after_the_run_s_own_output(tmp_path: Path) -> None:
@@ -191,6 +184,7 @@ def test_an_interrupt_is_the_command_s_and_its_end_is_told(tmp_path: Path) -> No
     gauge = start(tmp_path, "--no-screen", "--json", "--", sys.executable, program, "900", "0.1")
     (run,) = until(lambda: list((tmp_path / "state").glob("runs/*/output.log")))
     until(lambda: "step 3" in run.read_text())
+    until(lambda: '"allocated"' in run.with_name("samples.jsonl").read_text())
     gauge.send_signal(signal.SIGINT)
     out, _ = gauge.communicate(timeout=100)
     assert gauge.returncode == 128 + signal.SIGINT

@@ -8,28 +8,18 @@ import socket
 import stat
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.agent.waiting import until
 from tui.watch.agents import Agents
 from workloads.agent import identity, listening
 from workloads.agent.agent import Agent
 from workloads.agent.listening import LONGEST_LINE, MOST_CLIENTS, Listening, open_place, place
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("it never came")
 
 
 def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
