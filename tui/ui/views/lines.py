@@ -70,6 +70,35 @@ class TextStyle(enum.Enum):
     ON_LAYER_REST = "on the layer of the rest"
 
 
+LAYERS = (
+    TextStyle.LAYER_A,
+    TextStyle.LAYER_B,
+    TextStyle.LAYER_C,
+    TextStyle.LAYER_D,
+    TextStyle.LAYER_E,
+    TextStyle.LAYER_F,
+)
+"""Of the areas of a stacked chart, from the first layer on."""
+FULL_LAYERS = (
+    TextStyle.FULL_LAYER_A,
+    TextStyle.FULL_LAYER_B,
+    TextStyle.FULL_LAYER_C,
+    TextStyle.FULL_LAYER_D,
+    TextStyle.FULL_LAYER_E,
+    TextStyle.FULL_LAYER_F,
+)
+"""Of cells that a layer fills."""
+ON_LAYERS = (
+    TextStyle.ON_LAYER_A,
+    TextStyle.ON_LAYER_B,
+    TextStyle.ON_LAYER_C,
+    TextStyle.ON_LAYER_D,
+    TextStyle.ON_LAYER_E,
+    TextStyle.ON_LAYER_F,
+)
+"""Of letters on a layer's area."""
+
+
 @frozen
 class Span:
     """A piece of a line in one style."""

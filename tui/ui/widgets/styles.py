@@ -11,31 +11,15 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.ui.views.lines import Line, Span, TextStyle, fit_line, width
-
-_LAYERS = (
-    TextStyle.LAYER_A,
-    TextStyle.LAYER_B,
-    TextStyle.LAYER_C,
-    TextStyle.LAYER_D,
-    TextStyle.LAYER_E,
-    TextStyle.LAYER_F,
-)
-_FULL_LAYERS = (
-    TextStyle.FULL_LAYER_A,
-    TextStyle.FULL_LAYER_B,
-    TextStyle.FULL_LAYER_C,
-    TextStyle.FULL_LAYER_D,
-    TextStyle.FULL_LAYER_E,
-    TextStyle.FULL_LAYER_F,
-)
-_ON_LAYERS = (
-    TextStyle.ON_LAYER_A,
-    TextStyle.ON_LAYER_B,
-    TextStyle.ON_LAYER_C,
-    TextStyle.ON_LAYER_D,
-    TextStyle.ON_LAYER_E,
-    TextStyle.ON_LAYER_F,
+from tui.ui.views.lines import (
+    FULL_LAYERS,
+    LAYERS,
+    ON_LAYERS,
+    Line,
+    Span,
+    TextStyle,
+    fit_line,
+    width,
 )
 
 
@@ -45,14 +29,14 @@ def _layers(*colours: str) -> dict[TextStyle, Style]:
     A full cell has the colour behind its block too: fonts leave lines between blocks.
     """
     return {
-        **{style: Style(color=name) for style, name in zip(_LAYERS, colours, strict=True)},
+        **{style: Style(color=name) for style, name in zip(LAYERS, colours, strict=True)},
         **{
             style: Style(color=name, bgcolor=name)
-            for style, name in zip(_FULL_LAYERS, colours, strict=True)
+            for style, name in zip(FULL_LAYERS, colours, strict=True)
         },
         **{
             style: Style(color=name, reverse=True)
-            for style, name in zip(_ON_LAYERS, colours, strict=True)
+            for style, name in zip(ON_LAYERS, colours, strict=True)
         },
     }
 

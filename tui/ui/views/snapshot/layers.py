@@ -14,7 +14,19 @@ from operator import itemgetter
 from tui.snapshots.model.results import NOT_TOLD, REST, Bucket, Layer, Timeline
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, cell_len, fit, flow, line, right
+from tui.ui.views.lines import (
+    FULL_LAYERS,
+    LAYERS,
+    ON_LAYERS,
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit,
+    flow,
+    line,
+    right,
+)
 from tui.ui.views.scale import Scale, labels
 from tui.ui.views.snapshot.timeline import column_of
 
@@ -31,30 +43,6 @@ _LETTER_CELLS = 5
 _WIDE = 100
 """Cells of a legend from which it says what the layers are for."""
 _MOST_LABEL = 48
-_AREAS = (
-    TextStyle.LAYER_A,
-    TextStyle.LAYER_B,
-    TextStyle.LAYER_C,
-    TextStyle.LAYER_D,
-    TextStyle.LAYER_E,
-    TextStyle.LAYER_F,
-)
-_FULL_AREAS = (
-    TextStyle.FULL_LAYER_A,
-    TextStyle.FULL_LAYER_B,
-    TextStyle.FULL_LAYER_C,
-    TextStyle.FULL_LAYER_D,
-    TextStyle.FULL_LAYER_E,
-    TextStyle.FULL_LAYER_F,
-)
-_ON_AREAS = (
-    TextStyle.ON_LAYER_A,
-    TextStyle.ON_LAYER_B,
-    TextStyle.ON_LAYER_C,
-    TextStyle.ON_LAYER_D,
-    TextStyle.ON_LAYER_E,
-    TextStyle.ON_LAYER_F,
-)
 Cell = tuple[str, TextStyle]
 
 
@@ -68,12 +56,12 @@ def letter_of(timeline: Timeline, number: int) -> str:
 def _area(timeline: Timeline, number: int) -> TextStyle:
     """The colour of a layer."""
     rest = timeline.layers[number].key == REST
-    return TextStyle.LAYER_REST if rest else _AREAS[number % len(_AREAS)]
+    return TextStyle.LAYER_REST if rest else LAYERS[number % len(LAYERS)]
 
 
 def _on_area(timeline: Timeline, number: int) -> TextStyle:
     rest = timeline.layers[number].key == REST
-    return TextStyle.ON_LAYER_REST if rest else _ON_AREAS[number % len(_ON_AREAS)]
+    return TextStyle.ON_LAYER_REST if rest else ON_LAYERS[number % len(ON_LAYERS)]
 
 
 def rows_of(timeline: Timeline, height: int) -> int:
@@ -144,7 +132,7 @@ def _cell_drawn(timeline: Timeline, cell: _Filled, *, letters: bool) -> Cell:
         return glyph, _on_area(timeline, number)
     if timeline.layers[number].key == REST:
         return " ", TextStyle.FULL_LAYER_REST
-    return glyphs.GLYPHS.vertical[-1], _FULL_AREAS[number % len(_FULL_AREAS)]
+    return glyphs.GLYPHS.vertical[-1], FULL_LAYERS[number % len(FULL_LAYERS)]
 
 
 def _grid(timeline: Timeline, rows: int, *, letters: bool) -> list[list[_Filled]]:
