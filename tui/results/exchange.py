@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tui.recordings.redaction import HOST
 from tui.results.environment import facts_of_output
-from tui.results.keep import devices_of
+from tui.results.keep import devices_of, is_kept, run_record
 from tui.results.records import ID_LENGTH, Facts, Kept, Record, canonical, id_of
 from tui.state.conditions import Conditions
 from tui.text.redact import Redactor, whole_words, with_texts
@@ -194,7 +194,7 @@ def _of_run(path: Path, whole: dict[str, Any]) -> list[Kept]:
     return [
         _kept_of_run(result, seen, environment, process)
         for result, seen in runs
-        if (result.time is not None or result.status == "failed") and result.ended_at is not None
+        if is_kept(result) and result.ended_at is not None
     ]
 
 
@@ -207,19 +207,4 @@ def _kept_of_run(
         unknown = {name: why for name, why in facts.unknown.items() if name != "driver"}
         facts = Facts({**facts.values, "driver": driver}, unknown)
     ended = result.ended_at or 0.0
-    record = Record(
-        id=id_of(result, ended),
-        kind="run",
-        at=ended,
-        process=process,
-        sweep="",
-        workload=result.workload,
-        device=result.device,
-        parameters={**result.parameters, **result.chosen},
-        status=result.status,
-        reason=result.reason,
-        budget="",
-        conditions=seen,
-        run=result,
-    )
-    return Kept(record, facts)
+    return Kept(run_record(result, ended, process=process, conditions=seen), facts)

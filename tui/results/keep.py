@@ -6,6 +6,7 @@ import time
 
 from tui.results.environment import facts_of
 from tui.results.records import Facts, Kept, Record, id_of
+from tui.state.conditions import Conditions
 from tui.state.pairing import CPU
 from tui.state.runs import CompareState, RunState
 from tui.state.store import Store
@@ -28,10 +29,19 @@ def kept_of(
     """
     if isinstance(state, RunState):
         result = state.result
-        if result is None or (result.time is None and result.status != "failed"):
+        if result is None or not is_kept(result):
             return None
+        ended = result.ended_at or (result.time.measured_to if result.time else time.time())
         facts = _facts(store, devices_of(result), result.flags)
-        return Kept(run_record(result, state, process, sweep), facts)
+        record = run_record(
+            result,
+            ended,
+            process=process,
+            sweep=sweep,
+            budget=state.request.budget,
+            conditions=state.conditions,
+        )
+        return Kept(record, facts)
     compared = state.comparison
     if compared is None or not state.done:
         return None
@@ -56,16 +66,30 @@ def kept_of(
     return Kept(record, _facts(store, devices_of(compared), state.request.flags))
 
 
-def run_record(result: RunResult, state: RunState, process: str, sweep: str = "") -> Record:
+def is_kept(result: RunResult) -> bool:
+    """Whether there is something to keep: a time, or that it failed."""
+    return result.time is not None or result.status == "failed"
+
+
+def run_record(
+    result: RunResult,
+    ended: float,
+    *,
+    process: str,
+    sweep: str = "",
+    budget: str = "",
+    conditions: Conditions | None,
+) -> Record:
     """The record of a run.
 
     Args:
         result: its end.
-        state: its request and its conditions.
+        ended: Unix time of it.
         process: as :func:`kept_of` takes it.
         sweep: likewise.
+        budget: that it was given; empty where that is not known.
+        conditions: under which it ran; ``None`` where they are not known.
     """
-    ended = result.ended_at or (result.time.measured_to if result.time else time.time())
     return Record(
         id=id_of(result, ended),
         kind="run",
@@ -77,8 +101,8 @@ def run_record(result: RunResult, state: RunState, process: str, sweep: str = ""
         parameters={**result.parameters, **result.chosen},
         status=result.status,
         reason=result.reason,
-        budget=state.request.budget,
-        conditions=state.conditions,
+        budget=budget,
+        conditions=conditions,
         run=result,
     )
 
