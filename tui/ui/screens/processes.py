@@ -34,7 +34,7 @@ from tui.ui.views.processes import (
 )
 from tui.ui.widgets.line_bar import FooterBar, LineBar
 from tui.ui.widgets.lines_view import LinesView
-from tui.ui.widgets.lists import KeyedList
+from tui.ui.widgets.lists import KeyedList, RowFilter
 from tui.ui.widgets.pane import AgingPane
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from tui.state.allocators import Allocator
     from tui.ui.screens.process_memory import ProcessMemoryView
-    from tui.ui.widgets.fields import FieldInput
 
 
 class ProcessList(KeyedList):
@@ -155,8 +154,9 @@ class ProcessesPane(AgingPane):
         self.table = ProcessList(
             lambda: self._rows, lambda: self.of_host, lambda: self.torch, clock
         )
-        self._filter: FieldInput | None = None
-        """Made when it is first typed into."""
+        self.filter_line = RowFilter(
+            self, self.table, self._title, "words of a GPU, user or command", id="process-filter"
+        )
         self._rest = LinesView(self._remainders)
         self._whole = LinesView(lambda cells: selected_lines(self.table.selected, cells))
         self._rest.can_focus = self._whole.can_focus = False
@@ -223,28 +223,6 @@ class ProcessesPane(AgingPane):
         self._watch()
 
     # ---- the filter ----
-
-    def begin_filter(self) -> None:
-        """Show the filter and type into it."""
-        if self._filter is None:
-            from tui.ui.widgets.fields import FieldInput
-
-            placeholder = "words of a GPU, user or command"
-            self._filter = FieldInput(
-                placeholder, lambda keep: self.end_filter(keep=keep), id="process-filter"
-            )
-            self.mount(self._filter, before=self._title)
-        self._filter.display = True
-        # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
-        self.screen.set_focus(self._filter)
-
-    def end_filter(self, *, keep: bool) -> None:
-        """Go back to the table, with the filter or without."""
-        self.screen.set_focus(self.table)
-        if self._filter is not None:
-            if not keep:
-                self._filter.value = ""
-            self._filter.display = bool(self._filter.value.strip())
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Narrow the table to what was typed; by this name Textual finds it without the class."""
@@ -372,7 +350,7 @@ class ProcessesTab(CommandScreen):
 
     def action_filter(self) -> None:
         if self.memory is None:
-            self.pane.begin_filter()
+            self.pane.filter_line.begin()
 
     def action_go_back(self) -> None:
         """Go back to the table from a process's memory, or drop the filter."""
@@ -384,7 +362,7 @@ class ProcessesTab(CommandScreen):
             self.pane.store_changed()
             self.query_one(FooterBar).rebuild()
             return
-        self.pane.end_filter(keep=False)
+        self.pane.filter_line.end(keep=False)
 
     def action_end_process(self) -> None:
         row = self._process()

@@ -349,7 +349,7 @@ class WorkbenchScreen(CommandScreen):
     def action_filter(self) -> None:
         """Type into the table's filter."""
         self.focus_pane("workloads")
-        self.workloads.begin_filter()
+        self.workloads.filter_line.begin()
 
     def action_sort_rows(self) -> None:
         """Sort the devices while keys go to them, else the table."""
@@ -431,7 +431,7 @@ class WorkbenchScreen(CommandScreen):
         elif self.focused_pane != "workloads":
             self.focus_pane("workloads")
         else:
-            self.workloads.end_filter(keep=False)
+            self.workloads.filter_line.end(keep=False)
 
     def action_zoom(self) -> None:
         self.toggle_zoom()

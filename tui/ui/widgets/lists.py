@@ -1,9 +1,12 @@
-"""Lists: lines of which one is under a cursor, which holds on to a row by its number or its key."""
+"""Lists: lines of which one is under a cursor, which holds on to a row by its number or its key.
+
+Beside them the line by which a list is narrowed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from textual import events
@@ -11,9 +14,13 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
+from textual.widget import Widget
 
 from tui.ui.views.lines import Line
 from tui.ui.widgets.lines_view import LinesView
+
+if TYPE_CHECKING:
+    from tui.ui.widgets.fields import FieldInput
 
 
 class CursorView(LinesView):
@@ -253,3 +260,50 @@ class KeyedList(CursorView):
         if self.key != self._told:
             self._told = self.key
             self.say(self.Moved())
+
+
+class RowFilter:
+    """The line into which words are typed that a table's rows must have.
+
+    Args:
+        pane: that the table is in; it hears of what is typed by ``on_input_changed``.
+        table: that is narrowed, and gets the focus back.
+        before: what the line stands above: a widget, or a selector of it.
+        placeholder: what may be typed.
+        id: of the line.
+    """
+
+    def __init__(
+        self,
+        pane: Widget,
+        table: Widget,
+        before: Widget | str,
+        placeholder: str,
+        *,
+        id: str,  # noqa: A002 (Textual's name)
+    ) -> None:
+        self._pane, self._table, self._before = pane, table, before
+        self._placeholder, self._id = placeholder, id
+        self._field: FieldInput | None = None
+        """Made when it is first typed into."""
+
+    def begin(self) -> None:
+        """Show the line and type into it."""
+        if self._field is None:
+            from tui.ui.widgets.fields import FieldInput
+
+            self._field = FieldInput(
+                self._placeholder, lambda keep: self.end(keep=keep), id=self._id
+            )
+            self._pane.mount(self._field, before=self._before)
+        self._field.display = True
+        # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+        self._pane.screen.set_focus(self._field)
+
+    def end(self, *, keep: bool) -> None:
+        """Go back to the table, with the filter or without."""
+        self._pane.screen.set_focus(self._table)
+        if self._field is not None:
+            if not keep:
+                self._field.value = ""
+            self._field.display = bool(self._field.value.strip())

@@ -27,13 +27,11 @@ from tui.ui.views.workload_table import (
 )
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
-from tui.ui.widgets.lists import KeyedList
+from tui.ui.widgets.lists import KeyedList, RowFilter
 from tui.ui.widgets.pane import Pane
 
 if TYPE_CHECKING:
     from textual.widgets import Input
-
-    from tui.ui.widgets.fields import FieldInput
 
 
 class WorkloadList(KeyedList):
@@ -173,8 +171,9 @@ class WorkloadsPane(Pane):
         self.table = WorkloadList(store)
         self._noted: LinesView | None = None
         """Made when there is first something to be said."""
-        self._filter: FieldInput | None = None
-        """Made when it is first typed into."""
+        self.filter_line = RowFilter(
+            self, self.table, "#heading", "words of a name, group or title", id="filter"
+        )
         self._queue: LineBar | None = None
         """Made when many runs are first asked for together."""
 
@@ -254,29 +253,6 @@ class WorkloadsPane(Pane):
         self.store_changed()
 
     # ---- the filter ----
-
-    def begin_filter(self) -> None:
-        """Show the filter and type into it."""
-        if self._filter is None:
-            self._filter = self._make_filter()
-            self.mount(self._filter, before="#heading")
-        self._filter.display = True
-        # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
-        self.screen.set_focus(self._filter)
-
-    def end_filter(self, *, keep: bool) -> None:
-        """Go back to the table, with the filter or without."""
-        self.screen.set_focus(self.table)
-        if self._filter is not None:
-            if not keep:
-                self._filter.value = ""
-            self._filter.display = bool(self._filter.value.strip())
-
-    def _make_filter(self) -> FieldInput:
-        from tui.ui.widgets.fields import FieldInput
-
-        placeholder = "words of a name, group or title"
-        return FieldInput(placeholder, lambda keep: self.end_filter(keep=keep), id="filter")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Narrow the table to what was typed; by this name Textual finds it without the class."""
