@@ -156,7 +156,7 @@ def test_a_leak_is_told_by_step_where_the_steps_are_known(
     assert found.rate == pytest.approx(slope_mib * MIB, rel=0.15, abs=1.5 * MIB)
     (text,) = [each.text for each in track.findings() if each.key == "growth"]
     shown = re.fullmatch(
-        r"allocated grows ([\d.]+) (KiB|MiB|GiB)/step, ([\d.]+) to ([\d.]+) \(95 %\), in 5\d\d steps",
+        r"allocated grows [\d.]+ (KiB|MiB|GiB)/step, [\d.]+ to [\d.]+ \(95 %\), in 5\d\d steps",
         text.replace("\u202f", ""),
     )
     assert shown, text

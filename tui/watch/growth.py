@@ -1,10 +1,10 @@
 """How fast something grows, from what was seen of it over time, or over steps. Pure.
 
 A program's memory rises and falls with each step; what it never falls below is what grows. So the
-time, or the steps, are cut into blocks, and the least of each block is looked at: the rate is the median of the
-slopes between all pairs of blocks (Theil-Sen), and its interval is Sen's, which assumes no
-distribution: P. K. Sen, "Estimates of the regression coefficient based on Kendall's tau",
-J. Am. Stat. Assoc. 63 (1968) 1379-1389.
+time, or the steps, are cut into blocks, and the least of each block is looked at: the rate is the
+median of the slopes between all pairs of blocks (Theil-Sen), and its interval is Sen's, which
+assumes no distribution: P. K. Sen, "Estimates of the regression coefficient based on Kendall's
+tau", J. Am. Stat. Assoc. 63 (1968) 1379-1389.
 """
 
 from __future__ import annotations
