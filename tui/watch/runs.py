@@ -49,10 +49,21 @@ class Run:
         return self.folder / "output.log"
 
     @property
+    def samples(self) -> Path:
+        """What was seen of it: see :mod:`tui.watch.samples`."""
+        return self.folder / "samples.jsonl"
+
+    @property
     def goes_on(self) -> bool:
-        """Whether its first process is there; never of another machine's."""
-        here = self.is_of_this_machine and self.ended is None
-        return here and _is_there(self.pid, self.start_ticks)
+        """Whether its first process is there, or any of what ``--env`` has started.
+
+        Of another machine's nobody here can tell: no.
+        """
+        if not self.is_of_this_machine or self.ended is not None:
+            return False
+        if self.pid is None:
+            return bool(processes_of(self.folder))
+        return _is_there(self.pid, self.start_ticks)
 
     @property
     def is_of_this_machine(self) -> bool:

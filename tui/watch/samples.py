@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Union
 
 from tui.watch.messages import ProcessFigures, TorchProcesses
@@ -19,7 +18,6 @@ from tui.watch.runs import Run
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
 
-NAME = "samples.jsonl"
 SPARSER = 2000
 """A sample is kept where the last is older than the run's age by this: thousands a day."""
 MOST_BYTES = 64 << 20
@@ -127,7 +125,7 @@ class SamplesFile:
         """
         if self._file is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._file = os.open(self._run.folder / NAME, flags, 0o600)
+            self._file = os.open(self._run.samples, flags, 0o600)
         if self._writes:
             return True
         try:
@@ -163,11 +161,11 @@ class Read:
     """Bytes at the beginning of a file that is too long."""
 
 
-def read(folder: Path, take: Callable[[Seen], None]) -> Read:
+def read(run: Run, take: Callable[[Seen], None]) -> Read:
     """Read what was seen of a run, the oldest first.
 
     Args:
-        folder: the run's.
+        run: which one.
         take: is called with each.
 
     Raises:
@@ -175,7 +173,7 @@ def read(folder: Path, take: Callable[[Seen], None]) -> Read:
     """
     unreadable = 0
     try:
-        file = (folder / NAME).open("rb")
+        file = run.samples.open("rb")
     except FileNotFoundError:
         return Read(0, 0)
     with file:
