@@ -142,6 +142,8 @@ def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Asked
         found[REST] = rest
     elif rest:
         program.commands.get(name, program).unknown(rest, flags_in(program.format_help()))
+    # argparse takes them out, and a command may be told from a name by them.
+    found["dashes"] = "--" in argv
     found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
     return Asked(name, one, found)
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from tui.cli.errors import Failure, UsageError
 from tui.cli.output import print_json, run_to_exit
-from tui.cli.streams import print_text
+from tui.cli.streams import print_text, say
 from tui.text import numbers as text
 from tui.text.clean import rows_of_text
 from tui.watch import launch, runs
 from tui.watch.runs import Run
 from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.settings import Value
 
 
 @frozen
@@ -29,6 +34,10 @@ class Launch:
     env: bool = False
     json: bool = False
     markdown: bool = False
+    given: Mapping[str, Value] = field(default_factory=dict)
+    """Settings of the workbench, for a command under the screen."""
+    files: Sequence[str] = ()
+    """Of workloads, in the same way."""
 
     def check(self) -> None:
         """Whether the options go together.
@@ -48,21 +57,23 @@ class Launch:
             return
         if self.here and self.no_screen:
             raise UsageError("--here and --no-screen: give one of them")
-        if not self.here and not self.no_screen:
-            raise UsageError(
-                f"-- {self.command[0]}: say how it is run: --no-screen, with what became of it "
-                "after its output, or --here, in the place of this program"
-            )
         if self.here and (self.json or self.markdown):
             raise UsageError(
                 "--here: the command takes this program's place; print with --no-screen"
             )
         if self.json and self.markdown:
             raise UsageError("--json and --markdown: give one of them")
+        if (self.json or self.markdown) and not self.no_screen:
+            given = "--json" if self.json else "--markdown"
+            raise UsageError(f"{given}: printed without a screen; add --no-screen")
 
 
 def carry_out(options: Launch) -> int:
-    """Run the command; returns its exit code, and 128 and its number where a signal ended it.
+    """Run the command.
+
+    Returns:
+        Its exit code, and 128 and its number where a signal ended it; under the screen, which it
+        may outlive, that of the screen.
 
     Raises:
         UsageError: options that do not go together.
@@ -74,7 +85,91 @@ def carry_out(options: Launch) -> int:
         return 0
     if options.here:
         return _in_place(options)
+    if not options.no_screen:
+        return _under_the_screen(options)
     return run_to_exit(_without_a_screen(options))
+
+
+def _under_the_screen(options: Launch) -> int:
+    def begin() -> Run:
+        try:
+            return launch.begin(options.command, options.entries)[0]
+        except launch.StartError as error:
+            raise Failure(str(error)) from error
+
+    instead = "add --no-screen: its output, then what became of it; or --here"
+    return _on_screen(begin, instead, options.given, options.files)
+
+
+def show(name: str, given: Mapping[str, Value], files: Sequence[str]) -> int:
+    """Open a kept run on the screen; returns the screen's exit code.
+
+    Args:
+        name: of its folder, or the beginning of that where no other begins so.
+        given: settings of the workbench.
+        files: of workloads.
+
+    Raises:
+        UsageError: there is no such run, or no terminal.
+    """
+    try:
+        run = runs.named(name)
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from error
+    return _on_screen(lambda: run, f"read {run.folder}", given, files)
+
+
+def _on_screen(
+    run: Callable[[], Run], instead: str, given: Mapping[str, Value], files: Sequence[str]
+) -> int:
+    """Show a run in the workbench; say afterwards where it is kept and how to come back."""
+    # The door to the screens, of which a command without one reads nothing.
+    from tui.cli.workbench import WorkbenchOptions, check_terminal, open_workbench
+
+    check_terminal(instead)
+    shown: list[Run] = []
+
+    def first() -> Run:
+        shown.append(run())
+        return shown[0]
+
+    try:
+        return open_workbench(WorkbenchOptions(given, files, run=first))
+    except Failure as failure:
+        say(str(failure))
+        return 1
+    finally:
+        for each in shown:
+            say(left_in_words(each))
+
+
+def left_in_words(run: Run) -> str:
+    """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
+    code = launch.end_of(run.pid)
+    run = runs.read_again(run)
+    if code is not None and run.ended is None:
+        run = runs.ended(run, code)
+    if run.ended is None and not run.goes_on:
+        told = f"{_name_of(run)}: its end was not seen; kept in {run.folder}"
+    elif run.ended is None:
+        told = f"{_name_of(run)} goes on as process {run.pid}; kept in {run.folder}"
+    else:
+        told = end_in_words(run)
+    return f"{told}; gpu-workbench watch {run.folder.name} shows it again"
+
+
+def end_in_words(run: Run) -> str:
+    """How it ended, how long it took, and where it is kept."""
+    lasted = text.duration((run.ended or run.began) - run.began)
+    if run.signal is not None:
+        how = f"was ended by {signal.Signals(run.signal).name}"
+    else:
+        how = f"ended with exit code {run.code}"
+    return f"{_name_of(run)} {how} after {lasted}; kept in {run.folder}"
+
+
+def _name_of(run: Run) -> str:
+    return " ".join(run.command[:2]) or "what --env has started"
 
 
 def _in_place(options: Launch) -> int:
@@ -125,7 +220,10 @@ def entries_of(given: str) -> int:
 def kept_lines() -> list[str]:
     """A line for each run that is kept, the newest first; nothing where there is none."""
     found = runs.kept()
-    return [f"kept runs, in {runs.folder()}:", *map(_kept_line, found)] if found else []
+    if not found:
+        return []
+    heading = f"kept runs, in {runs.folder()}; gpu-workbench watch NAME shows one:"
+    return [heading, *map(_kept_line, found)]
 
 
 def _kept_line(run: Run) -> str:

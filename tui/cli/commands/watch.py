@@ -10,7 +10,9 @@ import signal
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.errors import Failure, UsageError
@@ -20,7 +22,14 @@ from tui.cli.output import SCHEMA, print_json, run_to_exit
 from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch_output import WHAT_IS_READ, Row, as_plain, reasons, rows_of, table
-from tui.cli.watched_command import Launch, carry_out, entries_of, kept_as_plain, kept_lines
+from tui.cli.watched_command import (
+    Launch,
+    carry_out,
+    entries_of,
+    kept_as_plain,
+    kept_lines,
+    show,
+)
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.clean import rows_of_text
 from tui.watch import FOLDER, serving
@@ -36,6 +45,9 @@ from tui.watch.messages import (
 from tui.watch.pairing import pids_of
 from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.settings import Value
 
 SAMPLE_S = 0.1
 """Between two readings, while something is watched for a time."""
@@ -63,13 +75,31 @@ class WatchOptions:
     env: bool = False
     markdown: bool = False
     command: Sequence[str] = ()
-    """What is to be run; without it, processes that run already are watched."""
+    """What is to be run, or the name of a kept run; without it, processes that run already are
+    watched."""
+    dashes: bool = False
+    """Two dashes stand before it: it is a command."""
+    given: Mapping[str, Value] = field(default_factory=dict)
+    """Settings of the workbench."""
+    files: Sequence[str] = ()
+    """Of workloads that the user brings."""
 
     @property
     def starts(self) -> bool:
         """Whether a command is to be run, or prepared."""
-        asked = self.no_screen or self.here or self.env or self.markdown
-        return bool(self.command) or asked or self.entries is not None
+        return bool(self.command) or self.starts_otherwise
+
+    @property
+    def prints(self) -> bool:
+        """Whether something is asked for that the screen does not do."""
+        asked = self.starts_otherwise or self.json or self.lasts or self.pid is not None
+        return asked or self.no_children or self.every is not None
+
+    @property
+    def starts_otherwise(self) -> bool:
+        """Whether it is asked for that a command be run in some way."""
+        how = self.no_screen or self.here or self.env or self.markdown
+        return how or self.entries is not None
 
     @property
     def lasts(self) -> bool:
@@ -83,6 +113,8 @@ def watch(options: WatchOptions) -> int:
     Raises:
         UsageError: options that do not go together.
     """
+    if options.command and not options.dashes:
+        return _show(options)
     if options.starts:
         return _launch(options)
     if options.until is not None and options.pid is None:
@@ -94,6 +126,14 @@ def watch(options: WatchOptions) -> int:
     if options.every is not None and not options.lasts:
         raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
     return run_to_exit(_Watching(options).work())
+
+
+def _show(options: WatchOptions) -> int:
+    name, *more = options.command
+    if more or options.prints:
+        words = " ".join(options.command)
+        raise UsageError(f"{words}: give a command after --, or the name of one kept run alone")
+    return show(name, options.given, options.files)
 
 
 def _launch(options: WatchOptions) -> int:
@@ -108,6 +148,8 @@ def _launch(options: WatchOptions) -> int:
             options.env,
             options.json,
             options.markdown,
+            options.given,
+            options.files,
         )
     )
 
@@ -357,7 +399,11 @@ def _add_options(parser: Parser) -> None:
         "given as --record=ENTRIES",
     )
     parser.add_argument(
-        "command", nargs="*", metavar="-- COMMAND", help="what is run, after two dashes"
+        "command",
+        nargs="*",
+        metavar="RUN | -- COMMAND",
+        help="a kept run that is shown again, by its name or the beginning of it; or, after two "
+        "dashes, what is run, under the screen unless --no-screen or --here is given",
     )
 
 
