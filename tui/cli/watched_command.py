@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +36,6 @@ class Launch:
     markdown: bool = False
     given: Mapping[str, Value] = field(default_factory=dict)
     """Settings of the workbench, for a command under the screen."""
-    files: Sequence[str] = ()
-    """Of workloads, in the same way."""
 
     def check(self) -> None:
         """Whether the options go together.
@@ -98,16 +96,15 @@ def _under_the_screen(options: Launch) -> int:
             raise Failure(str(error)) from error
 
     instead = "add --no-screen: its output, then what became of it; or --here"
-    return _on_screen(begin, instead, options.given, options.files)
+    return _on_screen(begin, instead, options.given)
 
 
-def show(name: str, given: Mapping[str, Value], files: Sequence[str]) -> int:
+def show(name: str, given: Mapping[str, Value]) -> int:
     """Open a kept run on the screen; returns the screen's exit code.
 
     Args:
         name: of its folder, or the beginning of that where no other begins so.
         given: settings of the workbench.
-        files: of workloads.
 
     Raises:
         UsageError: there is no such run, or no terminal.
@@ -116,12 +113,10 @@ def show(name: str, given: Mapping[str, Value], files: Sequence[str]) -> int:
         run = runs.named(name)
     except LookupError as error:
         raise UsageError(str(error.args[0])) from error
-    return _on_screen(lambda: run, f"read {run.folder}", given, files)
+    return _on_screen(lambda: run, f"read {run.folder}", given)
 
 
-def _on_screen(
-    run: Callable[[], Run], instead: str, given: Mapping[str, Value], files: Sequence[str]
-) -> int:
+def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value]) -> int:
     """Show a run in the workbench; say afterwards where it is kept and how to come back."""
     # The door to the screens, of which a command without one reads nothing.
     from tui.cli.workbench import WorkbenchOptions, check_terminal, open_workbench
@@ -134,7 +129,7 @@ def _on_screen(
         return shown[0]
 
     try:
-        return open_workbench(WorkbenchOptions(given, files, run=first))
+        return open_workbench(WorkbenchOptions(given, run=first))
     except Failure as failure:
         say(str(failure))
         return 1

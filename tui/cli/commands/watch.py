@@ -30,6 +30,7 @@ from tui.cli.watched_command import (
     kept_lines,
     show,
 )
+from tui.cli.workbench import add_screen
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.clean import rows_of_text
 from tui.watch import FOLDER, serving
@@ -80,9 +81,7 @@ class WatchOptions:
     dashes: bool = False
     """Two dashes stand before it: it is a command."""
     given: Mapping[str, Value] = field(default_factory=dict)
-    """Settings of the workbench."""
-    files: Sequence[str] = ()
-    """Of workloads that the user brings."""
+    """Settings of the screen."""
 
     @property
     def starts(self) -> bool:
@@ -94,6 +93,11 @@ class WatchOptions:
         """Whether something is asked for that the screen does not do."""
         asked = self.starts_otherwise or self.json or self.lasts or self.pid is not None
         return asked or self.no_children or self.every is not None
+
+    @property
+    def draws(self) -> bool:
+        """Whether it is under the screen."""
+        return bool(self.command) and not (self.no_screen or self.here or self.env)
 
     @property
     def starts_otherwise(self) -> bool:
@@ -113,6 +117,10 @@ def watch(options: WatchOptions) -> int:
     Raises:
         UsageError: options that do not go together.
     """
+    for name in ("theme", "mouse"):
+        if name in options.given and not options.draws:
+            flag = "--no-mouse" if name == "mouse" else "--theme"
+            raise UsageError(f"{flag}: for a run that is shown on the screen")
     if options.command and not options.dashes:
         return _show(options)
     if options.starts:
@@ -133,7 +141,7 @@ def _show(options: WatchOptions) -> int:
     if more or options.prints:
         words = " ".join(options.command)
         raise UsageError(f"{words}: give a command after --, or the name of one kept run alone")
-    return show(name, options.given, options.files)
+    return show(name, options.given)
 
 
 def _launch(options: WatchOptions) -> int:
@@ -149,7 +157,6 @@ def _launch(options: WatchOptions) -> int:
             options.json,
             options.markdown,
             options.given,
-            options.files,
         )
     )
 
@@ -361,6 +368,7 @@ def _pid(text: str) -> int:
 
 
 def _add_options(parser: Parser) -> None:
+    add_screen(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
     parser.add_argument("--pid", type=_pid, metavar="N", help="this process and what it started")
     parser.add_argument("--no-children", action="store_true", help="not what it started")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tui.child.process import ChildProcess
+from tui.session.supervisors import BACK_OFF_S
 from tui.watch import FOLDER, serving
 from tui.watch.agents import Agents, AgentState, Ask
 from tui.watch.left import Left, left_in, troubles_in
@@ -169,15 +171,21 @@ class Sampler:
     # ---- the watch ----
 
     async def _watch(self) -> None:
-        """Take what the watch says; a run goes on without it."""
+        """Keep a watch running and take what it says; a run goes on without it."""
         await self._know_pids.wait()
+        for failures in itertools.count():
+            reason = await self._watch_once()
+            self.why_no_samples = f"the watch ended: {reason}; it is restarted"
+            await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
+
+    async def _watch_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
         command = serving(self._pace, sorted(self._pids), self._listed)
         child: ChildProcess[WatchEvent] = ChildProcess(command, WATCH_EVENTS, folder=FOLDER)
         try:
             await child.start()
         except OSError as error:
-            self.why_no_samples = f"samples cannot be taken: {error}"
-            return
+            return str(error)
         self._child = child
         # What was told while it was being started.
         self._send(LookFor(tuple(sorted(self._pids))))
@@ -185,9 +193,10 @@ class Sampler:
         self._send(WatchPace(self._pace))
         async for event in child.events():
             if isinstance(event, (TorchProcesses, ProcessFigures)):
+                self.why_no_samples = ""
                 self.file.keep(event)
                 self._take(event)
-        self.why_no_samples = f"the watch ended: {await child.ended()}; open the run again"
+        return await child.ended()
 
     # ---- the agents ----
 
