@@ -185,6 +185,39 @@ def test_its_folder_may_go_while_it_runs() -> None:
     asyncio.run(work())
 
 
+def test_a_watch_that_dies_is_started_anew_and_a_frozen_page_stands() -> None:
+    async def work() -> None:
+        session = WatchedRunSession()
+        run = session.launch([sys.executable, "-c", SLEEPS])
+        followed = session._followed
+        assert followed is not None
+
+        def watch() -> int | None:
+            child = followed.sampler and followed.sampler._child
+            return child.pid if child else None
+
+        first = await until(session, lambda _: watch())
+        session.freeze(True)
+        frozen = session.state
+        assert frozen is not None
+        os.kill(first, signal.SIGKILL)
+        said = await until(session, lambda state: state.why_no_samples)
+        assert "the watch ended: SIGKILL" in said
+        assert said.endswith("; it is restarted")
+        await until(session, lambda state: not state.why_no_samples)
+        assert watch() not in (None, first)
+        session.freeze(True)
+        assert session.state is not None
+        assert session.state.frozen_at == frozen.frozen_at
+        assert "is sent" in session.end(signal.SIGKILL)
+        # That it has ended is told all the same.
+        await until(session, lambda state: state.run.signal == signal.SIGKILL)
+        await session.stop()
+        assert run.folder.exists()
+
+    asyncio.run(work())
+
+
 SLEEPS = "import time; print(1, flush=True); time.sleep(1000)"
 
 

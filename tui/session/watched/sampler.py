@@ -97,6 +97,7 @@ class Sampler:
         run: what is watched.
         take: is called with what is seen, in the event loop.
         starter: this program has started the run.
+        told: is called when :attr:`why_no_samples` is another.
         clock: Unix time now.
     """
 
@@ -106,6 +107,7 @@ class Sampler:
         take: Callable[[Seen | Looked], None],
         *,
         starter: bool,
+        told: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.why_no_samples = ""
@@ -113,6 +115,7 @@ class Sampler:
         self.file = SamplesFile(run, starter=starter)
         self._run = run
         self._take = take
+        self._told = told
         self._clock = clock
         self._folder = Folder(run.folder)
         self._agents = Agents()
@@ -176,6 +179,7 @@ class Sampler:
         for failures in itertools.count():
             reason = await self._watch_once()
             self.why_no_samples = f"the watch ended: {reason}; it is restarted"
+            self._told()
             await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
 
     async def _watch_once(self) -> str:
