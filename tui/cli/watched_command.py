@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -89,9 +90,12 @@ def carry_out(options: Launch) -> int:
 
 
 def _under_the_screen(options: Launch) -> int:
+    # The screen sets variables of its own, which are not the command's.
+    environment = dict(os.environ)
+
     def begin() -> Run:
         try:
-            return launch.begin(options.command, options.entries)[0]
+            return launch.begin(options.command, options.entries, environment)[0]
         except launch.StartError as error:
             raise Failure(str(error)) from error
 
