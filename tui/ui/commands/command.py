@@ -12,7 +12,15 @@ from typing import Literal
 from workloads.protocol.frozen import frozen
 
 Group = Literal[
-    "Runs", "Demo", "Backend", "Devices and memory", "Snapshot", "Replay", "Screen", "Program"
+    "Runs",
+    "Demo",
+    "Backend",
+    "Devices and memory",
+    "Snapshot",
+    "Watch",
+    "Replay",
+    "Screen",
+    "Program",
 ]
 
 # Where commands are offered: the ids of the tabs.

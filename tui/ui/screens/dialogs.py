@@ -36,6 +36,10 @@ TITLES = {
     "map": "Map",
     "difference": "Difference",
     "snapshot": "Snapshot",
+    "kept-runs": "Runs that are kept",
+    "watched-run": "Run",
+    "watched-memory": "Memory of a process",
+    "watched-output": "Output",
     "demo": "Demo",
 }
 """What each pane is called in the help, by its id."""
