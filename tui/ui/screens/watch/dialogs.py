@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -58,7 +57,7 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
         self.dismiss(SIGNALS[key][0] if key else None)
 
 
-class TwoSnapshotsScreen(ModalScreen["tuple[Path, Path] | None"]):
+class TwoSnapshotsScreen(ModalScreen["tuple[Taken, Taken] | None"]):
     """Gives back the earlier and the later of two snapshots, or ``None``.
 
     Args:
@@ -105,7 +104,7 @@ class TwoSnapshotsScreen(ModalScreen["tuple[Path, Path] | None"]):
     def _chosen(self, event: NumberedList.Chosen) -> None:
         event.stop()
         early, late = sorted(self._marked)
-        self.dismiss((self._taken[early].path, self._taken[late].path))
+        self.dismiss((self._taken[early], self._taken[late]))
 
     def action_cancel(self) -> None:
         """Compare nothing."""

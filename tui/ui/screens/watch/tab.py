@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar, Protocol
 
 from textual import events, on
@@ -25,7 +24,7 @@ from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program
 from tui.ui.screens.watch.dialogs import EndScreen, TwoSnapshotsScreen
 from tui.ui.views.watched.kept import KeptRun
-from tui.ui.views.watched.words import command_words, going_on_words, is_on, snapshots_of
+from tui.ui.views.watched.words import Taken, command_words, going_on_words, is_on, snapshots_of
 from tui.ui.widgets.line_bar import FooterBar, LineBar
 from tui.ui.widgets.watched.memory import WatchedMemoryPane
 from tui.ui.widgets.watched.run import DeviceList, KeptList, KeptPane, OutputPane, RunPane
@@ -291,13 +290,13 @@ class WatchTab(CommandScreen):
             words = "two snapshots are compared, and the process has left "
             self._say(f"{words}{'one' if taken else 'none'}: s takes one at its next step")
         elif len(taken) == 2:
-            self._opener.compare_snapshots(str(taken[0].path), str(taken[1].path))
+            self._compare((taken[0], taken[1]))
         else:
             self.app.push_screen(TwoSnapshotsScreen(taken), self._compare)
 
-    def _compare(self, two: tuple[Path, Path] | None) -> None:
+    def _compare(self, two: tuple[Taken, Taken] | None) -> None:
         if two is not None:
-            self._opener.compare_snapshots(str(two[0]), str(two[1]))
+            self._opener.compare_snapshots(str(two[0].path), str(two[1].path))
 
     # ---- what the agent is asked ----
 
@@ -318,7 +317,7 @@ class WatchTab(CommandScreen):
         if row is None:
             self._say(f"{what} needs a process: none has loaded torch yet")
         elif row.ended:
-            self._say(f"{what} needs a process that goes on: {row.process.pid} {row.ended}")
+            self._say(f"{what} needs a process that goes on: {row.process.pid}: {row.ended}")
         elif row.agent is None:
             why = row.why_no_agent or "there is none"
             self._say(f"{what} needs the agent in {row.process.pid}: {why}")
@@ -346,8 +345,9 @@ class WatchTab(CommandScreen):
 
         words = [
             command_words(state.run),
-            "The signal goes to its process group: to all that it has started and that has not "
-            "made a group of its own. What it has left stays in its folder.",
+            "The signal goes to its process group. torchrun hands SIGINT and SIGTERM on to its "
+            "workers; SIGKILL goes to each process that has an agent, too. What the run has left "
+            "stays in its folder.",
         ]
         self.app.push_screen(EndScreen(words), answered)
 

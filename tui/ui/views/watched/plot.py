@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice
@@ -52,7 +53,18 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         points = [((point.at - began) / factor, point) for point in row.points]
         marks = [((mark.at - began) / factor, mark) for mark in row.marks]
         axis = Axis("time", unit, _scale(points, marks))
-    return plot_lines(_plot(axis, points, marks), cells, height)[:rows]
+    plot = _plot(axis, points, marks)
+    # Where there is too little room for the names of the marks their signs stay, then neither.
+    unnamed = tuple(replace(event, name="") for event in plot.events)
+    for events in (plot.events, unnamed, ()):
+        drawn = replace(plot, events=events)
+        lines = plot_lines(drawn, cells, height)
+        more = len(lines) - rows
+        if more <= 0:
+            return lines
+        if height - more >= LEAST_ROWS:
+            return plot_lines(drawn, cells, height - more)
+    return []
 
 
 def _scale(points: Sequence[tuple[float, StepPoint]], marks: Sequence[tuple[float, Mark]]) -> Scale:

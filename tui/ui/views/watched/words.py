@@ -15,7 +15,7 @@ from tui.text.clean import clean
 from tui.text.digits import plain, significant
 from tui.ui.views.lines import Line, TextStyle, cell_len, fit, paragraph
 from tui.watch.growth import Growth
-from tui.watch.left import Left, Oom
+from tui.watch.left import Oom
 from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
 
@@ -188,15 +188,6 @@ def told_lines(row: WatchedDevice, cells: int) -> list[Line]:
     if not any(finding.key == "growth" for finding in row.findings) or row.growth_per == "step":
         found += paragraph(growth_words(row), cells, TextStyle.PLAIN, indent="  ")
     return found
-
-
-def trouble_lines(left: Left | None, cells: int) -> list[Line]:
-    """What the agent of a process could not do."""
-    return [
-        line
-        for trouble in (left.troubles if left else ())
-        for line in paragraph(f"the agent could not {trouble}", cells, TextStyle.NOTE, indent="  ")
-    ]
 
 
 # ---- snapshots ----

@@ -22,7 +22,7 @@ from tui.ui.views.memory_account import account_lines
 from tui.ui.views.process_memory import process_facts
 from tui.ui.views.watched.plot import AROUND, LEAST_ROWS, Over, plot_of
 from tui.ui.views.watched.table import key_of
-from tui.ui.views.watched.words import told_lines, trouble_lines
+from tui.ui.views.watched.words import told_lines
 from tui.ui.widgets.history_view import HistoryView
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
@@ -188,8 +188,7 @@ class WatchedMemoryPane(Pane):
     def _account(self, cells: int) -> list[Line]:
         if self.row is None:
             return []
-        troubles = trouble_lines(self.row.left, cells)
         facts = process_facts(self.row.process, self._clock())
         if self._gauge is None:
-            return troubles
-        return [*troubles, *account_lines(self._gauge, self._view, facts, None, cells, "process")]
+            return []
+        return account_lines(self._gauge, self._view, facts, None, cells, "process")

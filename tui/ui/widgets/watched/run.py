@@ -23,8 +23,9 @@ from tui.watch.runs import Run
 Read = Callable[[], "WatchedRun | None"]
 TABLE_SHARE = 3
 """The table takes at most one in so many rows of the screen, and then scrolls."""
-MOST_SAID = 4
-"""Rows, at most, of what is said above the table, and of what is said below it."""
+SAID, SAID_SHARE = 4, 8
+"""Rows that what is said above the table may have, and what is said below it; or one in so many
+rows of the screen, where that is more."""
 
 
 class KeptList(KeyedList):
@@ -163,7 +164,9 @@ class RunPane(Pane):
         self.retitle(title_words(state, self._clock(), self.size.width - ROOM))
         self._heading.display = self.table.display = bool(state.devices)
         self.table.read_keys()
-        most = max(3, self.app.size.height // TABLE_SHARE - MOST_SAID)
+        height = self.app.size.height
+        said = max(SAID, height // SAID_SHARE)
+        most = max(3, height // TABLE_SHARE - SAID)
         self.table.styles.height = max(1, min(len(state.devices), most))
         cells = max(1, self.size.width - 1)
         for view, lines in (
@@ -171,7 +174,7 @@ class RunPane(Pane):
             (self._missing, self._why_missing(cells)),
         ):
             view.display = bool(lines)
-            view.styles.height = max(1, min(len(lines), MOST_SAID))
+            view.styles.height = max(1, min(len(lines), said))
         for part in (self._banner, self._heading, self.table, self._missing):
             part.rebuild()
 
