@@ -98,7 +98,7 @@ def test_the_state_of_a_process_is_told_in_its_row() -> None:
         return plain(row_line(row, 200)).split("  ")[-1]
 
     assert state(device()) == "runs"
-    assert state(device(agent=agent(recording=True))) == "history on"
+    assert state(device(agent=agent(recording=True))) == "records"
     assert state(device(agent=None)) == "no agent"
     assert state(device(left=left(oom_count=1203))) == "1 203 OOMs"
     assert state(ran_out()) == "1 OOM, exit code 1"

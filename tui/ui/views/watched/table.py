@@ -121,7 +121,7 @@ def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:
     elif row.agent is None:
         parts.append("no agent")
     elif row.agent.recording:
-        parts.append("history on")
+        parts.append("records")
     if not parts:
         return "runs", TextStyle.QUIET
     return ", ".join(parts), TextStyle.BAD if ooms else TextStyle.QUIET

@@ -56,7 +56,9 @@ class VerdictPane(SnapshotPane):
         if shown != self._shown:
             self._shown = shown
             self.body.scroll_to(y=0, animate=False)
-        self.retitle("Verdict" if self.oom is not None else "Verdict   no OOM")
+        source = self.session.text_source
+        told = f"   exception's text: {source}" if source else ""
+        self.retitle(f"Verdict{told}" if self.oom is not None else "Verdict   no OOM")
         self.body.rebuild()
 
     def _lines_of(self, cells: int) -> list[Line]:
