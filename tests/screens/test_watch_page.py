@@ -6,14 +6,13 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from textual.screen import Screen
 
-from tests.screens.app_helpers import Running
+from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.every_screen import SNAPSHOT
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import NOW, STRANGER, clock, make_store
@@ -21,7 +20,6 @@ from tests.screens.results import queued
 from tests.screens.watched import (
     NO_AGENT,
     ScriptedRuns,
-    WatchedApp,
     agent,
     an_oom,
     asked_for,
@@ -40,19 +38,34 @@ from tui.ui.screens.watch.dialogs import EndScreen, TwoSnapshotsScreen
 TWO = watched(device(), unread())
 
 
-class OnRuns(Running):
+class OnRuns:
     """The app on the tab of watched runs."""
 
-    app: WatchedApp
+    def __init__(self, on: Running, runs: ScriptedRuns) -> None:
+        self.on, self.runs = on, runs
+        self.app, self.press, self.until = on.app, on.press, on.until
 
     @property
-    def runs(self) -> ScriptedRuns:
-        return self.app.runs
+    def rows(self) -> list[str]:
+        return self.on.rows
+
+    @property
+    def text(self) -> str:
+        return self.on.text
 
     @property
     def said(self) -> str:
         """All that stands on the screen, as one line."""
         return " ".join(self.text.replace("\u258c", " ").split())
+
+    @property
+    def front(self) -> type[Screen[Any]]:
+        """What is on top: a dialog, or the tab."""
+        return type(self.app.screen)
+
+    def was_asked(self, *what: object) -> bool:
+        """Whether that was the last that the run's session was asked for."""
+        return self.runs.asked[-1] == what
 
     def on_page(self, words: str) -> Callable[[], bool]:
         return lambda: words in self.text
@@ -67,33 +80,30 @@ async def on_runs(
     **options: Any,
 ) -> AsyncIterator[OnRuns]:
     """The tab with two runs that are kept, the first of which goes on."""
-    session = FakeSession(make_store("one gpu", *events))
-    app = WatchedApp(session, clock=clock, **options)
     ended = kept_run("older", ended=NOW - 20, code=1, command=("python", "old.py"))
-    app.runs = ScriptedRuns(*((kept_run(), ended) if runs is None else runs), opens=opens)
-    app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
-    async with app.run_test(size=size, notifications=True) as pilot:
-        at = OnRuns(app, session, pilot)
-        await at.until(lambda: app.focused is not None)
-        await at.press("5")
-        await at.until(lambda: app.watched is not None and app.watched.kept.runs is not None)
-        await at.settle()
-        yield at
+    scripted = ScriptedRuns(*((kept_run(), ended) if runs is None else runs), opens=opens)
+    async with running(size, "one gpu", *events, runs=scripted, **options) as on:
+        await on.press("5")
+        tab = on.app.watched
+        assert tab is not None
+        await on.until(lambda: tab.kept.runs is not None)
+        await on.settle()
+        yield OnRuns(on, scripted)
 
 
 async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
     async with on_runs() as at:
         assert "Runs under the watch   2 kept" in at.rows[1]
-        assert "ended with exit code 1" in at.row("python old.py")
+        assert "ended with exit code 1" in at.on.row("python old.py")
         for key in ("snapshot", "history", "freeze"):
             assert key not in at.rows[-1]
         await at.press("enter")
-        assert at.runs.asked[-1] == ("open", kept_run().folder.name)
+        assert at.was_asked("open", kept_run().folder.name)
         assert "train.py" in at.rows[1]
         assert "goes on" in at.rows[1]
-        assert "2.0 GiB" in at.row("    777 ")
+        assert "2.0 GiB" in at.on.row("    777 ")
         assert f"Memory of {STRANGER}" in at.text
-        assert "cached 1.5" in at.row("allocated 2.0")
+        assert "cached 1.5" in at.on.row("allocated 2.0")
         assert "allocated grows by 6.1 MiB per step (95 %: 5.9 to 6.3)" in at.text
         assert "GiB over time in s" in at.text
         await at.press("t")
@@ -115,38 +125,38 @@ async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
         await at.press("escape")
         assert "Memory of 5001" in at.text
         await at.press("escape")
-        assert at.runs.asked[-1] == ("close",)
+        assert at.was_asked("close")
         await at.until(at.on_page("python old.py"))
         await at.press("question_mark")
-        assert isinstance(at.app.screen, HelpScreen)
+        assert at.front is HelpScreen
         assert "Keys of Watch" in at.text
 
 
 async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -> None:
     async with on_runs() as at:
         await at.press("enter", "s")
-        assert at.runs.asked[-1] == ("snapshot", STRANGER)
+        assert at.was_asked("snapshot", STRANGER)
         assert "was asked for a snapshot" in at.text
         await at.press("h")
-        assert at.runs.asked[-1] == ("record", STRANGER, True)
+        assert at.was_asked("record", STRANGER, True)
         at.runs.tell(watched(device(agent=agent(recording=True)), unread()))
         await at.until(at.on_page("records"))
         await at.press("h")
-        assert at.runs.asked[-1] == ("record", STRANGER, False)
+        assert at.was_asked("record", STRANGER, False)
         asked = len(at.runs.asked)
         await at.press("down", "s")
         assert f"a snapshot needs the agent in 5001: {NO_AGENT.split(';')[0]}" in at.said
         await at.press("h")
         at.runs.tell(watched(ran_out()))
-        await at.until(at.on_page("exit code 1"))
+        await at.until(at.on_page(f"{STRANGER}: exit code 1"))
         await at.press("s")
         assert f"needs a process that goes on: {STRANGER}" in at.said
         assert len(at.runs.asked) == asked
         await at.press("f")
-        assert at.runs.asked[-1] == ("freeze", True)
+        assert at.was_asked("freeze", True)
         assert "f follows it again" in at.text
         await at.press("f")
-        assert at.runs.asked[-1] == ("freeze", False)
+        assert at.was_asked("freeze", False)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +168,7 @@ async def test_a_run_is_ended_by_the_signal_that_was_chosen(
 ) -> None:
     async with on_runs() as at:
         await at.press("enter", "x")
-        assert isinstance(at.app.screen, EndScreen)
+        assert at.front is EndScreen
         for words in ("SIGINT", "SIGTERM", "SIGKILL", "process group"):
             assert words in at.text
         await at.press(key, "escape")
@@ -168,7 +178,7 @@ async def test_a_run_is_ended_by_the_signal_that_was_chosen(
         at.runs.tell(replace(TWO, replayed=True))
         await at.until(at.on_page("its end was not seen"))
         await at.press("enter", "x")
-        assert not isinstance(at.app.screen, EndScreen)
+        assert at.front is not EndScreen
         assert "nothing is sent" in at.text
 
 
@@ -178,7 +188,7 @@ async def test_readonly_offers_nothing_that_acts_on_the_run() -> None:
         asked = len(at.runs.asked)
         await at.press("s", "h", "x")
         assert len(at.runs.asked) == asked
-        assert not isinstance(at.app.screen, EndScreen)
+        assert at.front is not EndScreen
         for label in (" snapshot ", " history ", " end "):
             assert label not in at.rows[-1]
         assert " output " in at.rows[-1]
@@ -224,7 +234,7 @@ async def test_two_of_a_process_s_snapshots_are_compared(monkeypatch: pytest.Mon
         assert two.pop() == (str(paths[0]), str(paths[1]))
         at.runs.tell(watched(device(marks=marks)))
         await at.press("D")
-        assert isinstance(at.app.screen, TwoSnapshotsScreen)
+        assert at.front is TwoSnapshotsScreen
         assert "step 101" in at.text
         await at.press("enter")
         assert two.pop() == (str(paths[0]), str(paths[2]))
@@ -232,7 +242,7 @@ async def test_two_of_a_process_s_snapshots_are_compared(monkeypatch: pytest.Mon
         assert two.pop() == (str(paths[1]), str(paths[2]))
         await at.press("D", "escape")
         assert not two
-    assert at.runs.asked[-1] == ("stop",)
+    assert at.was_asked("stop")
 
 
 async def test_the_difference_of_two_snapshots_is_shown_as_what_has_grown() -> None:
@@ -262,16 +272,16 @@ async def test_q_leaves_the_run_and_says_where_it_is_kept(
 
 async def test_a_run_is_opened_at_the_start_and_only_then_is_there_a_session() -> None:
     session = FakeSession(make_store("one gpu"))
-    app = WatchedApp(session, clock=clock)
-    app.runs = ScriptedRuns(kept_run(), opens=TWO)
+    app = PromptApp(session, clock=clock)
+    runs = app.runs = ScriptedRuns(kept_run(), opens=TWO)
     app.open_run_at_start(kept_run())
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         at = Running(app, session, pilot)
         await at.until(lambda: f"Memory of {STRANGER}" in at.text)
-        assert app.runs.asked[0][0] == "devices"
-        assert ("looked at", True) in app.runs.asked
+        assert runs.asked[0][0] == "devices"
+        assert ("looked at", True) in runs.asked
         await at.press("1")
-        assert app.runs.asked[-1] == ("looked at", False)
+        assert runs.asked[-1] == ("looked at", False)
 
 
 async def test_a_run_that_cannot_be_opened_says_why_and_none_says_how_to_have_one() -> None:
@@ -295,7 +305,7 @@ async def test_at_each_size_nothing_is_wider_than_the_screen(size: tuple[int, in
         beside = next((row for row in at.rows if "GiB over time" in row), "")
         assert (len(beside) > 90) == (size[0] >= 110), "the plot stands beside the account"
         assert ("Output  " in at.text) == (size[1] >= 45)
-        await at.resize(80, 24)
+        await at.on.resize(80, 24)
         assert "GiB over time" in at.text
-        await at.resize(40, 12)
+        await at.on.resize(40, 12)
         assert "? help" in at.rows[-1]

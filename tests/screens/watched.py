@@ -9,13 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.screens.app_helpers import PromptApp
 from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu
 from tests.screens.watching import figures, torch_process
 from tui.monitor.messages import Sample
 from tui.session.watched.session import RunError
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice, WatchedRun
-from tui.ui.screens.watch.tab import RunSession
 from tui.watch.agents import AgentState
 from tui.watch.growth import Growth
 from tui.watch.left import FROM_EXCEPTION, Left, Oom, rebuilt_text
@@ -240,15 +238,6 @@ class ScriptedRuns:
         self.asked.append(("freeze", wanted))
         if self.state is not None:
             self.tell(replace(self.state, frozen_at=NOW if wanted else None))
-
-
-class WatchedApp(PromptApp):
-    """The app over a scripted run."""
-
-    runs: ScriptedRuns = ScriptedRuns()
-
-    def run_session(self) -> RunSession:
-        return self.runs
 
 
 def asked_for(found: ScriptedRuns, what: str) -> Sequence[tuple[object, ...]]:

@@ -54,6 +54,8 @@ SITUATIONS = [
         ("processes", "processes"),
         ("snapshot", "sites"),
         ("snapshot", "timeline"),
+        ("watch", "kept-runs"),
+        ("watch", "watched-run"),
         ("demo", "demo"),
     )
     for flags in product((True, False), repeat=len(fields(Situation)) - 2)

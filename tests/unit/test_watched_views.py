@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -24,7 +25,7 @@ from tests.screens.watched import (
 )
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice
 from tui.text.glyphs import GLYPHS
-from tui.ui.views.lines import plain, width
+from tui.ui.views.lines import Line, plain, width
 from tui.ui.views.watched.kept import COMMAND, KeptRun, kept_heading, kept_lines, none_lines
 from tui.ui.views.watched.plot import MOST_OF_A_KIND, Over, plot_of
 from tui.ui.views.watched.table import COLUMNS, heading, key_of, missing_lines, row_line
@@ -44,8 +45,8 @@ from tui.watch.growth import Growth
 WIDTHS = (60, 80, 120, 200)
 
 
-def words(rows: list[tuple[object, ...]] | object) -> str:
-    return " ".join(plain(row).strip() for row in rows)  # type: ignore[attr-defined]
+def words(rows: Iterable[Line]) -> str:
+    return " ".join(plain(row).strip() for row in rows)
 
 
 # ---- the table ----
@@ -142,11 +143,12 @@ def test_growth_that_is_not_known_has_its_reason() -> None:
     assert growth_words(row) == "growth of allocated n/a: it was seen for less than 30 s"
 
 
-def test_a_leak_is_named_first() -> None:
-    leak = Finding("leak", "a leak: allocated keeps growing by 6.1 MiB per step", "torch's figures")
+def test_a_leak_is_named_with_its_rate_and_source() -> None:
+    leak = Finding("growth", "allocated grows 6.1 MiB/step, 5.9 to 6.3 (95 %)", "torch's figures")
     rows = [plain(row) for row in told_lines(device(findings=(leak,)), 120)]
-    assert rows[0].startswith("a leak: allocated keeps growing by 6.1 MiB per step")
+    assert rows[0].startswith("allocated grows 6.1 MiB/step, 5.9 to 6.3 (95 %)")
     assert "torch's figures" in rows[0]
+    assert len(rows) == 1, "told once"
 
 
 def test_an_oom_says_who_when_what_and_where_it_is_from() -> None:

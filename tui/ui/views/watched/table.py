@@ -128,7 +128,7 @@ def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:
 
 
 def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
-    """Why figures of a row are missing, and what would help; a paragraph for each reason."""
+    """How a row's process ended, why figures are missing and what would help, a paragraph each."""
     reasons: dict[str, list[str]] = {}
 
     def missing(name: str, why: str) -> None:
@@ -143,9 +143,9 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
         missing("step", row.why_no_agent or "the agent has not told it")
     elif row.agent is None and not row.ended and row.why_no_agent:
         missing("agent", row.why_no_agent)
-    if row.process.rank is None and "rank" in row.process.unavailable:
-        missing("rank", row.process.unavailable["rank"])
     found: list[Line] = []
+    if row.ended:
+        found += paragraph(f"{row.process.pid}: {row.ended}", cells, TextStyle.QUIET, indent="  ")
     for why, names in reasons.items():
         words = f"{', '.join(names)} {text.NA}: {why}"
         found += paragraph(words, cells, TextStyle.QUIET, indent="  ")

@@ -185,7 +185,7 @@ def told_lines(row: WatchedDevice, cells: int) -> list[Line]:
     for finding in row.findings:
         words = f"{finding.text} ({finding.source})"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
-    if not any(finding.key == "growth" for finding in row.findings) or row.growth_per == "step":
+    if not any(finding.key == "growth" for finding in row.findings):
         found += paragraph(growth_words(row), cells, TextStyle.PLAIN, indent="  ")
     return found
 
