@@ -183,6 +183,8 @@ class WorkbenchApp(textual_private.HookedApp):
         self._first_snapshot: tuple[str, str] | None = None
         self.snapshot_memory: int | None = None
         """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
+        self.keeps_results = True
+        """What is measured is put into the store of results."""
         self._torch_is_looked_at = False
         self._drawing = Drawing(self, self._draw)
         self._upkeep = Upkeep()

@@ -7,15 +7,15 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from tui.results.compare import UNKNOWN, Compared, Difference, Environments, Question, Side
+from tui.results.compare import UNKNOWN, Compared, Environments, Question, Side, difference
 from tui.results.environment import place
 from tui.results.records import Facts, Kept, Row
 from tui.results.statistics import FEWEST, Spread, spread
 from tui.state.parameters import short
-from tui.text import glyphs
 from tui.text import numbers as fmt
 from tui.text.numbers import count
 from tui.ui.views.backend import between
+from tui.ui.views.workload_state import verdict_words
 from workloads.protocol.results import Column, Table
 
 SHORT_ID = 8
@@ -146,10 +146,7 @@ def _side(side: Side) -> str:
 
 def verdict(one: Question) -> str:
     """``1.04x faster``, ``1.10x slower``, ``same: 1.00x``, ``unclear: 1.02x``."""
-    ratio, word = one.answer.ratio.value, one.answer.verdict
-    if word == "faster":
-        return f"{fmt.ratio(ratio)} {word}"
-    return f"{fmt.ratio(1 / ratio)} {word}" if word == "slower" else f"{word}: {fmt.ratio(ratio)}"
+    return verdict_words(one.answer.verdict, one.answer.ratio.value)
 
 
 def notes(one: Question) -> list[str]:
@@ -182,12 +179,6 @@ def varies(found: Spread | None) -> str:
     if found is None:
         return "how much it varies from run to run is not known"
     return f"it varies by {fmt.spread(found.share)} from run to run ({count(found.runs, 'run')})"
-
-
-def difference(one: Difference) -> str:
-    """``driver 570.1 → 580.2``."""
-    sides = (", ".join(texts) for texts in (one.a, one.b))
-    return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
 
 
 def _where(one: Question, among: Compared) -> str:
