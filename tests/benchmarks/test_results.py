@@ -98,7 +98,9 @@ def test_a_hundred_thousand_results_are_listed_and_compared(tmp_path: Path) -> N
         found = read(place, FACTS["box"], RESULTS + 2000.0, traceless=False)
         clock.append(time.perf_counter() - began)
     assert len(found) == WORKLOADS
-    print(f"newest of each, as the workbench asks once it is drawn: {statistics.median(clock):.3f} s")
+    print(
+        f"newest of each, as the workbench asks once it is drawn: {statistics.median(clock):.3f} s"
+    )
     print(f"wanted: {LIST_S} s to list and for the newest, {COMPARE_S} s to compare")
     # A thousand times as many rows: a list reads those that it shows and counts the rest.
     assert many["list"][1] < 3 * few["list"][1]

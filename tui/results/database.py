@@ -16,7 +16,8 @@ from tui.results import schema
 from tui.results.errors import StoreError, explained
 from tui.results.network import is_on_network
 from tui.results.records import Facts, Kept, Record, Row, canonical, row_of
-from tui.results.selection import Everything, Selection, selects
+from tui.results.selection import Everything, Selection
+from tui.results.where import where
 from workloads.protocol import wire
 from workloads.protocol.inventory import Setting
 
@@ -342,35 +343,7 @@ class Database:
         ]
 
     def _where(self, wanted: Selection) -> tuple[str, list[object]]:
-        """The condition on ``results r``, and its values."""
-        texts: list[str] = []
-        values: list[object] = []
-
-        def add(text: str, *these: object) -> None:
-            texts.append(text)
-            values.extend(these)
-
-        if wanted.facts:
-            hashes = [key for key, facts in self.facts().items() if selects(wanted, facts)]
-            # The hashes are our own hexadecimal digits.
-            add(f"r.environment IN ({','.join('?' * len(hashes))})", *hashes)
-        for tag in wanted.tags:
-            add("r.number IN (SELECT number FROM tags WHERE name = ?)", tag)
-        if wanted.ids:
-            beginnings = [("r.id >= ? AND r.id < ?", one, f"{one}g") for one in wanted.ids]
-            add(f"({' OR '.join(text for text, *_ in beginnings)})")
-            values.extend(each for _, *pair in beginnings for each in pair)
-        if wanted.before is not None:
-            add("r.at < ?", wanted.before)
-        if wanted.since is not None:
-            add("r.at >= ?", wanted.since)
-        if wanted.workload:
-            add("r.workload = ?", wanted.workload)
-        if wanted.device:
-            add("(r.device = ? OR r.device LIKE ?)", wanted.device, f"{wanted.device}:%")
-        if wanted.processes:
-            add(f"r.process IN ({','.join('?' * len(wanted.processes))})", *wanted.processes)
-        return (f"WHERE {' AND '.join(texts)}" if texts else ""), values
+        return where(wanted, self.facts() if wanted.facts else {})
 
 
 def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
