@@ -15,6 +15,7 @@ from tui.results.environment import FLAG
 from tui.results.records import Facts, Kept, Row, row_of
 from tui.results.selection import Selection
 from tui.state.earlier import Against, EarlierResult
+from workloads.protocol.inventory import Setting
 from workloads.protocol.results import Verdict
 
 BUSY_S = 1.0
@@ -55,7 +56,7 @@ def gpu_of(facts: Facts) -> str:
     return facts.values.get("gpu uuid", "").partition(", ")[0]
 
 
-def _earlier(row: Row, gpu: str, asked: dict[str, object], facts: Facts) -> EarlierResult:
+def _earlier(row: Row, gpu: str, asked: Mapping[str, Setting], facts: Facts) -> EarlierResult:
     assert row.median_s is not None
     used = json.loads(row.parameters)
     return EarlierResult(

@@ -5,6 +5,7 @@ Every function opens the file, so that what another program moved away or made a
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,12 +119,12 @@ def sides(place: Path, a: Row, b: Row, *, traceless: bool) -> Sides:
                 "both were measured by one session in one environment: mark results of two"
             )
         names, sets = [], []
-        for one in (a, b):
+        for one, other in ((a, b), (b, a)):
             rows = database.rows(Selection(environments=(one.environment,)))
             if of_session:
                 rows = [row for row in rows if session_of(row) == session_of(one)]
             sets.append(rows)
-            names.append(stands_for(one, facts, of_session=of_session))
+            names.append(stands_for(one, other, facts, of_session=of_session))
         found = compared(database, *sets)
     return Sides((names[0], names[1]), found, facts)
 
@@ -133,21 +134,21 @@ def session_of(row: Row) -> str:
     return row.process.rpartition("-")[0] or row.process
 
 
-def stands_for(row: Row, facts: dict[str, Facts], *, of_session: bool) -> str:
-    """The environment of a result in a few words."""
-    values = facts[row.environment].values
-    words = [values.get("box") or "box not known"]
+def stands_for(row: Row, other: Row, facts: dict[str, Facts], *, of_session: bool) -> str:
+    """The environment of a result in a few words; of its flags those that another has otherwise."""
+    values, theirs = facts[row.environment].values, facts[other.environment].values
+    words = [values.get("box") or "box not known", row.device]
     if gpu_of(facts[row.environment]):
-        words += [row.device, f"driver {values.get('driver', 'not known')}"]
-    else:
-        words += [row.device]
-    words += [f"torch {values.get('torch', 'not known')}"]
-    words += [f"{name} {text}" for name, text in values.items() if _tells(name, text)]
-    return ", ".join(words) + (", one session" if of_session else "")
-
-
-def _tells(name: str, text: str) -> bool:
-    return name.startswith(FLAG) and text == "on"
+        words.append(f"driver {values.get('driver', 'not known')}")
+    words.append(f"torch {values.get('torch', 'not known')}")
+    words += [
+        f"{name} {text}"
+        for name, text in values.items()
+        if name.startswith(FLAG) and theirs.get(name) != text
+    ]
+    if of_session:
+        words.append(f"the session of {datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M}")
+    return ", ".join(words)
 
 
 def past(place: Path, subject: Row, *, traceless: bool) -> Past:
