@@ -75,6 +75,11 @@ class EarlierResults:
         for one in sorted(results, key=lambda one: one.at, reverse=True):
             self._results.setdefault((one.workload, one.gpu), []).append(one)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EarlierResults) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __len__(self) -> int:
         return sum(map(len, self._results.values()))
 

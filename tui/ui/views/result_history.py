@@ -68,10 +68,8 @@ def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line
     cut = stretches(found)
     rows = [row for one in cut for row in _stretch_lines(one, cells)]
     if found.elsewhere:
-        words = (
-            f"{text.count(found.elsewhere, 'further run')} of it were on another box or GPU or"
-            " under other flags, and are not drawn"
-        )
+        further = text.count(found.elsewhere, "further run")
+        words = f"not drawn: {further} of it, on another box or GPU or under other flags"
         rows += paragraph(words, cells, TextStyle.QUIET)
     if len(found.rows) < 2:
         one = "It was measured once: there is no history to draw yet."

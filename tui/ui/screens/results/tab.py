@@ -135,12 +135,11 @@ class ResultsTab(CommandScreen):
 
     # ---- what stands in place of the list ----
 
-    def _put_over(self, pane: Pane) -> None:
+    async def _put_over(self, pane: Pane) -> None:
         below = self._over[-1] if self._over else self.pane
         self._over.append(pane)
-        self.mount(pane, after=below)
+        await self.mount(pane, after=below)
         below.display = False
-        # At once, so that the next key finds it.
         self.set_focus(pane.keys_go_to)
         self.query_one(FooterBar).rebuild()
 
@@ -167,7 +166,7 @@ class ResultsTab(CommandScreen):
         async def show() -> None:
             found = await self._told(lambda: look.past(self._place, row, traceless=readonly))
             if found is not None:
-                self._put_over(PastPane(self.store, found, self.program.clock))
+                await self._put_over(PastPane(self.store, found, self.program.clock))
 
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 
@@ -183,7 +182,7 @@ class ResultsTab(CommandScreen):
         async def show() -> None:
             found = await self._told(lambda: look.sides(self._place, a, b, traceless=readonly))
             if found is not None:
-                self._put_over(ComparisonPane(self.store, found))
+                await self._put_over(ComparisonPane(self.store, found))
 
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 

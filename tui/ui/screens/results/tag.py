@@ -20,6 +20,7 @@ class TagScreen(BesideCursor["str | None"]):
         many: results that are to have it.
     """
 
+    CSS_PATH = "../dialog.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
     def __init__(self, many: int) -> None:
