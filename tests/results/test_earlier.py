@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from tests.results.samples import FACTS, kept
+from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, host, make_store, sample, torch_gpu, uuid
 from tests.screens.results import ran
 from tui.results.database import Database
@@ -279,3 +280,11 @@ def test_a_new_run_says_how_it_compares(verdict: str, ratio: float, words: str) 
     against = Against(NOW - 2 * DAY_S, verdict, ratio, None, (3, 1), 0.027, ("driver 1 → 2",))  # type: ignore[arg-type]
     store = make_store("one gpu", *events, ended, HeldAgainst(ended.result.id, against))
     assert plain(row(store, store.catalogue[0]).state) == words
+
+
+async def test_the_age_of_an_old_figure_grows_while_nothing_is_run() -> None:
+    told = EarlierRead(NOW, (_earlier(days=0.01),))
+    async with running((120, 40), "one gpu", told) as at:
+        assert "14 min ago" in at.row("matmul")
+        await at.tell(sample(gpu(), at=NOW + 600))
+        assert "24 min ago" in at.row("matmul")

@@ -130,7 +130,13 @@ def _all_ok(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
     # First, so that it is not what there is no room for.
     doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if _doubted(runs) else ()
     beside = against_words(runs, store.sample.at if store.sample else store.earlier.at)
-    return (*doubt, Span("ok", TextStyle.GOOD), Span(spread), *beside, *marks)
+    # What is faster or slower is told before what is to be said against it.
+    first, last = (beside, ()) if _differs(runs) else ((), beside)
+    return (*doubt, Span("ok", TextStyle.GOOD), Span(spread), *first, *marks, *last)
+
+
+def _differs(runs: list[RunState]) -> bool:
+    return any(run.against is not None and run.against.verdict in AGAINST_STYLES for run in runs)
 
 
 AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
