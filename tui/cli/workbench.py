@@ -74,8 +74,8 @@ def add_screen(parser: Parser) -> None:
     )
 
 
-def add_options(parser: Parser) -> None:
-    """How it looks, what it may do and what it begins with."""
+def add_settings(parser: Parser) -> None:
+    """All settings but ``python``, which has a place of its own."""
     add_screen(parser)
     parser.add_argument(
         "--refresh",
@@ -89,6 +89,11 @@ def add_options(parser: Parser) -> None:
         metavar="D",
         help="the device that is selected at first: cpu, cuda:0 or a GPU's UUID",
     )
+
+
+def add_options(parser: Parser) -> None:
+    """How it looks, what it may do and what it begins with."""
+    add_settings(parser)
     parser.add_argument(
         "--readonly", action="store_true", help="look only: run nothing, change nothing"
     )

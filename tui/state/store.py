@@ -406,18 +406,20 @@ class Store:
             driver = as_torch_knows(self.sample.driver, self.environment)
             self.sample = replace(self.sample, driver=driver)
         no_nvml = NOT_ASKED if self.sample and self.sample.driver.error else ""
-        views = pair(nvml, torch, absent.get("devices", ""), no_nvml)
+        no_torch = self.runner.reason if self.runner.status == "unusable" else None
+        views = pair(nvml, torch, absent.get("devices", ""), no_nvml, no_torch or None)
         self.devices = tuple(self._with_last(view) for view in views)
         keys = [view.key for view in self.devices]
         wanted = self.find_device(self.wanted_device) if self.wanted_device else None
         if wanted is not None and not self.selected_by_user:
             self.selected = wanted.key
-        elif self.selected not in keys or (not self.selected_by_user and self.selected == CPU):
-            # The first GPU that torch can use is what people came for.
+        elif self.selected not in keys or not self.selected_by_user:
+            # The first GPU that torch can use is what people came for; where torch sees none, or
+            # has not said yet which, that the first is looked at.
             gpus = [view for view in self.devices if view.key != CPU]
-            # Without a torch there is none to choose for: its memory is to be seen all the same.
-            usable = [view.key for view in gpus if view.torch or self.runner.status == "unusable"]
-            self.selected = next(iter(usable), CPU)
+            usable = [view.key for view in gpus if view.torch] or [view.key for view in gpus]
+            if self.selected not in usable:
+                self.selected = next(iter(usable), CPU)
 
     def _with_last(self, view: DeviceView) -> DeviceView:
         last = self._read.get(view.key)

@@ -228,13 +228,13 @@ def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
     spans = [Span(f"sweep {found.done}/{found.wanted}", TextStyle.STRONG)]
     going = running(found)
     if going is not None and going.progress is not None:
-        words = f"  {going.request.device} {run_settings(sweep, going)} "
+        words = f" {going.request.device} {run_settings(sweep, going)} "
         spans.append(Span(words + progress_words(going.progress), TextStyle.KEY))
     elif found.done == found.wanted:
         bad = progress_text(found).partition(", ")[2]
-        spans.append(Span(f"  {bad}" if bad else "  ok", TextStyle.NOTE if bad else TextStyle.GOOD))
+        spans.append(Span(f" {bad}" if bad else " ok", TextStyle.NOTE if bad else TextStyle.GOOD))
     elif found.last is not None:
-        spans.append(Span(f"  last {run_settings(sweep, found.last)}", TextStyle.QUIET))
+        spans.append(Span(f" last {run_settings(sweep, found.last)}", TextStyle.QUIET))
     return tuple(spans)
 
 

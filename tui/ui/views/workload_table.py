@@ -290,13 +290,15 @@ def rate(result: RunResult | None) -> str:
 
 
 def of_limit(result: RunResult | None) -> str:
-    """The share of the limit and the limit's name: ``76% float32``; marked where impossible."""
+    """The share of the limit and its name in short: ``76% float32``; marked where impossible."""
     if result is None or result.time is None:
         return ""
     if result.limit is None:
         return text.NA
     mark = glyphs.GLYPHS.warning if result.limit.exceeded else ""
-    return f"{mark}{text.share(result.limit.fraction)} {result.limit.name}"
+    # Of the memory; the link to the host is called PCIe.
+    name = result.limit.name.removeprefix("memory ").partition(" (")[0]
+    return f"{mark}{text.share(result.limit.fraction)} {name}"
 
 
 def _peak(result: RunResult | None) -> str:
