@@ -81,9 +81,8 @@ async def test_the_screen_is_as_it_was(name: str) -> None:
     async with running(size, kind, *events, runs=runs) as on:
         for key in keys:
             await on.press(key)
-            tab = on.app.watched
             # A thread reads what the runs have left.
-            await on.until(lambda tab=tab: tab is None or tab.kept.runs is not None)
+            await on.until(lambda: on.app.watched is None or on.app.watched.kept.runs is not None)
             await on.settle()
         shown = "".join(f"{row}\n" for row in on.rows)
     path = FOLDER / f"{name}.txt"

@@ -18,6 +18,7 @@ Group = Literal[
     "Devices and memory",
     "Snapshot",
     "Watch",
+    "Results",
     "Replay",
     "Screen",
     "Program",
@@ -28,15 +29,17 @@ WORKBENCH = ("workbench",)
 SNAPSHOT = ("snapshot",)
 PROCESSES = ("processes",)
 WATCH = ("watch",)
+RESULTS = ("results",)
 DEMO = ("demo",)
 """Commands of the demo alone may have keys that mean something else elsewhere."""
-EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES, *WATCH)
+EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES, *WATCH, *RESULTS)
 NAMES = {
     "workbench": "Workbench",
     "memory": "Memory",
     "snapshot": "Snapshot",
     "processes": "Processes",
     "watch": "Watch",
+    "results": "Results",
     "demo": "Demo",
 }
 """What each is called on the screen."""
@@ -52,7 +55,7 @@ class Situation:
     runner_usable: bool = True
     has_workloads: bool = True
     has_selection: bool = True
-    """A workload, not the heading of a group, is under the table's cursor."""
+    """A workload, not the heading of a group, is under the table's cursor, or a result is."""
     pending: bool = True
     has_switches: bool = True
     has_worker: bool = True

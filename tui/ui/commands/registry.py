@@ -5,7 +5,7 @@ A command names the action and what has its method: the screens of its tabs, or 
 
 from __future__ import annotations
 
-from tui.ui.commands import program, snapshot, watch, workbench
+from tui.ui.commands import program, results, snapshot, watch, workbench
 from tui.ui.commands.command import Command, Situation
 
 COMMANDS: tuple[Command, ...] = (
@@ -15,6 +15,7 @@ COMMANDS: tuple[Command, ...] = (
     *workbench.DEVICES,
     *snapshot.COMMANDS,
     *watch.COMMANDS,
+    *results.COMMANDS,
     *program.REPLAY,
     *workbench.SCREEN,
     *program.PROGRAM,

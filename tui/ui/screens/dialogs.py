@@ -40,6 +40,9 @@ TITLES = {
     "watched-run": "Run",
     "watched-memory": "Memory of a process",
     "watched-output": "Output",
+    "results": "Results",
+    "comparison": "Results compared",
+    "past": "A workload over time",
     "demo": "Demo",
 }
 """What each pane is called in the help, by its id."""
