@@ -144,6 +144,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
     from tui.cli.themes import with_theme
+    from tui.session.earlier import EarlierSessions
     from tui.session.preferences import Preferences
     from tui.session.session import Session
     from tui.state.events import LogLine
@@ -152,7 +153,15 @@ def open_workbench(options: WorkbenchOptions) -> int:
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     recorder = _recorder(options)
     keeper = keeper_for(wanted=options.storing and not options.readonly)
-    session = Session(python.path, preferences.refresh, options.files, recorder, monitor, keeper)
+    session = Session(
+        python.path,
+        preferences.refresh,
+        options.files,
+        recorder,
+        monitor,
+        keeper,
+        EarlierSessions(traceless=options.readonly),
+    )
     if python.found:
         session.apply(LogLine("workbench", f"workloads run in {python.path}: {python.why}"))
     preferences.attach(session)
@@ -164,6 +173,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     if options.run is not None:
         app.open_run_at_start(options.run())
     app.snapshot_memory = options.memory
+    app.keeps_results = keeper is not None
     app.run(mouse=chosen.value("mouse"))
     for problem in (*preferences.problems, *(keeper.problems if keeper else ())):
         say(problem)
