@@ -14,8 +14,9 @@ import pytest
 
 from tests.watch.test_watched_processes import BEGAN, held, process
 from tui.cli.errors import UsageError
+from tui.cli.kept_runs import kept_as_plain, kept_lines, left_in_words
 from tui.cli.program import parse
-from tui.cli.watched_command import Launch, kept_as_plain, kept_lines, left_in_words
+from tui.cli.watched_command import Launch
 from tui.cli.watched_run import Outcome
 from tui.cli.watched_run_output import as_object
 from tui.state.watched_processes import WatchedProcesses

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tui.cli.errors import Failure, UsageError
 from tui.cli.output import print_json, run_to_exit
 from tui.cli.streams import print_text, say
-from tui.text import numbers as text
 from tui.text.clean import rows_of_text
 from tui.watch import launch, runs
 from tui.watch.runs import Run
@@ -121,54 +118,15 @@ def show(name: str, given: Mapping[str, Value]) -> int:
 
 
 def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value]) -> int:
-    """Show a run in the workbench; say afterwards where it is kept and how to come back."""
     # The door to the screens, of which a command without one reads nothing.
     from tui.cli.workbench import WorkbenchOptions, check_terminal, open_workbench
 
     check_terminal(instead)
-    shown: list[Run] = []
-
-    def first() -> Run:
-        shown.append(run())
-        return shown[0]
-
     try:
-        return open_workbench(WorkbenchOptions(given, run=first))
+        return open_workbench(WorkbenchOptions(given, run=run))
     except Failure as failure:
         say(str(failure))
         return 1
-    finally:
-        for each in shown:
-            say(left_in_words(each))
-
-
-def left_in_words(run: Run) -> str:
-    """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
-    code = launch.end_of(run.pid)
-    run = runs.read_again(run)
-    if code is not None and run.ended is None:
-        run = runs.ended(run, code)
-    if run.ended is None and not run.goes_on:
-        told = f"{_name_of(run)}: its end was not seen; kept in {run.folder}"
-    elif run.ended is None:
-        told = f"{_name_of(run)} goes on as process {run.pid}; kept in {run.folder}"
-    else:
-        told = end_in_words(run)
-    return f"{told}; gpu-workbench watch {run.folder.name} shows it again"
-
-
-def end_in_words(run: Run) -> str:
-    """How it ended, how long it took, and where it is kept."""
-    lasted = text.duration((run.ended or run.began) - run.began)
-    if run.signal is not None:
-        how = f"was ended by {signal.Signals(run.signal).name}"
-    else:
-        how = f"ended with exit code {run.code}"
-    return f"{_name_of(run)} {how} after {lasted}; kept in {run.folder}"
-
-
-def _name_of(run: Run) -> str:
-    return " ".join(run.command[:2]) or "what --env has started"
 
 
 def _in_place(options: Launch) -> int:
@@ -211,48 +169,3 @@ def entries_of(given: str) -> int:
     if not (given.isascii() and given.isdigit() and 0 < len(given) <= 8 and int(given) > 0):
         raise UsageError(f"--record={given}: give a number of entries, such as {ENTRIES}")
     return int(given)
-
-
-# ---- the runs that are kept ----
-
-
-def kept_lines() -> list[str]:
-    """A line for each run that is kept, the newest first; nothing where there is none."""
-    found = runs.kept()
-    if not found:
-        return []
-    heading = f"kept runs, in {runs.folder()}; gpu-workbench watch NAME shows one:"
-    return [heading, *map(_kept_line, found)]
-
-
-def _kept_line(run: Run) -> str:
-    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
-    size = text.size(runs.size_of(run.folder))
-    snapshots = text.count(len(list(run.folder.glob("*.pickle"))), "snapshot")
-    command = " ".join(run.command) or "by --env"
-    return f"  {run.folder.name}  {began}  {_end(run)}  {snapshots}  {size}  {command}"
-
-
-def _end(run: Run) -> str:
-    if run.signal is not None:
-        return f"ended by {signal.Signals(run.signal).name}"
-    if run.code is not None:
-        return f"exit code {run.code}"
-    return "goes on" if run.goes_on else "its end was not seen"
-
-
-def kept_as_plain() -> list[dict[str, Any]]:
-    """The same as plain data."""
-    return [
-        {
-            "folder": str(run.folder),
-            "command": list(run.command),
-            "cwd": run.cwd,
-            "began": run.began,
-            "ended": run.ended,
-            "goes_on": run.goes_on,
-            "exit": {"code": run.code, "signal": run.signal},
-            "snapshots": sorted(str(path) for path in run.folder.glob("*.pickle")),
-        }
-        for run in runs.kept()
-    ]

@@ -170,16 +170,30 @@ def open_workbench(options: WorkbenchOptions) -> int:
     )
     if options.snapshot:
         app.open_at_start(options.snapshot, text)
-    if options.run is not None:
-        app.open_run_at_start(options.run())
+    first = options.run() if options.run is not None else None
+    if first is not None:
+        app.open_run_at_start(first)
     app.snapshot_memory = options.memory
     app.keeps_results = keeper is not None
     app.run(mouse=chosen.value("mouse"))
+    _say_what_is_left(first, app.run_left)
     for problem in (*preferences.problems, *(keeper.problems if keeper else ())):
         say(problem)
     if recorder is not None and recorder.problem:
         say(recorder.problem)
     return app.return_code or int(recorder is not None and bool(recorder.problem))
+
+
+def _say_what_is_left(*seen: Run | None) -> None:
+    """A line for each run that goes on, or was started here: where it is, how to come back."""
+    # By their folders: of one that was opened twice there is more than one record.
+    for run in {run.folder: run for run in seen if run is not None}.values():
+        # The door to runs, of which a start that opens none reads nothing.
+        from tui.cli.kept_runs import left_in_words
+        from tui.watch import launch
+
+        if run.goes_on or launch.is_child(run.pid):
+            say(left_in_words(run))
 
 
 def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:

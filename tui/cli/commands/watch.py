@@ -16,20 +16,14 @@ from typing import TYPE_CHECKING
 
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.errors import Failure, UsageError
+from tui.cli.kept_runs import kept_as_plain, kept_lines
 from tui.cli.look import look
 from tui.cli.options import Parser
 from tui.cli.output import SCHEMA, print_json, run_to_exit
 from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch_output import WHAT_IS_READ, Row, as_plain, reasons, rows_of, table
-from tui.cli.watched_command import (
-    Launch,
-    carry_out,
-    entries_of,
-    kept_as_plain,
-    kept_lines,
-    show,
-)
+from tui.cli.watched_command import Launch, carry_out, entries_of, show
 from tui.cli.workbench import add_screen
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.clean import rows_of_text
