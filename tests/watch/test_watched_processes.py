@@ -16,6 +16,7 @@ from tui.watch.agents import AgentState
 from tui.watch.left import Left, Oom, Taken
 from tui.watch.messages import ProcessFigures, TorchProcess, TorchProcesses
 from tui.watch.pairing import Placed
+from tui.watch.peek import NO_TORCH
 from tui.watch.samples import DevicesPlaced, StepsTold
 
 BEGAN = 1e9
@@ -158,6 +159,14 @@ def test_what_used_no_gpu_is_forgotten_at_its_end_and_what_was_not_seen_is_told(
     known.take(TorchProcesses(BEGAN + 1, (process(8),)))
     assert [row.process.pid for row in known.devices(over=False)] == [9, 8]
     assert [row.process.pid for row in known.devices(over=True)] == [9]
+
+
+def test_a_shell_has_a_row_until_there_is_one_of_torch() -> None:
+    shell = process(6, reason=NO_TORCH)
+    known = seen(shell)
+    assert [row.process.pid for row in known.devices(over=False)] == [6]
+    known.take(TorchProcesses(BEGAN + 1, (shell, process(7))))
+    assert [row.process.pid for row in known.devices(over=False)] == [7]
 
 
 def test_a_pid_that_is_given_to_another_process_has_two_rows() -> None:

@@ -21,6 +21,7 @@ from tui.watch.findings import NO_GROWTH
 from tui.watch.left import Left, Oom
 from tui.watch.messages import ProcessFigures, TorchProcesses
 from tui.watch.pairing import is_same, listed_on, place
+from tui.watch.peek import NO_TORCH
 from tui.watch.samples import DevicesPlaced, Seen, StepsTold
 
 BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
@@ -159,7 +160,9 @@ class WatchedProcesses:
         for each in self.left:
             if self._left_by(each) is None:
                 found += self._devices_of(_never_seen(each), each, over or each.ended)
-        return tuple(sorted(found, key=_place_in_list))
+        # The shell or the launcher that was started, where it has none of what is looked for.
+        of_use = [each for each in found if each.process.reason != NO_TORCH]
+        return tuple(sorted(of_use or found, key=_place_in_list))
 
     def _left_by(self, left: Left) -> SeenProcess | None:
         """The process whose agent has left it."""
