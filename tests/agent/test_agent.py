@@ -60,11 +60,22 @@ def test_an_oom_that_torch_has_not_recorded_ends_the_trace_of_its_device(
 
 
 def test_one_that_torch_has_recorded_is_left_as_it_is(agent: Agent, tmp_path: Path) -> None:
-    traced = [{"action": "oom", "size": 5, "frames": []}]
-    agent.torch.cuda.memory._snapshot = lambda: {"device_traces": [traced]}
+    traced = {"action": "oom", "size": 5, "frames": [{"filename": "x.py", "line": 3, "name": "f"}]}
+    agent.torch.cuda.memory._snapshot = lambda: {"device_traces": [[dict(traced)]]}
     asked_for(agent, 5)
     (name,) = snapshots(tmp_path)
-    assert pickle.loads((tmp_path / name).read_bytes()) == {"device_traces": [traced]}
+    assert pickle.loads((tmp_path / name).read_bytes()) == {"device_traces": [[traced]]}
+
+
+def test_one_that_torch_has_recorded_without_a_stack_gets_it(agent: Agent, tmp_path: Path) -> None:
+    earlier = {"action": "oom", "size": 4, "frames": []}
+    traced = {"action": "oom", "size": 5, "frames": []}
+    agent.torch.cuda.memory._snapshot = lambda: {"device_traces": [[earlier, dict(traced)]]}
+    asked_for(agent, 5)
+    (name,) = snapshots(tmp_path)
+    first, last = pickle.loads((tmp_path / name).read_bytes())["device_traces"][0]
+    assert first == earlier
+    assert (last["size"], last["frames"][0]["name"]) == (5, "asked_for")
 
 
 def test_the_first_three_and_the_newest_are_kept(

@@ -241,13 +241,19 @@ def test_a_fork_tells_nothing(tmp_path: Path) -> None:
     assert (left.steps, left.oom_count, left.kind) == (4, 1, "OutOfMemoryError")
 
 
-def test_a_history_of_the_user_s_is_what_the_snapshot_has(tmp_path: Path) -> None:
-    _, out, _ = unchanged(OWN_HISTORY, tmp_path)
+@pytest.mark.parametrize("stacks", ["with stacks", "without stacks"])
+def test_a_history_of_the_user_s_is_what_the_snapshot_has(stacks: str, tmp_path: Path) -> None:
+    scene = (
+        OWN_HISTORY if stacks == "with stacks" else OWN_HISTORY.replace("(", "(context=None, ", 1)
+    )
+    _, out, _ = unchanged(scene, tmp_path)
     (oom,) = the_one_in(tmp_path).ooms
     assert oom.snapshot is not None
     verdict = verdict_of(oom.snapshot, oom.text)
     assert verdict.asked == oom.asked
     assert b"traced" in out
+    # Of the line that asked there is a stack, torch's or the agent's.
+    assert [frame.name for frame in verdict.stack if frame.name == "grab"] == ["grab"]
 
 
 SWITCHES = """

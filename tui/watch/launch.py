@@ -11,6 +11,10 @@ from pathlib import Path
 import workloads.agent
 from workloads.agent import RECORD, RUN
 
+EXAMPLE = "gpu-workbench watch -- python train.py"
+"""What is named where somebody has a program that runs out of memory."""
+RECORDING = "gpu-workbench watch --record -- python train.py"
+"""The same with torch's memory history, which tells who held the memory."""
 FOLDER = Path(workloads.agent.__file__).with_name("start")
 """Holds the file that Python executes at its start, and nothing else."""
 

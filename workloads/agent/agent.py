@@ -375,14 +375,17 @@ def _thread() -> str | None:
 
 
 def _complete(snapshot: Any, oom: dict[str, Any]) -> None:
-    """Put the OOM at the end of its device's trace, where no history has recorded it."""
+    """Put the OOM at the end of its device's trace, or its stack, where no history has it."""
     traces = snapshot.get("device_traces", ())
     if oom["device"] >= len(traces):
         return
     trace = traces[oom["device"]]
-    if not any(entry["action"] == "oom" for entry in trace[-4:]):
+    recorded = [entry for entry in trace[-4:] if entry["action"] == "oom"]
+    if not recorded:
         entry = dict(action="oom", device_free=oom["free"], size=oom["size"], stream=0)
         trace.append(dict(entry, time_us=time.time_ns() // 1000, frames=oom["frames"]))
+    elif not recorded[-1].get("frames"):
+        recorded[-1]["frames"] = oom["frames"]  # the history is kept without stacks
 
 
 def _last_exception() -> tuple[str, str, bool]:
