@@ -550,7 +550,7 @@ async def test_a_click_on_the_title_of_a_folded_pane_opens_it() -> None:
 
 async def test_a_click_on_a_tab_opens_it() -> None:
     async with running() as on:
-        await on.pilot.click(offset=(on.rows[0].index("2 Memory"), 0))
+        await on.pilot.click(offset=(on.rows[0].index("2 Mem"), 0))
         await on.until(lambda: "requested" in on.text)
 
 

@@ -27,6 +27,7 @@ from tui.ui.screens.demo import DemoScreen
 from tui.ui.screens.memory import MemoryTab
 from tui.ui.screens.processes import ProcessesTab
 from tui.ui.screens.snapshot.tab import SnapshotTab
+from tui.ui.screens.watch.tab import WatchTab
 from tui.ui.screens.workbench import WorkbenchScreen
 from tui.ui.views.header import TABS
 from tui.ui.views.keys import KEPT, chosen, command_at, footer_line, help_lines, sections
@@ -35,7 +36,14 @@ from tui.ui.views.lines import plain, width
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 SCREENS: dict[str, type[CommandScreen]] = {
     screen.TAB: screen
-    for screen in (WorkbenchScreen, MemoryTab, SnapshotTab, ProcessesTab, DemoScreen)
+    for screen in (
+        WorkbenchScreen,
+        MemoryTab,
+        SnapshotTab,
+        ProcessesTab,
+        WatchTab,
+        DemoScreen,
+    )
 }
 SITUATIONS = [
     Situation(tab, pane, *flags)
@@ -52,7 +60,7 @@ SITUATIONS = [
 ]
 
 
-@pytest.mark.parametrize("tab", [*(name for name, _, _ in TABS), "demo"])
+@pytest.mark.parametrize("tab", [*(name for name, *_ in TABS), "demo"])
 def test_no_key_has_two_commands_on_a_tab(tab: str) -> None:
     keys = [key for command in COMMANDS if tab in command.tabs for key in command.keys]
     assert len(keys) == len(set(keys))
@@ -140,7 +148,7 @@ def test_readonly_offers_nothing_that_asks_the_runner() -> None:
 
 def test_the_tabs_open_with_the_keys_that_the_header_shows() -> None:
     by_id = {command.id: command for command in COMMANDS}
-    assert {f"tab_{name}": key for name, key, _ in TABS} == {
+    assert {f"tab_{name}": key for name, key, *_ in TABS} == {
         command.id: command.keys[0] for command in by_id.values() if command.id.startswith("tab_")
     }
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.watch.findings import MOST_POINTS, Track
-from tui.watch.growth import FEWEST_BLOCKS, Growth, growth
+from tui.watch.growth import FEWEST_BLOCKS, Growth, growth, keeps_growing
 from workloads.protocol.messages import TorchMemory
 
 MIB, GIB = 2**20, 2**30
@@ -119,6 +119,66 @@ def test_a_leak_under_the_steps_of_a_training_is_told_with_its_interval() -> Non
 )
 def test_what_does_not_leak_is_not_told(make: Callable[[float], dict[str, int]]) -> None:
     assert "growth" not in over(120, make)
+
+
+def sawtooth(seed: int, teeth: float, slope: float, noise: float) -> Track:
+    """Steps that rise far above their floor, read ten times a second at no special moment of them;
+    what the agent tells comes twice a second."""
+    chance, track, seconds = random.Random(seed), Track(), 60
+    for number in range(10 * seconds):
+        at = number / 10 + chance.random() / 10
+        allocated = 4 * GIB + slope * at * 10 + at * teeth / seconds % 1.0 * GIB
+        reading = figures(1e9 + at, allocated=round(allocated + chance.random() * noise))
+        track.add(reading, int(at * 2) * 5)
+    return track
+
+
+@given(
+    st.integers(0, 2**32),
+    st.floats(2, 5000),
+    st.floats(0, 100 * MIB),
+)
+def test_steps_that_end_where_they_began_are_no_leak(seed: int, teeth: float, noise: float) -> None:
+    track = sawtooth(seed, teeth, 0, noise)
+    assert track.growth_per == "step"
+    assert "growth" not in {each.key for each in track.findings()}
+
+
+@given(st.integers(0, 2**32), st.floats(200, 5000), st.floats(2, 100))
+def test_a_leak_is_told_by_step_where_the_steps_are_known(
+    seed: int, teeth: float, slope_mib: float
+) -> None:
+    # The floor of a block of 2.5 s lies within a sample of the lowest part of a tooth.
+    track = sawtooth(seed, teeth, slope_mib * MIB, MIB)
+    found = track.growth()
+    assert found is not None
+    assert track.growth_per == "step"
+    assert found.rate == pytest.approx(slope_mib * MIB, rel=0.15, abs=1.5 * MIB)
+    (text,) = [each.text for each in track.findings() if each.key == "growth"]
+    shown = re.fullmatch(
+        r"allocated grows [\d.]+ (KiB|MiB|GiB)/step, [\d.]+ to [\d.]+ \(95 %\), in 5\d\d steps",
+        text.replace("\u202f", ""),
+    )
+    assert shown, text
+
+
+def test_a_few_steps_are_no_measure() -> None:
+    track = Track()
+    for number in range(600):
+        at = number / 10
+        track.add(figures(at, allocated=round(GIB + at * 31 * MIB / 60)), int(at / 10))
+    assert track.growth_per == "s"
+    (text,) = [each.text for each in track.findings() if each.key == "growth"]
+    assert text.startswith("allocated grows 31.0 MiB/min, 31.0 to 31.0 (95 %), in ")
+
+
+def test_noise_is_named_a_leak_far_less_often_than_its_interval_says() -> None:
+    chance = random.Random(11)
+    named = 0
+    for _ in range(1000):
+        points = [(float(at), chance.random()) for at in range(48)]
+        named += keeps_growing(points)
+    assert named <= 2
 
 
 def test_a_short_look_tells_no_growth() -> None:

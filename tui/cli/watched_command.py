@@ -94,10 +94,10 @@ def _in_place(options: Launch) -> int:
 async def _without_a_screen(options: Launch) -> int:
     # The doors to what samples and reads, which --here and --env do without.
     from tui.cli import watched_run_output as output
-    from tui.cli.watched_run import WatchedRun
+    from tui.cli.watched_run import RunWithoutScreen
 
     shows = not (options.json or options.markdown)
-    outcome = await WatchedRun(options.command, options.entries, shows_output=shows).work()
+    outcome = await RunWithoutScreen(options.command, options.entries, shows_output=shows).work()
     if options.json:
         print_json(output.as_object(outcome))
     elif options.markdown:

@@ -9,43 +9,28 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from tui.child.process import ChildProcess
 from tui.cli.errors import Failure
 from tui.cli.streams import pass_through, say
-from tui.cli.watch_output import Row, rows_of
+from tui.cli.watch_output import Row
 from tui.monitor import serving as monitor_serving
-from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
+from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.session.watched.sampler import Folder, Looked, Sampler
+from tui.state.watched_processes import SeenProcess, WatchedProcesses
 from tui.text import numbers as text
-from tui.watch import FOLDER, launch, runs, serving
-from tui.watch.agents import Agents
+from tui.watch import FOLDER, launch, runs
 from tui.watch.findings import Track
-from tui.watch.messages import (
-    WATCH_EVENTS,
-    ListedProcesses,
-    ProcessFigures,
-    TorchProcess,
-    TorchProcesses,
-    WatchEvent,
-)
-from tui.watch.pairing import pids_of
+from tui.watch.left import Left
+from tui.watch.pairing import Placed, pids_of
 from tui.watch.runs import Run
-from workloads.protocol import wire
+from tui.watch.samples import Seen
 from workloads.protocol.frozen import frozen
 
-SAMPLE_S = 0.5
 DEVICES_S = 1.0
-ASK_S = 0.5
-"""Between two questions to the agents."""
 LOOK_S = 0.05
 """Between two looks at whether the command has written something, or ended."""
-SPARSER = 2000
-"""A sample is written down where the last is older than the run's age by this: thousands a day."""
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
-Identity = tuple[int, float | None]
-"""A pid and when it started."""
 
 
 @frozen
@@ -53,16 +38,47 @@ class Outcome:
     """What a run was, from its first sample to its last."""
 
     run: Run
-    rows: tuple[Row, ...]
-    """The last that was known of each process."""
-    tracks: dict[tuple[Identity, str], Track]
-    """By process and device."""
-    steps: dict[str, int]
-    """The last that was heard of each agent, by its identity."""
+    processes: WatchedProcesses
     why_no_samples: str = ""
 
+    @property
+    def rows(self) -> list[Row]:
+        """The last that was known of each process that was seen from outside."""
+        seen = self.processes.seen.values()
+        return [_row(each) for each in seen if each.told.start is not None or each.devices]
 
-class WatchedRun:
+    @property
+    def left(self) -> list[Left]:
+        """What the agents have left, and for those that were killed the last that was heard."""
+        return self.processes.completed_left()
+
+    @property
+    def tracks(self) -> list[tuple[int, str, Track]]:
+        """Pid and device of each device that was seen, and what was seen of it."""
+        return [
+            (process.told.pid, name, device.track)
+            for process in self.processes.seen.values()
+            for name, device in process.devices.items()
+        ]
+
+
+def begin(command: Sequence[str], entries: int | None) -> tuple[Run, subprocess.Popen[bytes]]:
+    """Start a command under the watch.
+
+    Args:
+        command: program and arguments.
+        entries: of torch's memory history; ``None`` for no history.
+
+    Raises:
+        Failure: it cannot be started.
+    """
+    try:
+        return launch.begin(command, entries)
+    except launch.StartError as error:
+        raise Failure(str(error)) from error
+
+
+class RunWithoutScreen:
     """Starts a command, samples it from outside, and shows its output."""
 
     def __init__(self, command: Sequence[str], entries: int | None, *, shows_output: bool) -> None:
@@ -76,14 +92,7 @@ class WatchedRun:
         self._command = tuple(command)
         self._entries = entries
         self._shows_output = shows_output
-        self._processes: tuple[TorchProcess, ...] = ()
-        self._devices: tuple[Device, ...] = ()
-        self._figures: ProcessFigures | None = None
-        self._rows: dict[Identity, Row] = {}
-        self._tracks: dict[tuple[Identity, str], Track] = {}
-        self._written = 0.0
-        self._why_no_samples = ""
-        self._steps: dict[str, int] = {}
+        self._processes = WatchedProcesses()
 
     async def work(self) -> Outcome:
         """Run it to its end.
@@ -91,49 +100,35 @@ class WatchedRun:
         Raises:
             Failure: it cannot be started.
         """
-        try:
-            run = runs.begin(self._command)
-        except OSError as error:
-            raise Failure(f"no folder for the run: {error}") from error
-        try:
-            process = launch.start(self._command, run.folder, self._entries)
-        except OSError as error:
-            runs.drop(run)
-            raise Failure(f"{self._command[0]}: {error.strerror}") from error
-        run = runs.started(run, process.pid)
+        run, process = begin(self._command, self._entries)
         if not self._shows_output:
             say(f"its output is in {run.log}")
         loop = asyncio.get_running_loop()
         for number in _PASSED_ON:
             loop.add_signal_handler(number, _pass_on, process, number)
-        watch: ChildProcess[WatchEvent] = ChildProcess(
-            serving(SAMPLE_S, (process.pid,)), WATCH_EVENTS, folder=FOLDER
-        )
+        sampler = Sampler(run, self._take, starter=True)
         monitor: ChildProcess[MonitorEvent] = ChildProcess(
             monitor_serving(DEVICES_S), MONITOR_EVENTS, folder=FOLDER
         )
         tasks = [
-            asyncio.create_task(self._sample(watch, run)),
-            asyncio.create_task(self._follow(monitor, watch)),
-            asyncio.create_task(self._listen(run)),
+            asyncio.create_task(sampler.work()),
+            asyncio.create_task(self._follow(monitor, sampler)),
         ]
         try:
             code = await self._until_it_ends(process, run)
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await watch.stop()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
             await monitor.stop()
-        run = replace(
-            run,
-            ended=time.time(),
-            code=code if code >= 0 else None,
-            signal=-code if code < 0 else None,
-        )
-        runs.save(run)
-        rows = tuple(self._rows.values())
-        return Outcome(run, rows, self._tracks, self._steps, self._why_no_samples)
+        run = runs.ended(run, code)
+        looked = Folder(run.folder).look(time.time(), ())
+        self._processes.take_left(looked.left, looked.troubles)
+        why = sampler.why_no_samples or sampler.file.problem
+        for each in ended:
+            if isinstance(each, Exception):
+                why = f"samples cannot be taken: {type(each).__name__}: {each}"
+        return Outcome(run, self._processes, why)
 
     async def _until_it_ends(self, process: subprocess.Popen[bytes], run: Run) -> int:
         with run.log.open("rb", buffering=0) as log:
@@ -153,67 +148,26 @@ class WatchedRun:
             self._shows_output = False
             say(f"its output cannot be shown: {error.strerror}; it goes on, into its log")
 
-    async def _sample(self, watch: ChildProcess[WatchEvent], run: Run) -> None:
-        """Take what the watch says; a run goes on without it."""
-        try:
-            await watch.start()
-            with (run.folder / "samples.jsonl").open("ab") as file:
-                async for event in watch.events():
-                    if isinstance(event, TorchProcesses):
-                        self._processes = event.processes
-                    elif isinstance(event, ProcessFigures):
-                        self._take(event)
-                        self._write(file, event, run)
-            self._why_no_samples = f"the watch ended: {await watch.ended()}"
-        except OSError as error:
-            self._why_no_samples = f"samples cannot be taken: {error}"
+    def _take(self, event: Seen | Looked) -> None:
+        if not isinstance(event, Looked):
+            self._processes.take(event)
 
-    def _take(self, figures: ProcessFigures) -> None:
-        self._figures = figures
-        starts = {each.pid: each.start for each in self._processes}
-        for each in figures.devices:
-            track = self._tracks.setdefault(
-                ((each.pid, starts.get(each.pid)), each.device), Track()
-            )
-            track.add(each)
-        for row in rows_of(self._processes, figures, self._devices):
-            key = row.process.pid, row.process.start
-            if row.figures or key not in self._rows:
-                self._rows[key] = row
-
-    def _write(self, file: Any, figures: ProcessFigures, run: Run) -> None:
-        now = time.time()
-        if figures.devices and now - self._written >= (now - run.began) / SPARSER:
-            self._written = now
-            file.write(wire.encode(figures))
-            file.flush()
-
-    async def _listen(self, run: Run) -> None:
-        """Ask the agents; to be connected lets this program's children read their processes."""
-        agents = Agents()
-        try:
-            while True:
-                # An agent answers when its process lets it have the interpreter.
-                for state in await asyncio.to_thread(agents.states):
-                    if state.run == str(run.folder):
-                        self._steps[state.identity] = state.steps
-                await asyncio.sleep(ASK_S)
-        finally:
-            agents.close()
-
-    async def _follow(
-        self, monitor: ChildProcess[MonitorEvent], watch: ChildProcess[WatchEvent]
-    ) -> None:
+    async def _follow(self, monitor: ChildProcess[MonitorEvent], sampler: Sampler) -> None:
         try:
             await monitor.start()
         except OSError:
             return  # each row then says that NVML does not place it
         async for event in monitor.events():
             if isinstance(event, Sample):
-                self._devices = event.devices
-                if watch.running:
-                    watch.send(ListedProcesses(pids_of(event.devices)))
-        self._devices = ()
+                placed = self._processes.take_devices(event.devices, event.at)
+                if placed is not None:
+                    sampler.keep(placed)
+                sampler.set_listed(pids_of(event.devices))
+
+
+def _row(process: SeenProcess) -> Row:
+    placed: dict[str, Placed] = {name: each.placed for name, each in process.devices.items()}
+    return Row(process.told, process.figures, placed, process.listed, process.silent)
 
 
 def _pass_on(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,12 @@ from tui.cli.watched_run import Outcome, end_in_words
 from tui.snapshots.reader.messages import Export, Load
 from tui.text import numbers as text
 from tui.watch.findings import NO_GROWTH
-from tui.watch.left import Left, Oom, left_in, troubles_in
+from tui.watch.left import Left, Oom, troubles_in
 
 MOST_VERDICTS = 3
 """Processes whose verdict is printed: ranks run out for the same reason."""
 TOP = 10
 _OOM = ("at", "step", "device", "asked", "free", "handled", "text", "text_source")
-
-
-def left_of(outcome: Outcome) -> list[Left]:
-    """What the agents have left, and for those that were killed the last that was heard."""
-    return [
-        each if each.steps is not None else replace(each, steps=outcome.steps.get(each.identity))
-        for each in left_in(outcome.run.folder)
-    ]
 
 
 def told_ooms(left: Sequence[Left]) -> list[tuple[Left, Oom]]:
@@ -42,7 +33,7 @@ def told_ooms(left: Sequence[Left]) -> list[tuple[Left, Oom]]:
 
 async def as_text(outcome: Outcome) -> list[str]:
     """Lines that follow the run's own output."""
-    left = left_of(outcome)
+    left = outcome.left
     lines = ["", end_in_words(outcome.run)]
     for each in left:
         lines.append(process_line(each))
@@ -50,7 +41,7 @@ async def as_text(outcome: Outcome) -> list[str]:
     lines += [f"no agent in process {trouble}" for trouble in troubles_in(outcome.run.folder)]
     lines += [
         f"{pid} {device}: {found.text} ({found.source})"
-        for ((pid, _), device), track in outcome.tracks.items()
+        for pid, device, track in outcome.tracks
         for found in track.findings()
     ]
     told = told_ooms(left)
@@ -71,7 +62,7 @@ async def as_text(outcome: Outcome) -> list[str]:
 
 async def as_markdown(outcome: Outcome) -> list[str]:
     """The same for an issue: the newest OOM that ended something, and its report."""
-    left = left_of(outcome)
+    left = outcome.left
     lines = [f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run), ""]
     lines += [f"- {process_line(each)}" for each in left]
     for each, oom in told_ooms(left)[:1]:
@@ -143,7 +134,7 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
     plain = as_plain(outcome.rows)
     unavailable: dict[str, str] = plain["unavailable"]
     processes: list[dict[str, Any]] = plain["processes"]
-    left = {each.pid: each for each in left_of(outcome)}
+    left = {each.pid: each for each in outcome.left}
     by_pid = {each["pid"]: each for each in processes}
     for pid, each in left.items():
         if pid not in by_pid:
@@ -203,13 +194,14 @@ def _add_what_is_left(
 
 def _growth(
     pid: int, outcome: Outcome, unavailable: dict[str, str]
-) -> dict[str, dict[str, float]] | None:
-    """Bytes a second with the bounds of its 95 % interval, by device."""
-    found = {
-        device: {"rate": grows.rate, "low": grows.low, "high": grows.high}
-        for ((of, _), device), track in outcome.tracks.items()
-        if of == pid and (grows := track.growth()) is not None
-    }
+) -> dict[str, dict[str, float | str]] | None:
+    """Bytes a step or a second, and the bounds of its 95 % interval, by device."""
+    found: dict[str, dict[str, float | str]] = {}
+    for of, device, track in outcome.tracks:
+        grows = track.growth()
+        if of == pid and grows is not None:
+            rates = {"rate": grows.rate, "low": grows.low, "high": grows.high}
+            found[device] = {**rates, "per": track.growth_per}
     if not found:
         unavailable[f"processes.{pid}.growth"] = NO_GROWTH
     return found or None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from tui.watch.agents import AgentState
+from tui.watch.findings import Finding
 from tui.watch.growth import Growth
 from tui.watch.left import Left
 from tui.watch.messages import TorchProcess
@@ -72,6 +73,8 @@ class WatchedDevice:
     why_no_growth: str
     ended: str
     """How it has ended; empty while it goes on."""
+    findings: tuple[Finding, ...] = ()
+    """What its figures tell over time, a sentence each; a leak with its rate comes first."""
 
 
 @frozen
@@ -84,10 +87,12 @@ class WatchedRun:
     output: tuple[str, ...]
     """The last lines of its output, cleaned for the screen."""
     replayed: bool
-    """Its samples are read from its folder: it has ended, or is watched by another program."""
+    """Its samples are read from its folder alone: it has ended, or is of another machine."""
     frozen_at: float | None = None
     """Unix time since which its figures are held still; ``None`` while they follow the run."""
     why_no_samples: str = ""
     """Why there are no new figures; empty while they come, and once the run has ended."""
     snapshots: tuple[Path, ...] = ()
     """All that its processes have written, the newest first."""
+    notes: tuple[str, ...] = ()
+    """What else there is to say, a line each: what cannot be read, what an agent could not do."""

@@ -48,18 +48,35 @@ class Agents:
 
     def __init__(self) -> None:
         self._open: dict[str, socket.socket] = {}
+        self._closed = False
+        self._runs: dict[str, str] = {}
+        """The run of each, by its identity."""
 
     def close(self) -> None:
-        """Leave; the processes go on."""
-        for each in self._open.values():
+        """Leave; the processes go on. A question that another thread asks meanwhile is the last."""
+        self._closed = True
+        for each in list(self._open.values()):
             each.close()
         self._open.clear()
 
-    def states(self) -> list[AgentState]:
-        """Of all agents that answer."""
+    def states(self, run: str = "") -> list[AgentState]:
+        """Of all agents that answer, or of those of one run.
+
+        Args:
+            run: its folder; empty for all.
+        """
         self._find()
-        found = (self.ask(name, "state") for name in list(self._open))
-        return [state for state in found if state is not None]
+        found = []
+        for name in list(self._open):
+            if self._closed:
+                break
+            if run and self._runs.get(name, run) != run:
+                continue
+            state = self.ask(name, "state")
+            if state is not None:
+                self._runs[name] = state.run
+                found.append(state)
+        return [state for state in found if run in ("", state.run)]
 
     def ask(self, name: str, what: Ask) -> AgentState | None:
         """Ask one agent for something, which its process does at its next step.
@@ -84,7 +101,7 @@ class Agents:
                 data += part
             return _state(name, json.loads(data))
         except (OSError, ValueError, KeyError, TypeError):
-            self._open.pop(name).close()
+            self._open.pop(name, connection).close()
             return None
 
     def _find(self) -> None:

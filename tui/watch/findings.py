@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Literal
 
 from tui.text import numbers as text
 from tui.text.digits import plain, significant
-from tui.watch.growth import Growth, growth
+from tui.watch.growth import FEWEST_BLOCKS, Growth, block_floors, growth, keeps_growing
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
@@ -22,11 +23,12 @@ SHORTEST_S = 10.0
 SHORTEST_GROWTH_S = 30.0
 NO_GROWTH = f"it was seen for less than {SHORTEST_GROWTH_S:g} s"
 LEAST_GROWTH = 1 << 20
-"""Bytes within the time that was watched: below it is the rounding of a few blocks."""
+"""Bytes within what was watched: below it is the rounding of a few blocks."""
 LEAST_IDLE = 1 << 30
 """Bytes of cache that are worth a sentence, where they are also a tenth of what is reserved."""
 LEAST_SHARE = 0.1
 
+GrowthPer = Literal["step", "s"]
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 FROM_OUTSIDE = "torch's DeviceStats, read from outside"
@@ -44,6 +46,7 @@ class Finding:
 @frozen
 class _Point:
     at: float
+    step: int | None
     allocated: int
     idle: int
     """Reserved, in segments of which nothing is in use: what ``empty_cache`` returns."""
@@ -62,10 +65,16 @@ class Track:
         """Readings for each point."""
         self._left = 0
 
-    def add(self, figures: TorchMemory) -> None:
-        """Take the next reading."""
+    def add(self, figures: TorchMemory, step: int | None = None) -> None:
+        """Take the next reading.
+
+        Args:
+            figures: what was read.
+            step: steps that its process had told until then; ``None`` where it tells none.
+        """
         point = _Point(
             figures.at,
+            step,
             figures.allocated,
             max(0, figures.reserved - figures.active - figures.inactive_split),
             figures.inactive_split,
@@ -94,20 +103,42 @@ class Track:
     def _lasted(self) -> float:
         return self._points[-1].at - self._points[0].at if self._points else 0.0
 
+    @property
+    def growth_per(self) -> GrowthPer:
+        """What growth is counted by: steps, where enough of them were told."""
+        return "step" if len(block_floors(self._by_step())) >= FEWEST_BLOCKS else "s"
+
     def growth(self) -> Growth | None:
-        """How fast what is allocated grows, in bytes a second; ``None`` in too short a time."""
-        if self._lasted < SHORTEST_GROWTH_S:
-            return None
-        return growth([(point.at, float(point.allocated)) for point in self._points])
+        """How fast what is allocated grows, in bytes a step, or a second where no steps are told.
+
+        ``None`` in too short a time.
+        """
+        return growth(self._grows_over()) if self._lasted >= SHORTEST_GROWTH_S else None
+
+    def _by_step(self) -> list[tuple[float, float]]:
+        return [(p.step, p.allocated) for p in self._points if p.step is not None]
+
+    def _grows_over(self) -> list[tuple[float, float]]:
+        if self.growth_per == "step":
+            return self._by_step()
+        return [(point.at, point.allocated) for point in self._points]
 
     def _growth(self) -> Finding | None:
         found = self.growth()
-        if found is None or found.low <= 0 or found.low * self._lasted < LEAST_GROWTH:
+        if found is None or found.low <= 0:
             return None
+        points = self._grows_over()
+        lasted = points[-1][0] - points[0][0]
+        if found.low * lasted < LEAST_GROWTH or not keeps_growing(points):
+            return None
+        if self.growth_per == "step":
+            rate, over, part = _rate(found, 1, "step"), text.count(round(lasted), "step"), "steps"
+        else:
+            rate, over, part = _rate(found, 60, "min"), text.duration(lasted), "time"
         return Finding(
             "growth",
-            f"allocated grows {_per_minute(found)} (95 %), in {text.duration(self._lasted)}",
-            f"{FROM_OUTSIDE}: allocated_bytes, the least of each part of the time; Sen 1968",
+            f"allocated grows {rate} (95 %), in {over}",
+            f"{FROM_OUTSIDE}: allocated_bytes, the least of each part of the {part}; Sen 1968",
         )
 
     def _edge(self) -> Finding | None:
@@ -159,18 +190,20 @@ class Track:
         )
 
 
-def _per_minute(found: Growth) -> str:
+def _rate(found: Growth, times: float, per: str) -> str:
     """The rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4``."""
-    rates = [60 * each for each in (found.rate, found.low, found.high)]
-    power = min(4, max(1, math.floor(math.log(max(rates), 1024))))
+    rates = [times * each for each in (found.rate, found.low, found.high)]
+    power = min(4, max(0, math.floor(math.log(max(rates), 1024))))
     half_width = (found.high - found.low) / 2 / found.rate
     rate, low, high = (plain(significant(each / 1024**power, half_width or None)) for each in rates)
-    return f"{rate} {_UNITS[power]}/min, {low} to {high}"
+    return f"{rate} {_UNITS[power]}/{per}, {low} to {high}"
 
 
 def _least(one: _Point, other: _Point) -> _Point:
+    least = min(one, other, key=lambda point: point.allocated)
     return _Point(
-        min(one, other, key=lambda point: point.allocated).at,
+        least.at,
+        least.step,
         min(one.allocated, other.allocated),
         min(one.idle, other.idle),
         min(one.split, other.split),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -9,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import workloads.agent
+from tui.watch import runs
+from tui.watch.runs import Run
 from workloads.agent import RECORD, RUN
 
 EXAMPLE = "gpu-workbench watch -- python train.py"
@@ -17,6 +20,8 @@ RECORDING = "gpu-workbench watch --record -- python train.py"
 """The same with torch's memory history, which tells who held the memory."""
 FOLDER = Path(workloads.agent.__file__).with_name("start")
 """Holds the file that Python executes at its start, and nothing else."""
+_STARTED: dict[int, subprocess.Popen[bytes]] = {}
+"""By pid: the parent alone learns an exit code, whichever part of the program asks for it."""
 
 
 def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dict[str, str]:
@@ -41,6 +46,35 @@ def as_exports(run: Path, entries: int | None) -> list[str]:
     return lines
 
 
+class StartError(Exception):
+    """A command that cannot be started, and why, in one line."""
+
+
+def begin(command: Sequence[str], entries: int | None) -> tuple[Run, subprocess.Popen[bytes]]:
+    """Make a run of a command and start it.
+
+    Args:
+        command: program and arguments.
+        entries: of torch's memory history; ``None`` for no history.
+
+    Raises:
+        StartError: it cannot be started; no run is left of it.
+    """
+    try:
+        run = runs.begin(command)
+    except OSError as error:
+        raise StartError(f"no folder for the run: {error}") from error
+    try:
+        process = start(command, run.folder, entries)
+    except OSError as error:
+        runs.drop(run)
+        raise StartError(f"{command[0]}: {error.strerror}") from error
+    run = runs.of_process(run, process.pid)
+    with contextlib.suppress(OSError):  # it goes on all the same
+        runs.save(run)
+    return run, process
+
+
 def start(command: Sequence[str], run: Path, entries: int | None) -> subprocess.Popen[bytes]:
     """Start a command that belongs to itself: neither a terminal nor this process can end it.
 
@@ -52,7 +86,7 @@ def start(command: Sequence[str], run: Path, entries: int | None) -> subprocess.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     log = os.open(run / "output.log", flags, 0o600)
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             env={**os.environ, **variables(run, entries, os.environ)},
             stdin=subprocess.DEVNULL,
@@ -62,6 +96,23 @@ def start(command: Sequence[str], run: Path, entries: int | None) -> subprocess.
         )
     finally:
         os.close(log)
+    _STARTED[process.pid] = process
+    return process
+
+
+def is_child(pid: int | None) -> bool:
+    """Whether this process has started it: then its pid is no other's until its end was seen."""
+    return pid in _STARTED
+
+
+def end_of(pid: int | None) -> int | None:
+    """How a command has ended that this process has started, as ``Popen.returncode`` tells it.
+
+    Returns:
+        ``None`` while it goes on, and where this process has not started it.
+    """
+    process = None if pid is None else _STARTED.get(pid)
+    return None if process is None else process.poll()
 
 
 def replace_with(command: Sequence[str], run: Path, entries: int | None) -> None:

@@ -50,6 +50,16 @@ class Oom:
 
 
 @frozen
+class Taken:
+    """A snapshot that was asked for."""
+
+    at: float
+    """Unix time at which it was written."""
+    step: int
+    path: Path
+
+
+@frozen
 class Left:
     """One process."""
 
@@ -73,8 +83,8 @@ class Left:
     ooms: tuple[Oom, ...] = ()
     oom_count: int = 0
     """More than have a record each, where there were very many."""
-    snapshots: tuple[Path, ...] = ()
-    """Those that were asked for."""
+    snapshots: tuple[Taken, ...] = ()
+    """Those that were asked for and are there."""
     troubles: tuple[str, ...] = field(default=())
     """What the agent could not do."""
 
@@ -85,10 +95,12 @@ def left_in(folder: Path) -> list[Left]:
     for path in sorted(folder.glob("*.jsonl")):
         with contextlib.suppress(OSError):
             with path.open("rb") as file:
+                first = _parsed(file.readline(MOST_BYTES))
+                if first.get("event") != "begin":
+                    continue  # not an agent's
                 lines = file.read(MOST_BYTES).split(b"\n")
-            left = _read(folder, lines)
-            if left is not None:
-                found.append(left)
+            with contextlib.suppress(KeyError):  # broken off, or not of ours
+                found.append(_read(folder, first, lines))
     return sorted(found, key=lambda left: left.began)
 
 
@@ -101,12 +113,14 @@ def troubles_in(folder: Path) -> list[str]:
     return text.splitlines()[:8]
 
 
-def _read(folder: Path, lines: Sequence[bytes]) -> Left | None:
-    first = _parsed(lines[0])
-    if first.get("event") != "begin":
-        return None  # not an agent's
+def _read(folder: Path, first: dict[str, Any], lines: Sequence[bytes]) -> Left:
+    """One process.
+
+    Raises:
+        KeyError: its first line is not whole.
+    """
     reading = _Reading(folder, first)
-    for line in lines[1:]:
+    for line in lines:
         event = _parsed(line)
         # A line may have been broken off where the process was killed.
         with contextlib.suppress(KeyError, TypeError):
@@ -145,7 +159,9 @@ class _Reading:
         elif oom is not None:
             self._ooms[oom.number] = self._more_of(oom, kind, event)
         elif kind == "snapshot":
-            self._left = replace(left, snapshots=(*left.snapshots, self._folder / event["name"]))
+            taken = Taken(event["at"], event["step"], self._folder / event["name"])
+            if taken.path.exists():
+                self._left = replace(left, snapshots=(*left.snapshots, taken))
         elif kind == "trouble":
             trouble = f"{event['doing']}: {event['text']}"
             self._left = replace(left, troubles=(*left.troubles, trouble))

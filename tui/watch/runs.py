@@ -40,6 +40,8 @@ class Run:
     """Its exit code; ``None`` where nobody has seen the end."""
     signal: int | None = None
     """What has ended it."""
+    host: str = ""
+    """The machine that it was started on; empty where that was not written down."""
 
     @property
     def log(self) -> Path:
@@ -47,9 +49,26 @@ class Run:
         return self.folder / "output.log"
 
     @property
+    def samples(self) -> Path:
+        """What was seen of it: see :mod:`tui.watch.samples`."""
+        return self.folder / "samples.jsonl"
+
+    @property
     def goes_on(self) -> bool:
-        """Whether its first process is there."""
-        return self.ended is None and _is_there(self.pid, self.start_ticks)
+        """Whether its first process is there, or any of what ``--env`` has started.
+
+        Of another machine's nobody here can tell: no.
+        """
+        if not self.is_of_this_machine or self.ended is not None:
+            return False
+        if self.pid is None:
+            return bool(processes_of(self.folder))
+        return _is_there(self.pid, self.start_ticks)
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether its processes were, or are, of this machine."""
+        return self.host in ("", os.uname().nodename)
 
 
 def folder() -> Path:
@@ -71,7 +90,8 @@ def begin(command: Sequence[str]) -> Run:
     place = new_folder()
     folder().mkdir(parents=True, mode=0o700, exist_ok=True)
     place.mkdir(mode=0o700)
-    run = Run(place, tuple(command), str(Path.cwd()), time.time())
+    host = os.uname().nodename
+    run = Run(place, tuple(command), str(Path.cwd()), time.time(), host=host)
     save(run)
     prune(keep=place)
     return run
@@ -87,17 +107,40 @@ def drop(run: Run) -> None:
     shutil.rmtree(run.folder, ignore_errors=True)
 
 
+def of_process(run: Run, pid: int) -> Run:
+    """The run with its process, which is to be saved."""
+    ticks = None
+    with contextlib.suppress(OSError):
+        ticks = int(identity(pid).rpartition("-")[2])
+    return replace(run, pid=pid, start_ticks=ticks)
+
+
 def started(run: Run, pid: int) -> Run:
     """Note which process it is.
 
     Raises:
         OSError: it cannot be written down.
     """
-    ticks = None
-    with contextlib.suppress(OSError):
-        ticks = int(identity(pid).rpartition("-")[2])
-    run = replace(run, pid=pid, start_ticks=ticks)
+    run = of_process(run, pid)
     save(run)
+    return run
+
+
+def ended(run: Run, code: int) -> Run:
+    """Note how it has ended, where that can be written down.
+
+    Args:
+        run: which one.
+        code: as ``Popen.returncode`` tells it: below 0 the signal that has ended it.
+    """
+    run = replace(
+        run,
+        ended=time.time(),
+        code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+    )
+    with contextlib.suppress(OSError):  # its folder is gone, or the disk is full
+        save(run)
     return run
 
 
@@ -121,6 +164,29 @@ def kept() -> list[Run]:
             if run is not None:
                 found.append(run)
     return sorted(found, key=lambda run: run.began, reverse=True)
+
+
+def read_again(run: Run) -> Run:
+    """What is written down of a run by now, which whoever started it may have added to."""
+    return _read(run.folder) or run
+
+
+def named(name: str) -> Run:
+    """The kept run of that folder name, or of the only one that begins so.
+
+    Raises:
+        LookupError: there is none, or several; in one line.
+    """
+    found = kept()
+    exact = [run for run in found if run.folder.name == name]
+    fitting = exact or [run for run in found if run.folder.name.startswith(name)]
+    if not fitting:
+        raise LookupError(f"no kept run is named {name}; gpu-workbench watch lists them")
+    if len(fitting) > 1:
+        names = ", ".join(run.folder.name for run in fitting[:3])
+        more = ", ..." if len(fitting) > 3 else ""
+        raise LookupError(f"{len(fitting)} kept runs begin with {name}: {names}{more}; give more")
+    return fitting[0]
 
 
 def _read(place: Path) -> Run | None:
@@ -153,14 +219,24 @@ def size_of(place: Path) -> int:
     return total
 
 
-def _has_processes(place: Path) -> bool:
-    """Whether a process of it is there, by the files that the agents have left."""
-    # Of another machine with the same folder nothing is known; its files change while it runs.
+def processes_of(place: Path) -> list[int]:
+    """The processes of a run that are there, by the files that their agents have left."""
+    found = []
     for path in place.glob("*.jsonl"):
         pid = path.stem.split("-")[-2:-1]
         with contextlib.suppress(OSError):
             if pid and pid[0].isdigit() and identity(pid[0]) == path.stem:
-                return True
+                found.append(int(pid[0]))
+    return found
+
+
+def _has_processes(place: Path) -> bool:
+    """Whether a process of it is there, or may be."""
+    if processes_of(place):
+        return True
+    # Of another machine with the same folder nothing is known; its files change while it runs.
+    for path in place.glob("*.jsonl"):
+        with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime < _RECENT_S:
                 return True
     return False

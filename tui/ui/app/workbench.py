@@ -119,6 +119,13 @@ def _processes_tab(program: Program) -> Screen[None]:
     return ProcessesTab(program)
 
 
+def _watch_tab(program: Program) -> Screen[None]:
+    """Imported when the tab is opened."""
+    from tui.ui.screens.watch.tab import WatchTab
+
+    return WatchTab(program)
+
+
 def _selected(screen: Screen[object]) -> str:
     """The text that is selected, in the field that is typed into or else anywhere."""
     # A field takes 10 ms of a start to import.
@@ -189,6 +196,7 @@ class WorkbenchApp(textual_private.HookedApp):
         self.add_mode("memory", lambda: _memory_tab(self))
         self.add_mode("processes", lambda: _processes_tab(self))
         self.add_mode("snapshot", self.snapshot_tab)
+        self.add_mode("watch", lambda: _watch_tab(self))
         self._preferences = preferences
         self.register_theme(DEFAULT_THEME)
         self.theme = preferences.theme if preferences else THEME
@@ -375,6 +383,9 @@ class WorkbenchApp(textual_private.HookedApp):
 
     def action_tab_processes(self) -> None:
         self.switch_mode("processes")
+
+    def action_tab_watch(self) -> None:
+        self.switch_mode("watch")
 
     def action_command_palette(self) -> None:
         self.push_screen(CommandPalette(placeholder="words of a command", id="--command-palette"))

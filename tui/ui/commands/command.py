@@ -19,14 +19,16 @@ Group = Literal[
 WORKBENCH = ("workbench",)
 SNAPSHOT = ("snapshot",)
 PROCESSES = ("processes",)
+WATCH = ("watch",)
 DEMO = ("demo",)
 """Commands of the demo alone may have keys that mean something else elsewhere."""
-EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES)
+EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES, *WATCH)
 NAMES = {
     "workbench": "Workbench",
     "memory": "Memory",
     "snapshot": "Snapshot",
     "processes": "Processes",
+    "watch": "Watch",
     "demo": "Demo",
 }
 """What each is called on the screen."""

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tui.ui.commands.command import DEMO, EVERYWHERE, PROCESSES, WORKBENCH, Command, Situation
+from tui.ui.commands.command import (
+    DEMO,
+    EVERYWHERE,
+    PROCESSES,
+    WATCH,
+    WORKBENCH,
+    Command,
+    Situation,
+)
 
 
 def _can_run(now: Situation) -> bool:
@@ -246,9 +254,9 @@ SCREEN = (
         "go_back",
         ("escape",),
         "back",
-        "Go back to the table from a pane that has the screen, undo the zoom, drop the filter.",
+        "Go back to the table or the list from what has its place, undo the zoom, drop the filter.",
         group="Screen",
-        tabs=(*WORKBENCH, *PROCESSES),
+        tabs=(*WORKBENCH, *PROCESSES, *WATCH),
         now=lambda now: now.can_go_back,
         footer=0,
     ),
@@ -304,6 +312,15 @@ SCREEN = (
         ("4",),
         "Processes",
         "Show who holds the memory of the selected device.",
+        group="Screen",
+        tabs=EVERYWHERE,
+        target="app",
+    ),
+    Command(
+        "tab_watch",
+        ("5",),
+        "Watch",
+        "Show a run under the watch, or the runs that are kept.",
         group="Screen",
         tabs=EVERYWHERE,
         target="app",

@@ -10,20 +10,21 @@ from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, width
 from workloads.protocol.messages import Progress
 
 TABS = (
-    ("workbench", "1", "Workbench"),
-    ("memory", "2", "Memory"),
-    ("snapshot", "3", "Snapshot"),
-    ("processes", "4", "Processes"),
+    ("workbench", "1", "Workbench", "Work"),
+    ("memory", "2", "Memory", "Mem"),
+    ("snapshot", "3", "Snapshot", "Snap"),
+    ("processes", "4", "Processes", "Proc"),
+    ("watch", "5", "Watch", "Watch"),
 )
-"""Name, key and title of each tab."""
-LONG_FROM, SHORT_FROM, KEYS_BELOW = 100, 72, 54
-"""Cells of the header from which all tabs have their titles in full, long ones in short; below
-that the open one has its title, and below the last it too has only its key. What the header says
-beside them changes, and they keep their place."""
+"""Name, key, title and short title of each tab."""
+LONG_FROM, SHORT_FROM, KEYS_BELOW, CLOSE_BELOW = 140, 80, 54, 40
+"""Cells of the header from which all tabs have their titles, and their short titles; below that
+only the open one has a short title, and below the next it too has only its key; below the last the
+keys stand close. What the header says beside them changes, and they keep their place."""
+NAMED_FROM = 100
+"""Cells from which the program is named while something runs."""
 GOING_ON = 44
 """Cells that the words of what goes on are given before the facts."""
-SHORT_TITLE, SHORT = 8, 4
-"""Letters of a title that is short enough, and of one that was shortened."""
 TITLE = "gpu-workbench"
 
 
@@ -114,17 +115,19 @@ def tabs_line(tab: str, cells: int) -> Line:
         cells: of the whole header: where it is narrow, titles are short, or only their keys left.
     """
     return tuple(
-        Span(_tab(key, title, cells, chosen=name == tab), _style(name == tab))
-        for name, key, title in TABS
+        Span(_tab(key, title, short, cells, chosen=name == tab), _style(name == tab))
+        for name, key, title, short in TABS
     )
 
 
-def _tab(key: str, title: str, cells: int, *, chosen: bool) -> str:
-    if cells < SHORT_FROM and not (chosen and cells >= KEYS_BELOW):
-        return f" {key} "
-    if cells >= LONG_FROM or cells < SHORT_FROM or len(title) <= SHORT_TITLE:
+def _tab(key: str, title: str, short: str, cells: int, *, chosen: bool) -> str:
+    if cells >= LONG_FROM:
         return f" {key} {title} "
-    return f" {key} {title[:SHORT]} "
+    if cells >= SHORT_FROM:
+        return f" {key} {short}"
+    if cells < CLOSE_BELOW:
+        return f" {key}"
+    return f" {key} {short} " if chosen and cells >= KEYS_BELOW else f" {key} "
 
 
 def _style(chosen: bool) -> TextStyle:
@@ -140,7 +143,7 @@ def tab_at(store: Store, x: int, cells: int, tab: str) -> str | None:
     """The tab under a column of a header ``cells`` wide, on which ``tab`` is open."""
     spans = tabs_shown(store, tab, cells)
     start = cells - width(spans)
-    for (name, _, _), span in zip(TABS, spans, strict=True):
+    for (name, *_), span in zip(TABS, spans, strict=True):
         end = start + span.width
         if start <= x < end:
             return name
@@ -159,7 +162,7 @@ def header_line(
     tabs = tabs_shown(store, tab, cells)
     room = max(0, cells - width(tabs))
     busy = bool(going_on(store))
-    named = not (busy or store.simulated) or cells >= LONG_FROM
+    named = not (busy or store.simulated) or cells >= NAMED_FROM
     left: Line = (Span(f" {TITLE}", TextStyle.STRONG),) if named else ()
     if store.simulated:
         left = (*left, Span("  " if left else " "), Span(SIMULATED, TextStyle.NOTE))

@@ -1,0 +1,1 @@
+"""A run under the watch, live or replayed: its samples, its agents, its output, its end."""

@@ -1,0 +1,239 @@
+"""One run while it is open: replayed, followed to its end, put together for the page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+from tui.monitor.messages import Sample
+from tui.session.watched.output import Output
+from tui.session.watched.sampler import SAMPLE_S, Folder, Looked, Sampler
+from tui.state.watched_processes import WatchedProcesses
+from tui.state.watched_run import WatchedDevice, WatchedRun
+from tui.text import numbers as text
+from tui.watch import launch, runs, samples
+from tui.watch.pairing import pids_of
+from tui.watch.runs import Run
+from tui.watch.samples import Seen
+
+SEEN_S = 0.1
+"""Between two samples, and two looks at the output, while the page is on the screen."""
+END_S = 2.0
+"""That whoever has started a run is waited for: it alone writes down how it has ended."""
+_READING = "its samples are being read"
+
+
+class FollowedRun:
+    """What is known of one run.
+
+    Args:
+        run: which one.
+        changed: called when something is to be drawn anew.
+        starter: this program has just started it.
+        clock: Unix time now.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        changed: Callable[[], None],
+        *,
+        starter: bool,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.run = run
+        self.processes = WatchedProcesses()
+        self.sampler: Sampler | None = None
+        self._starter = starter
+        self._changed = changed
+        self._clock = clock
+        self._output = Output(run.log)
+        self._looked: Looked | None = None
+        self._why_no_samples = "" if starter else _READING
+        self._notes: list[str] = []
+        self._over = False
+        self._replayed = False
+        self._pace = SAMPLE_S
+        self._sample: Sample | None = None
+        self._state: WatchedRun | None = None
+        self._frozen: tuple[float, tuple[WatchedDevice, ...]] | None = None
+
+    # ---- life ----
+
+    async def live(self) -> None:
+        """Read what was seen of it, follow it to its end; to be cancelled when it is left."""
+        try:
+            if not self._starter:
+                await self._replay()
+            if self.run.goes_on:
+                await self._follow()
+            else:
+                await self._look_once()
+        except Exception as error:
+            # An error of our own: the page says so, and the run does not notice.
+            self._why_no_samples = f"watching failed: {type(error).__name__}: {error}"
+            self._tell()
+            raise
+
+    async def _replay(self) -> None:
+        processes = WatchedProcesses()
+        self._output.read()
+        try:
+            done = await asyncio.to_thread(samples.read, self.run, processes.take)
+        except OSError as error:
+            self._notes.append(f"its samples cannot be read: {error.strerror}")
+        else:
+            if done.unreadable:
+                lines = text.count(done.unreadable, "line")
+                self._notes.append(f"{lines} of samples.jsonl cannot be read and are left out")
+            if done.left_out:
+                size = text.size(done.left_out)
+                self._notes.append(f"the first {size} of samples.jsonl are left out")
+        self.processes = processes
+        self._why_no_samples = ""
+        self._tell()
+
+    async def _look_once(self) -> None:
+        """What there is of a run that has ended, or is out of reach."""
+        self._replayed = True
+        self._over = self.run.is_of_this_machine
+        if not self._over:
+            self._why_no_samples = (
+                f"it is a run of {self.run.host}: what was kept of it is shown; open it there to "
+                "see what it does"
+            )
+        await self._finish()
+
+    async def _follow(self) -> None:
+        self.sampler = sampler = Sampler(
+            self.run, self._take, starter=self._starter, clock=self._clock
+        )
+        sampler.set_pace(self._pace)
+        if self._sample is not None:
+            self.take_devices(self._sample)
+        sampling = asyncio.create_task(sampler.work())
+        try:
+            while not sampling.done() and self._goes_on():
+                if self._output.read():
+                    self._tell()
+                await asyncio.sleep(self._pace)
+        finally:
+            sampling.cancel()
+            # What it raises by itself is an error of our own.
+            with contextlib.suppress(asyncio.CancelledError):
+                await sampling
+        await self._learn_end()
+        self._over = True
+        await self._finish()
+
+    def _goes_on(self) -> bool:
+        if launch.is_child(self.run.pid):
+            return launch.end_of(self.run.pid) is None
+        return self.run.goes_on
+
+    async def _learn_end(self) -> None:
+        """How it has ended, as far as anybody has seen."""
+        code = launch.end_of(self.run.pid)
+        if code is not None:
+            self.run = runs.ended(self.run, code)
+            return
+        deadline = asyncio.get_running_loop().time() + END_S
+        while asyncio.get_running_loop().time() < deadline:
+            self.run = runs.read_again(self.run)
+            if self.run.ended is not None:
+                return
+            await asyncio.sleep(SEEN_S)
+
+    async def _finish(self) -> None:
+        """A last look at the folder."""
+        folder = Folder(self.run.folder)
+        self._take(await asyncio.to_thread(folder.look, self._clock(), ()))
+        self._output.read()
+        self._tell()
+
+    # ---- what comes ----
+
+    def _take(self, event: Seen | Looked) -> None:
+        if isinstance(event, Looked):
+            self._looked = event
+            self.processes.take_agents(event.states)
+            self.processes.take_left(event.left, event.troubles)
+            for identity, what in event.refused:
+                self._notes.append(f"{identity} did not take the request ({what}): it has gone")
+        else:
+            self.processes.take(event)
+        self._tell()
+
+    def take_devices(self, sample: Sample) -> None:
+        """NVML's newest."""
+        self._sample = sample
+        if self.sampler is None or self._over:
+            return
+        placed = self.processes.take_devices(sample.devices, sample.at)
+        self.sampler.set_listed(pids_of(sample.devices))
+        if placed is not None:
+            self.sampler.keep(placed)
+            self._tell()
+
+    def set_seen(self, seen: bool) -> None:
+        """Whether the page is on the screen."""
+        self._pace = SEEN_S if seen else SAMPLE_S
+        if self.sampler is not None:
+            self.sampler.set_pace(self._pace)
+
+    def freeze(self, wanted: bool) -> None:
+        """Hold the figures still, or not."""
+        if wanted != (self._frozen is not None):
+            self._frozen = (self._clock(), self.state().devices) if wanted else None
+            self._tell()
+
+    def _tell(self) -> None:
+        self._state = None
+        self._changed()
+
+    # ---- what is known ----
+
+    @property
+    def over(self) -> bool:
+        """It has ended."""
+        return self._over
+
+    def state(self) -> WatchedRun:
+        """What is known now; the same object until it changes."""
+        if self._state is None:
+            self._state = self._put_together()
+        return self._state
+
+    def _put_together(self) -> WatchedRun:
+        at, devices = self._frozen or (None, None)
+        why = self._why_no_samples
+        if self.sampler is not None and not self._over:
+            why = why or self.sampler.why_no_samples
+        return WatchedRun(
+            run=self.run,
+            devices=self.processes.devices(over=self._over) if devices is None else devices,
+            output=self._output.lines,
+            replayed=self._replayed,
+            frozen_at=at,
+            why_no_samples=why,
+            snapshots=self._looked.snapshots if self._looked else (),
+            notes=self._all_notes(),
+        )
+
+    def _all_notes(self) -> tuple[str, ...]:
+        notes = list(self._notes)
+        if self._output.problem:
+            notes.append(self._output.problem)
+        elif not self._output.lines and not self.run.log.exists():
+            notes.append("its output went to where it was started: --here and --env keep none")
+        if not self.run.folder.exists():
+            notes.append(f"{self.run.folder} is gone: nothing more is kept of it")
+        elif self.sampler is not None and self.sampler.file.problem:
+            notes.append(self.sampler.file.problem)
+        for left in self.processes.left:
+            notes += [f"the agent of {left.pid} could not {each}" for each in left.troubles]
+        if self._looked is not None:
+            notes += [f"no agent in process {trouble}" for trouble in self._looked.troubles]
+        return tuple(dict.fromkeys(notes))

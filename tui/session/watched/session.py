@@ -1,0 +1,196 @@
+"""The run that is looked at: started or opened, sampled, asked, ended. No Textual."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Sequence
+
+from tui.monitor.messages import Sample
+from tui.session.watched import ending
+from tui.session.watched.followed import FollowedRun
+from tui.state.watched_run import WatchedRun
+from tui.watch import launch, runs
+from tui.watch.agents import Ask
+from tui.watch.runs import Run
+
+
+class RunError(Exception):
+    """A run that cannot be started or opened; the text is one line: what, why, what to do."""
+
+
+class WatchedRunSession:
+    """The state behind the run's page: one run at a time, in the event loop's thread.
+
+    Leaving a run never hurts it: it belongs to itself.
+    """
+
+    def __init__(self) -> None:
+        self._changed: Callable[[], None] = lambda: None
+        self._followed: FollowedRun | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._seen = False
+        self._sample: Sample | None = None
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Have a function called when something is to be drawn anew, in the event loop."""
+        self._changed = changed
+
+    @property
+    def state(self) -> WatchedRun | None:
+        """What is known now; ``None`` where no run is open. The same object until it changes."""
+        return None if self._followed is None else self._followed.state()
+
+    # ---- which run ----
+
+    def kept(self) -> list[Run]:
+        """The runs that are kept, the newest first."""
+        return runs.kept()
+
+    def launch(self, command: Sequence[str], entries: int | None = None) -> Run:
+        """Start a command as a run of its own and open it; whatever was open is left.
+
+        Args:
+            command: program and arguments.
+            entries: of torch's memory history, from the first CUDA call on; ``None`` for none.
+
+        Raises:
+            RunError: it cannot be started.
+        """
+        try:
+            run, _ = launch.begin(command, entries)
+        except launch.StartError as error:
+            raise RunError(str(error)) from error
+        self._begin(run, starter=True)
+        return run
+
+    def open(self, run: Run) -> None:
+        """Follow a run that goes on, replay one that has ended; whatever was open is left.
+
+        Raises:
+            RunError: its folder is gone, or is not to be read.
+        """
+        try:
+            os.listdir(run.folder)  # noqa: PTH208 (whether it may be read)
+        except OSError as error:
+            raise RunError(
+                f"{run.folder} cannot be read: {error.strerror}; gpu-workbench watch lists the runs"
+            ) from error
+        # This program may have started it before there was a screen.
+        self._begin(run, starter=launch.is_child(run.pid) and not run.samples.exists())
+
+    def close(self) -> None:
+        """Leave the run as it is; :attr:`state` is ``None`` from here on."""
+        self._leave()
+        self._changed()
+
+    async def stop(self) -> None:
+        """Leave it for good: end this program's own children, not the run."""
+        self._leave()
+        if self._ending:
+            await asyncio.gather(*self._ending, return_exceptions=True)
+
+    # ---- what it is told of the outside ----
+
+    def take_devices(self, sample: Sample) -> None:
+        """NVML's newest, which tells where each process is and what it holds there."""
+        self._sample = sample
+        if self._followed is not None:
+            self._followed.take_devices(sample)
+
+    def looked_at(self, seen: bool) -> None:
+        """Whether the page is on the screen: samples come ten times a second then, else twice."""
+        self._seen = seen
+        if self._followed is not None:
+            self._followed.set_seen(seen)
+
+    # ---- what is asked ----
+
+    def snapshot(self, pid: int) -> str:
+        """Ask a process for a snapshot, which it takes at its next step.
+
+        Returns:
+            One line: what was asked for, or why it was not and what would help. The snapshot comes
+            as a mark of its devices, and first in ``state.snapshots``.
+        """
+        agent, why = self._agent(pid)
+        if agent is None:
+            return f"no snapshot: {why}"
+        agent("snapshot")
+        return f"process {pid} is asked for a snapshot: it comes with its next step"
+
+    def record(self, pid: int, on: bool) -> str:
+        """Ask a process to record torch's memory history from its next step on, or no more.
+
+        Returns:
+            One line, as of :meth:`snapshot`. ``agent.recording`` tells when it is so.
+        """
+        agent, why = self._agent(pid)
+        if agent is None:
+            return f"the history stays as it is: {why}"
+        agent("record" if on else "record no more")
+        does = "to record its memory history" if on else "to record no more stacks"
+        return f"process {pid} is asked {does}, from its next step on"
+
+    def end(self, number: signal.Signals) -> str:
+        """Send SIGINT, SIGTERM or SIGKILL to the run's process group, if it is still this run's.
+
+        Returns:
+            One line: what was sent and where to, or why nothing was.
+        """
+        if self._followed is None:
+            return "no run is open"
+        return ending.send(self._followed.run, number)
+
+    def freeze(self, wanted: bool) -> None:
+        """Hold the figures still, or have them follow the run again; nothing is lost meanwhile."""
+        if self._followed is not None:
+            self._followed.freeze(wanted)
+
+    # ---- inside ----
+
+    def _agent(self, pid: int) -> tuple[Callable[[Ask], None] | None, str]:
+        """What asks the agent of a process for something, or why there is none."""
+        followed = self._followed
+        if followed is None:
+            return None, "no run is open"
+        found = followed.processes.agent(pid)
+        sampler = followed.sampler
+        if found is not None and sampler is not None and not followed.over:
+            name = found.identity
+            return (lambda what: sampler.ask(name, what)), ""
+        for each in followed.state().devices:
+            if each.process.pid == pid and each.why_no_agent:
+                return None, each.why_no_agent
+        return None, f"the run has no process {pid}"
+
+    def _begin(self, run: Run, *, starter: bool) -> None:
+        self._leave()
+        followed = FollowedRun(run, self._tell, starter=starter)
+        followed.set_seen(self._seen)
+        if self._sample is not None:
+            followed.take_devices(self._sample)
+        self._followed = followed
+        self._task = asyncio.create_task(followed.live())
+        self._task.add_done_callback(_see)
+        self._changed()
+
+    def _tell(self) -> None:
+        self._changed()
+
+    def _leave(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._ending.add(self._task)
+            self._task.add_done_callback(self._ending.discard)
+            self._task = None
+        self._followed = None
+
+
+def _see(task: asyncio.Task[None]) -> None:
+    """The page has the text of an error of our own; the loop tells it with where it was."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        task.get_loop().call_exception_handler({"message": "watching failed", "exception": error})

@@ -1,0 +1,409 @@
+"""What was seen of the processes of a run, live or from its samples: the facts of its page."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tui.monitor.messages import Device
+from tui.state.watched_run import Mark, StepPoint, WatchedDevice
+from tui.text import numbers as text
+from tui.watch.agents import AgentState
+from tui.watch.findings import NO_GROWTH, Finding, GrowthPer, Track
+from tui.watch.growth import Growth
+from tui.watch.left import Left, Oom
+from tui.watch.messages import ProcessFigures, TorchProcess, TorchProcesses
+from tui.watch.pairing import Placed, is_same, listed_on, place
+from tui.watch.samples import DevicesPlaced, Seen, StepsTold
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+MOST_POINTS = 1200
+"""Of a device; beyond, neighbours are joined, and the highest of each pair stays."""
+MOST_FLUSHES = 200
+"""Of a device that have a mark each, the newest."""
+JUDGE_S = 1.0
+"""Between two judgements on how the figures of a device grow, which take a millisecond or two."""
+RATE_S = 10.0
+"""Over which steps a second are counted."""
+_UNPLACED = Placed(None, None, "NVML has not been read yet", "NVML has not been read yet")
+NOT_DESCRIBED = "its description was not kept"
+BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
+KILLED = "was killed, or left by os._exit"
+
+
+@frozen
+class Judged:
+    """What the figures of a device tell over time."""
+
+    at: float
+    """Unix time of the newest of them."""
+    growth: Growth | None
+    growth_per: GrowthPer
+    findings: tuple[Finding, ...]
+
+
+class SeenDevice:
+    """One device of one process."""
+
+    def __init__(self, figures: TorchMemory) -> None:
+        self.figures = figures
+        """The newest."""
+        self.placed = _UNPLACED
+        self.track = Track()
+        self.points: list[StepPoint] = []
+        self.flushes: deque[Mark] = deque(maxlen=MOST_FLUSHES)
+        self._readings = 1
+        """For each point."""
+        self._left = 0
+        self._judged: Judged | None = None
+
+    def judged(self, *, anew: bool) -> Judged:
+        """What its figures tell: at most :data:`JUDGE_S` ago, unless anew."""
+        last = self._judged
+        if last is None or anew or self.figures.at - last.at >= JUDGE_S:
+            track = self.track
+            last = Judged(self.figures.at, track.growth(), track.growth_per, track.findings())
+            self._judged = last
+        return last
+
+    def take(self, figures: TorchMemory, step: int | None) -> None:
+        """The next reading.
+
+        Args:
+            figures: what was read.
+            step: steps that the process had told until then.
+        """
+        flushed = figures.alloc_retries - self.figures.alloc_retries
+        if flushed > 0:
+            said = f"the allocator flushed its cache {text.count(flushed, 'time')}"
+            self.flushes.append(Mark(figures.at, step, "cache flush", said))
+        self.figures = figures
+        self.track.add(figures, step)
+        point = StepPoint(figures.at, step, figures.allocated, figures.reserved)
+        if self._left and self.points:
+            self.points[-1] = _higher(self.points[-1], point)
+            self._left -= 1
+        else:
+            self.points.append(point)
+            self._left = self._readings - 1
+        if len(self.points) > MOST_POINTS:
+            pairs = zip(self.points[0::2], self.points[1::2], strict=False)
+            odd = self.points[-1:] if len(self.points) % 2 else []
+            self.points = [*(_higher(one, other) for one, other in pairs), *odd]
+            self._readings, self._left = 2 * self._readings, 0
+
+
+class SeenProcess:
+    """One process."""
+
+    def __init__(self, told: TorchProcess) -> None:
+        self.told = told
+        self.gone = False
+        """It was there, and is not any more."""
+        self.devices: dict[str, SeenDevice] = {}
+        self.silent: dict[str, str] = {}
+        """Why there are no figures of a device now, by its name."""
+        self.listed: dict[str, tuple[int | None, str]] = {}
+        """What NVML says that it holds, by the device's id."""
+        self.steps: int | None = None
+        """As its agent has told last."""
+        self._told: deque[tuple[float, int]] = deque()
+
+    def take_steps(self, at: float, steps: int) -> None:
+        """What its agent has told."""
+        self.steps = max(steps, self.steps or 0)
+        self._told.append((at, self.steps))
+        while len(self._told) > 2 and self._told[1][0] <= at - RATE_S:
+            self._told.popleft()
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """Over the last :data:`RATE_S`; ``None`` before two readings."""
+        if len(self._told) < 2 or self._told[-1][0] <= self._told[0][0]:
+            return None
+        (began, before), (at, now) = self._told[0], self._told[-1]
+        return (now - before) / (at - began)
+
+    @property
+    def figures(self) -> tuple[TorchMemory, ...]:
+        """The newest of each device."""
+        return tuple(each.figures for each in self.devices.values())
+
+
+class WatchedProcesses:
+    """All processes of a run, from its first sample on."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[int, float | None], SeenProcess] = {}
+        """By pid and start, in the order in which they were seen."""
+        self.left: tuple[Left, ...] = ()
+        self._newest: dict[int, SeenProcess] = {}
+        """By pid: of two that had the same, the later."""
+        self._agents: dict[int, AgentState] = {}
+        self._troubles: tuple[str, ...] = ()
+        self._devices: Sequence[Device] = ()
+
+    # ---- change ----
+
+    def take(self, event: Seen) -> None:
+        """What was seen, now or at some time before."""
+        if isinstance(event, TorchProcesses):
+            self._take_processes(event)
+        elif isinstance(event, ProcessFigures):
+            self._take_figures(event)
+        elif isinstance(event, StepsTold):
+            for identity, steps in event.steps.items():
+                self._of(pid_of(identity)).take_steps(event.at, steps)
+        else:
+            for name, placed in event.placed.items():
+                pid, _, device = name.partition(" ")
+                process = self._newest.get(int(pid)) if pid.isdecimal() else None
+                if process is not None and device in process.devices:
+                    process.devices[device].placed = placed
+
+    def _take_processes(self, event: TorchProcesses) -> None:
+        there = set()
+        for told in event.processes:
+            process = self._newest.get(told.pid)
+            if told.start is None and told.refused:
+                continue  # it was asked for by its pid, and is not there
+            there.add(told.pid)
+            same = process is not None and (
+                process.told.start is None or is_same(process.told.start, told.start)
+            )
+            if process is None or not same:
+                process = self._newest[told.pid] = SeenProcess(told)
+                self.seen[told.pid, told.start] = process
+            process.told = told
+        for pid, process in self._newest.items():
+            process.gone = pid not in there
+
+    def _take_figures(self, event: ProcessFigures) -> None:
+        for process in self._newest.values():
+            process.silent = {}
+        for name, why in event.unavailable.items():
+            pid, _, device = name.partition(" ")
+            if pid.isdecimal() and int(pid) in self._newest:
+                self._newest[int(pid)].silent[device] = why
+        for figures in event.devices:
+            process = self._of(figures.pid)
+            known = process.devices.get(figures.device)
+            if known is None:
+                known = process.devices[figures.device] = SeenDevice(figures)
+            known.take(figures, process.steps)
+
+    def _of(self, pid: int) -> SeenProcess:
+        """The process of which something is told; made where its description is not there."""
+        process = self._newest.get(pid)
+        if process is None:
+            process = self._newest[pid] = SeenProcess(_undescribed(pid, NOT_DESCRIBED))
+            self.seen[pid, None] = process
+        return process
+
+    def take_devices(self, devices: Sequence[Device], at: float) -> DevicesPlaced | None:
+        """NVML's newest; what has changed by it, to be kept.
+
+        Args:
+            devices: as NVML has them; empty where it no longer says anything.
+            at: Unix time.
+        """
+        self._devices = devices
+        changed = {}
+        for pid, process in self._newest.items():
+            if process.gone or not process.devices:
+                continue
+            process.listed = listed_on(process.told, devices)
+            for name, placed in place(process.told, process.figures, devices).items():
+                device = process.devices[name]
+                if placed.id is None and device.placed.id is not None:
+                    continue  # it does not move: NVML says nothing more, or it is about to end
+                if placed != device.placed:
+                    device.placed = changed[f"{pid} {name}"] = placed
+        return DevicesPlaced(at, changed) if changed else None
+
+    def take_agents(self, states: Iterable[AgentState]) -> None:
+        """All agents of the run that answer."""
+        self._agents = {each.pid: each for each in states}
+
+    def take_left(self, left: Sequence[Left], troubles: Sequence[str]) -> None:
+        """What the agents have written down, and why there is none in some process."""
+        self.left = tuple(left)
+        self._troubles = tuple(troubles)
+
+    # ---- look ----
+
+    def completed_left(self) -> list[Left]:
+        """What each agent has left; of those that were killed, with the steps last heard of."""
+        found = []
+        for each in self.left:
+            process = self._left_by(each)
+            steps = each.steps if process is None or each.steps is not None else process.steps
+            found.append(replace(each, steps=steps))
+        return found
+
+    def agent(self, pid: int) -> AgentState | None:
+        """The agent of a process that answers."""
+        return self._agents.get(pid)
+
+    def devices(self, *, over: bool) -> tuple[WatchedDevice, ...]:
+        """What there is to show, by rank, pid and device.
+
+        Args:
+            over: the run has ended, and with it all its processes.
+        """
+        left = {id(process): each for each in self.left if (process := self._left_by(each))}
+        found: list[WatchedDevice] = []
+        for process in self.seen.values():
+            own = left.get(id(process))
+            gone = over or process.gone or process is not self._newest.get(process.told.pid)
+            if gone and not process.devices and own is None:
+                continue  # it used no GPU and is no more: a loader's worker, a shell
+            found += self._devices_of(process, own, gone)
+        for each in self.left:
+            if self._left_by(each) is None:
+                found += self._devices_of(_never_seen(each), each, over or each.ended)
+        return tuple(sorted(found, key=_place_in_list))
+
+    def _left_by(self, left: Left) -> SeenProcess | None:
+        """The process whose agent has left it."""
+        for process in reversed(self.seen.values()):
+            start = process.told.start
+            if process.told.pid == left.pid and (start is None or start <= left.began + 2.0):
+                return process
+        return None
+
+    def _devices_of(
+        self, process: SeenProcess, left: Left | None, gone: bool
+    ) -> list[WatchedDevice]:
+        pid = process.told.pid
+        agent = None if gone else self._agents.get(pid)
+        ended = _end_in_words(left, gone)
+        ran_out = {f"cuda:{oom.device}" for oom in left.ooms} if left else set()
+        names = sorted({*process.devices, *process.silent, *ran_out}) or [""]
+        steps = process.steps
+        if left is not None and left.steps is not None:
+            steps = max(left.steps, steps or 0)
+        found = []
+        for name in names:
+            seen = process.devices.get(name)
+            told = process.told
+            if seen is None and name and not told.reason:
+                told = replace(told, reason=process.silent.get(name, "no figures of it were read"))
+            judged = seen.judged(anew=gone) if seen else Judged(0.0, None, "s", ())
+            found.append(
+                WatchedDevice(
+                    process=told,
+                    device=name,
+                    figures=seen.figures if seen and name not in process.silent else None,
+                    placed=seen.placed if seen else _UNPLACED,
+                    points=tuple(seen.points) if seen else (),
+                    marks=_marks(name, seen, left),
+                    agent=agent,
+                    why_no_agent="" if agent else self._why_no_agent(process, left, gone),
+                    left=left,
+                    steps=steps,
+                    steps_per_s=process.steps_per_s,
+                    growth=judged.growth,
+                    growth_per=judged.growth_per,
+                    why_no_growth="" if judged.growth else NO_GROWTH if seen else told.reason,
+                    ended=ended,
+                    findings=judged.findings,
+                )
+            )
+        return found
+
+    def _why_no_agent(self, process: SeenProcess, left: Left | None, gone: bool) -> str:
+        """In a short sentence with what would help."""
+        pid = process.told.pid
+        if gone:
+            return "the process has ended"
+        if left is not None:
+            return (
+                "its agent does not answer: the process holds the interpreter, or its sockets are "
+                "in another folder; start gpu-workbench with the same XDG_RUNTIME_DIR"
+            )
+        for trouble in self._troubles:
+            number, _, why = trouble.partition(": ")
+            if number == str(pid):
+                return f"the agent could not start: {why}"
+        if process.devices:
+            return (
+                "no agent in it: its environment was not handed on (python -I or -E, env -i, sudo, "
+                "docker run without -e); hand on PYTHONPATH and GPU_WORKBENCH_RUN"
+            )
+        return "no agent in it yet: it comes with the first CUDA call of the process"
+
+
+def pid_of(identity: str) -> int:
+    """The pid in the name of a process."""
+    pid = identity.split("-")[-2:-1]
+    return int(pid[0]) if pid and pid[0].isdecimal() else 0
+
+
+def _place_in_list(each: WatchedDevice) -> tuple[bool, int, int, str]:
+    rank = each.process.rank
+    return rank is None, rank or 0, each.process.pid, each.device
+
+
+def _end_in_words(left: Left | None, gone: bool) -> str:
+    if left is not None and left.ended:
+        return f"ended by {left.kind}" if left.kind else "ended"
+    if not gone:
+        return ""
+    return KILLED if left is not None else "ended"
+
+
+def _marks(device: str, seen: SeenDevice | None, left: Left | None) -> tuple[Mark, ...]:
+    marks = list(seen.flushes) if seen else []
+    if left is not None:
+        marks += [
+            Mark(each.at, each.step, "snapshot", f"a snapshot: {each.path.name}", each.path)
+            for each in left.snapshots
+        ]
+        marks += [
+            Mark(oom.at, oom.step, "OOM", _oom_in_words(oom), oom.snapshot)
+            for oom in left.ooms
+            if device in ("", f"cuda:{oom.device}")
+        ]
+    return tuple(sorted(marks, key=lambda mark: mark.at))
+
+
+def _oom_in_words(oom: Oom) -> str:
+    where = f" at {oom.where}" if oom.where else ""
+    went_on = {True: "the program went on", False: "it ended the process", None: oom.why_not_known}
+    sizes = f"{text.size(oom.asked)} asked{where}, {text.size(oom.free)} free"
+    return f"{sizes}; {went_on[oom.handled]}"
+
+
+def _higher(one: StepPoint, other: StepPoint) -> StepPoint:
+    highest = max(one, other, key=lambda point: point.allocated)
+    return replace(highest, reserved=max(one.reserved, other.reserved))
+
+
+def _never_seen(left: Left) -> SeenProcess:
+    """A process of which nothing but what its agent has left is known."""
+    rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
+    told = _undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
+    return SeenProcess(replace(told, rank=rank, torch=left.torch))
+
+
+def _undescribed(pid: int, why: str) -> TorchProcess:
+    names = ("start", "parent", "user", "command", "torch", "rank", "local_rank", "world_size")
+    return TorchProcess(
+        pid=pid,
+        start=None,
+        parent=None,
+        user=None,
+        command=None,
+        torch=None,
+        rank=None,
+        local_rank=None,
+        world_size=None,
+        launcher=None,
+        visible_devices=None,
+        device_order=None,
+        reason=why,
+        unavailable=dict.fromkeys((*names, "launcher", "visible_devices"), why),
+    )

@@ -1,0 +1,1 @@
+"""The tab of runs under the watch, and its dialogs."""
