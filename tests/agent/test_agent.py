@@ -125,6 +125,18 @@ def test_what_is_given_up_leaves_no_part(
     assert gc.isenabled()
 
 
+def test_a_full_disk_costs_that_snapshot_alone(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LEAST_FREE", -(1 << 62))  # else it is not begun
+    (tmp_path / f"oom-{agent.identity}-1.pickle.part").symlink_to("/dev/full")
+    asked_for(agent, 5)
+    asked_for(agent, 6)
+    (left,) = left_in(tmp_path)
+    assert "No space left on device" in left.ooms[0].why_no_snapshot
+    assert snapshots(tmp_path) == [f"oom-{agent.identity}-2.pickle"]
+
+
 def test_an_error_is_told_and_an_interrupt_goes_on_its_way(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

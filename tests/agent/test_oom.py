@@ -234,6 +234,15 @@ def test_without_a_folder_nothing_is_different(place: str, tmp_path: Path) -> No
     assert re.sub(rb"0x[0-9a-f]+", b"0x", _CLOCK.sub(b"", done.stderr)) == errors
 
 
+def test_a_folder_that_goes_meanwhile_is_made_anew(tmp_path: Path) -> None:
+    scene = (
+        "import shutil\n"
+        "shutil.rmtree(os.environ.get('GPU_WORKBENCH_RUN', '/nowhere'), ignore_errors=True)\n"
+    )
+    assert unchanged(scene + FORWARD, tmp_path)[0] == 1
+    assert len(list((tmp_path / "run").glob("oom-*.pickle"))) == 1
+
+
 def test_a_fork_tells_nothing(tmp_path: Path) -> None:
     code, out, _ = unchanged(FORKED, tmp_path)
     assert (code, out) == (1, b"child\n")
