@@ -6,6 +6,7 @@ import pytest
 from textual.widgets import Digits
 
 from tests.screens.app_helpers import Running, running
+from tests.screens.every_screen import scenes
 from tests.screens.helpers import hello, workload
 from tests.screens.results import DEFAULTS, ran, result
 from tui.state.events import ParametersSet
@@ -130,8 +131,12 @@ async def test_the_editor_takes_a_sweep_and_runs_it() -> None:
     async with running((80, 24), "no gpu") as app:
         await app.press("equals_sign")
         await app.until(lambda: "Parameters of matmul" in app.text)
-        assert "256..8192x2 multiplies" in app.text
-        await app.press(*"64..", "enter")
+        assert "64..8192x2 multiplies" in app.text
+        await app.press("f6")
+        assert "64..8192x2" in app.row("│ size")
+        await app.press("tab", "f6")
+        assert "+bfloat16" in app.text
+        await app.press("f5", "shift+tab", *"64..", "enter")
         assert "is no range" in app.text or "is not allowed" in app.text
         await app.press("f5")
         assert "is no range" not in app.text
@@ -148,11 +153,27 @@ async def test_the_editor_takes_a_sweep_and_runs_it() -> None:
         assert "+bfloat16" in app.text
 
 
+async def test_a_dialog_does_not_move_what_it_lies_over() -> None:
+    events = scenes()["swept"].events
+    for size in ((80, 24), (120, 40)):
+        async with running(size, "empty", *events) as app:
+            while app.workbench.workloads.table.workload != "matmul":
+                await app.press("down")
+            before = app.rows
+            # At 120x40 the whole plot stands in the pane, with its axis.
+            assert size == (80, 24) or "16        64          256" in before[-2]
+            await app.press("equals_sign")
+            assert "Parameters of matmul" in app.rows[1]
+            cut = next(at for at, row in enumerate(app.rows) if "F6 sweeps" in row) + 1
+            assert app.rows[0] == before[0]
+            assert app.rows[cut:] == before[cut:]
+
+
 async def test_a_range_of_one_value_is_refused_and_changes_nothing() -> None:
     async with running((80, 24), "no gpu") as app:
         await app.press("equals_sign", "home", "ctrl+k", *"256..256x2", "enter")
         assert "256..256x2 is one value, 256" in app.text
-        assert "256..8192x2 multiplies" in app.text
+        assert "64..8192x2 multiplies" in app.text
         await app.press("escape")
         assert not [item for item in app.asked if str(item[0]).startswith("set_")]
 

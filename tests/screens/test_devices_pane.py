@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from rich.style import Style
 
 from tests.screens.app_helpers import running
 from tests.screens.driving import press, settle
@@ -27,7 +28,9 @@ from tui.monitor.messages import Sample, Utilization
 from tui.state.events import DeviceSelected, MonitorStatus
 from tui.state.pairing import CPU
 from tui.state.store import Store
+from tui.ui.views.lines import Span, TextStyle
 from tui.ui.widgets.devices_pane import DevicesPane
+from tui.ui.widgets.styles import strip_of
 
 
 def app_of(
@@ -185,8 +188,9 @@ async def test_before_the_first_sample_it_waits_and_then_it_shows() -> None:
         app.tell(store, sample(gpu()))
         await settle(pilot)
         lines = screen_text(app)
-        assert lines[2].startswith("  nvml:0 █")
-        assert lines[3].startswith("▸ cpu")
+        # A GPU is what people came for, before torch has said which it sees.
+        assert lines[2].startswith("▸ nvml:0 █")
+        assert lines[3].startswith("  cpu")
 
 
 async def test_a_monitor_that_ended_gives_its_reason_and_the_rows_grow_old() -> None:
@@ -244,6 +248,21 @@ async def test_a_bar_under_the_cursor_is_as_long_as_it_was() -> None:
         # Reversed, its blanks would be the coloured part.
         assert [turned for text, turned in reversed_.items() if "█" in text] == [False, False]
         assert [turned for text, turned in reversed_.items() if "61%" in text] == [True]
+
+
+def test_words_under_the_cursor_are_no_patches_unless_something_is_wrong() -> None:
+    words = (
+        Span("matmul "),
+        Span("not run ", TextStyle.QUIET),
+        Span("ok ", TextStyle.GOOD),
+        Span("failed", TextStyle.BAD),
+    )
+    cursor = Style(reverse=True)
+    drawn = list(strip_of(words, 30, Style(), cursor))
+    assert [segment.text.strip() for segment in drawn] == ["matmul not run ok", "failed", ""]
+    assert drawn[0].style == drawn[2].style == cursor
+    assert drawn[1].style is not None
+    assert drawn[1].style.color is not None
 
 
 async def test_a_box_with_more_devices_than_rows_scrolls_to_the_selected() -> None:

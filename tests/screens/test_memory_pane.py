@@ -64,7 +64,8 @@ async def test_with_room_the_explanation_is_there() -> None:
     lines = await shown(make_store(), (120, 40), 10)
     assert lines[1].startswith("█ allocated 12.3 GiB  ▓ cached 3.7 GiB")
     assert lines[1].endswith("· free 118.5 GiB")
-    assert lines[4].startswith("nvidia-smi shows 20.7 GiB in use; live tensors are 12.3 GiB")
+    assert lines[4].startswith("777 ada 4.1 GiB")
+    assert lines[5].startswith("nvidia-smi shows 20.7 GiB in use; live tensors are 12.3 GiB")
 
 
 async def test_at_60x20_everything_is_reached_by_scrolling() -> None:

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from tests.screens.app_helpers import running
-from tests.screens.helpers import NOW, STRANGER, WORKER, gpu, gpu_process, host, sample
-from tui.monitor.messages import HostProcesses, ParentProcess
+from tests.screens.helpers import GIB, NOW, STRANGER, WORKER, gpu, gpu_process, host, sample
+from tui.monitor.messages import DeviceMemory, HostProcesses, ParentProcess
 from tui.state.pairing import CPU
 
 
@@ -24,6 +24,17 @@ async def test_the_column_adds_up_on_every_size(size: tuple[int, int]) -> None:
         for label in ("unattributed", "device used", "driver", "free", "total"):
             assert at.row(label)
         assert "20.7 GiB" in at.row("device used")
+
+
+async def test_nobodys_memory_has_its_whole_words_under_the_cursor() -> None:
+    whole = "unattributed: of processes that NVML does not list, and the driver's part"
+    used = DeviceMemory(139 * GIB, 40 * GIB, 99 * GIB, 0)
+    async with running((80, 24), "one gpu", sample(gpu(0, memory=used))) as at:
+        await at.press("4")
+        row = next(row for row in at.rows if " unattributed" in row)
+        assert row.rstrip().endswith(" unattributed")
+        await at.press("end")
+        assert whole in " ".join(at.text.split())
 
 
 async def test_sorting_goes_through_the_columns_and_the_title_says_by_which() -> None:

@@ -363,6 +363,60 @@ def test_how_a_screen_looks_may_stand_after_the_command_that_opens_it() -> None:
     assert parse([*options, "replay", "--demo"]).found["given"] == after.found["given"]
 
 
+REQUIRED = {
+    "compare": ["conv2d", "--flag", "cudnn.benchmark=on,off"],
+    "completion": ["bash"],
+    "results": ["list"],
+    "snapshot": ["x"],
+}
+OF_THE_WORKBENCH = (
+    ("--python", sys.executable),
+    ("--workloads", __file__),
+    ("--theme", "dracula"),
+    ("--ascii",),
+    ("--no-mouse",),
+    ("--refresh", "2"),
+    ("--device", "0"),
+    ("--readonly",),
+    ("--demo", "compute"),
+    ("--snapshot", "x"),
+    ("--oom-text", "x"),
+    ("--memory", "1GiB"),
+    ("--record", "x"),
+    ("--redact",),
+    ("--no-store",),
+)
+
+
+def test_an_option_before_a_command_is_the_commands_or_is_refused() -> None:
+    """Ignored in silence, ``--memory 1GiB snapshot FILE`` would read with another limit."""
+    program = parser([])
+    known = {flag for each in program.arguments for flag in each.option_strings}
+    assert {words[0] for words in OF_THE_WORKBENCH} == known - {"-h", "--help", "--version"}
+    for name in sorted({*command_names()} - {"serve"}):
+        more = REQUIRED.get(name, [])
+        for words in OF_THE_WORKBENCH:
+            before = outcome([*words, name, *more])
+            assert before == outcome([name, *more, *words]) or words[0] in before, (name, words)
+
+
+def outcome(argv: list[str]) -> str:
+    """What was found, or the refusal, in words."""
+    try:
+        return str(sorted(parse(argv).found.items()))
+    except UsageError as error:
+        return str(error)
+
+
+def test_where_an_option_goes_is_said() -> None:
+    words = outcome(["--memory", "1GiB", "snapshot", "x"])
+    assert words.startswith("--memory goes after the command: gpu-workbench snapshot --memory")
+    words = outcome(["--readonly", "list"])
+    assert words.startswith("--readonly is for the workbench and not for this command")
+    assert outcome(["--theme", "dracula", "config"]) == outcome(["config", "--theme", "dracula"])
+    assert "dracula" in outcome(["config", "--theme", "dracula"])
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_shell_gets_code_that_knows_commands_options_and_workloads(shell: str) -> None:
     done = run("completion", shell)

@@ -108,6 +108,15 @@ def test_a_name_that_all_share_stands_in_the_title_and_different_ones_in_their_r
     assert cpu_model("AMD EPYC 9654 96-Core Processor") in plain(box(*MIXED, room=120)[2])
 
 
+def test_what_is_wrong_with_a_gpu_is_not_what_a_title_is_cut_at() -> None:
+    hot, capped = gpu(0, throttle=("hw_thermal_slowdown",)), gpu(1, throttle=("sw_power_cap",))
+    store = make_store("one gpu", sample(hot, capped))
+    for room in range(52, 90):
+        title = devices_title(store, NOW, room, folded=False, order="load")
+        assert title.endswith("1 throttled, 1 at the power cap")
+    assert "by load" in title
+
+
 def test_a_heading_sorts_by_the_column_below_it() -> None:
     plan = columns(make_store("two gpus").devices, 80)
     drawn = plain(heading(plan, "load"))
@@ -193,7 +202,7 @@ def test_the_gravest_throttle_reason_comes_first(
     [
         (200, "throttled: hw_thermal"),
         (100, "! hw_thermal"),
-        (59, "! heat"),
+        (59, "!thermal"),
     ],
 )
 def test_throttling_is_named_in_the_words_that_fit(room: int, marker: str) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, torch_memory
+from tests.screens.helpers import (
+    GIB,
+    NOW,
+    WORKER,
+    gpu,
+    gpu_process,
+    make_store,
+    sample,
+    torch_memory,
+)
 from tui.memory import Slice, account
 from tui.monitor.messages import DeviceMemory
 from tui.state.reading import Value
@@ -88,6 +97,28 @@ def test_unattributed_memory_is_hatched_and_named_and_no_fill_looks_like_a_fault
     gauge = account(store, store.devices[0], NOW)
     assert plain(bar_line(gauge, 40)).startswith("╱" * 30)
     assert any("╱ unattributed 90 B" in plain(line) for line in legend(gauge, 80))
+
+
+def test_who_else_holds_the_memory_is_named_the_largest_first() -> None:
+    others = [
+        gpu_process(100 + at, at * GIB, user="bob", command=f"serve {at}") for at in range(1, 6)
+    ]
+    store = make_store("one gpu", sample(gpu(0, processes=(gpu_process(), *others))))
+    view = store.devices[0]
+    text = [plain(row) for row in body(account(store, view, NOW), view, 60, store.worker_pid)]
+    at = text.index("105 bob 5.0 GiB serve 5")
+    rest = "2 more processes: see the tab 4"
+    assert text[at + 1 : at + 4] == ["104 bob 4.0 GiB serve 4", "103 bob 3.0 GiB serve 3", rest]
+    assert text[at + 4].startswith("nvidia-smi shows")
+    assert not any(row.startswith(str(WORKER)) for row in text)
+
+
+def test_a_title_says_free_of_what_where_a_warning_takes_room() -> None:
+    store = make_store("one gpu", sample(gpu(0, memory=DeviceMemory(GIB, GIB // 9, GIB, 0))))
+    view = store.devices[0]
+    gauge = account(store, view, NOW)
+    assert gauge.warnings
+    assert title(gauge, view, len(title(gauge, view, 99)) - 7).endswith("G free")
 
 
 def test_the_used_figure_of_the_idle_gpu_needs_no_torch() -> None:

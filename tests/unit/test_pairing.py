@@ -51,3 +51,9 @@ def test_before_torch_is_known_nothing_is_called_unpaired() -> None:
     assert view.unpaired is None
     assert view.label == "nvml:0"
     assert cpu.key == CPU
+
+
+def test_where_there_is_no_torch_that_is_why_it_does_not_know_the_device() -> None:
+    why = "there is no torch in /opt/bare/bin/python"
+    first, _ = pair((gpu(0),), (), no_torch=why)
+    assert first.unpaired == why

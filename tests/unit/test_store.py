@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.screens.helpers import make_store
+from tests.screens.helpers import environment, gpu, make_store, sample, torch_gpu
 from tui.state.events import (
     ChildStatus,
     CompareQueued,
@@ -17,6 +17,7 @@ from tui.state.events import (
     RunQueued,
 )
 from tui.state.store import Part, Store
+from tui.ui.views.workload_table import devices
 from workloads.protocol import messages
 from workloads.protocol.inventory import ParameterInfo, WorkloadInfo
 from workloads.protocol.results import RunResult, Status
@@ -152,6 +153,21 @@ def test_without_a_gpu_the_cpu_is_selected_and_there_is_no_gpu_column() -> None:
     store = make_store("no gpu")
     assert store.selected == "cpu"
     assert store.gpu_column is None
+
+
+def test_the_first_gpu_is_selected_though_torch_sees_none_or_has_not_said() -> None:
+    seen = sample(gpu(0), gpu(1))
+    store = make_store("empty", seen)
+    first, second, _ = (view.key for view in store.devices)
+    assert store.selected == first
+    store.apply(messages.Ready(environment(), 1.0))
+    assert store.selected == first
+    assert devices(store) == ("cpu",)
+    store.apply(messages.Ready(environment(torch_gpu(1)), 1.0))
+    assert store.selected == second
+    store.apply(DeviceSelected("cpu"))
+    store.apply(seen)
+    assert store.selected == "cpu"
 
 
 def test_a_device_chosen_by_the_user_stays_chosen() -> None:

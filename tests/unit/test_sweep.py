@@ -11,7 +11,7 @@ from tests.screens.results import DEFAULTS, result, timing
 from tui.state.events import ParametersSet, RunQueued, SweepSet
 from tui.state.parameters import Invalid, Valid
 from tui.state.store import Store
-from tui.state.sweep import MOST_RUNS, Sweep, read, values
+from tui.state.sweep import MOST_RUNS, Sweep, example, read, values
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.ui.views.detail import detail_lines
 from tui.ui.views.lines import plain, width
@@ -114,12 +114,27 @@ def test_a_single_value_is_no_sweep() -> None:
     assert isinstance(read(INFO, {"size": "64"}), Valid)
 
 
+@given(st.integers(0, 10**6), st.none() | st.integers(0, 10**4), st.none() | st.integers(1, 10**7))
+def test_the_example_is_a_sweep_that_the_parameter_takes(
+    default: int, lowest: int | None, highest: int | None
+) -> None:
+    lowest = min(default, lowest) if lowest is not None else None
+    highest = max(2 * default, 2 * (lowest or 1), highest) if highest is not None else None
+    info = ParameterInfo("n", default, "", minimum=lowest, maximum=highest)
+    assert 2 <= len(values(info, example(info))) <= MOST_RUNS
+
+
+def test_the_example_for_a_product_begins_where_the_cpu_is_faster() -> None:
+    assert example(ParameterInfo("n", 2048, "", minimum=1, maximum=65536)) == "32..4096x2"
+    assert example(ParameterInfo("dtype", "float32", "", choices=("float32",))) == ""
+
+
 @pytest.mark.parametrize("text", ["64,64", "64..64x2", "64..100x2", "64..65+9", "64..64+1,64"])
 def test_a_range_or_list_of_one_value_is_refused(text: str) -> None:
     assert read(INFO, {"size": text}) == Invalid(
         {
             "size": f"size: {text} is one value, 64; write 64 for it, or several: "
-            "256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists"
+            "64..8192x2 multiplies, 1..9+2 adds, 256,1024 lists"
         }
     )
 
@@ -272,7 +287,7 @@ def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:
 def test_a_size_without_a_time_does_not_hide_the_others() -> None:
     store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}, dropped=128)
     assert the_row(store).name.text == "matmul size=64 of the sweep size=… float32"
-    assert plain(the_row(store).state) == "sweep 4/4  2 skipped"
+    assert plain(the_row(store).state) == "sweep 4/4 2 skipped"
 
 
 def test_before_any_has_ended_the_sweep_alone_is_named() -> None:

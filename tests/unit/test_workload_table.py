@@ -12,7 +12,7 @@ from tui.state.conditions import Conditions
 from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
 from tui.state.store import Store
 from tui.ui.views.lines import plain
-from tui.ui.views.workload_table import Group, Row, entries, row
+from tui.ui.views.workload_table import WIDEST, Group, Row, entries, row
 from workloads.protocol.results import Basis, Check, Limit, Rates
 
 
@@ -130,6 +130,17 @@ def test_a_rate_above_its_limit_is_said_to_be_so_in_words(basis: Basis, said: st
     store = make_store("no gpu", *ran("matmul", "cpu", limit=limit, warnings=("190% is …",)))
     assert cells(store)["of limit"] == "!190% float32"
     assert cells(store)["state"] == f"! ok ±0.4%, {said}"
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [("memory bandwidth", "bandwidth"), ("float32 (or 3xTF32)", "float32")],
+)
+def test_the_longest_names_of_limits_are_short_in_the_table(name: str, short: str) -> None:
+    limit = Limit(name, 1e12, 1.24, "told", "published")
+    store = make_store("no gpu", *ran("matmul", "cpu", limit=limit))
+    assert cells(store)["of limit"] == f"!124% {short}"
+    assert len(cells(store)["of limit"]) <= WIDEST
 
 
 def test_a_run_under_other_flags_is_marked_until_they_are_set_back() -> None:

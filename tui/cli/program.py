@@ -142,6 +142,8 @@ def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Asked
         found[REST] = rest
     elif rest:
         program.commands.get(name, program).unknown(rest, flags_in(program.format_help()))
+    if name in program.commands and not one.usage_when_first:
+        _see_to_what_stands_before(program, program.commands[name], found)
     found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
     return Asked(name, one, found)
 
@@ -159,6 +161,23 @@ def _see_to_options(program: Parser, argv: Sequence[str]) -> None:
             return
         if len(flag) > 2 and flag.startswith("--") and not any(k.startswith(flag) for k in known):
             program.unknown([flag])
+
+
+def _see_to_what_stands_before(program: Parser, command: Parser, found: dict[str, Any]) -> None:
+    """Refuse what the workbench takes and the command does not: it would change nothing.
+
+    Raises:
+        UsageError: there is such an option.
+    """
+    taken = {each.dest for each in command.arguments}
+    its_own = {flag for each in command.arguments for flag in each.option_strings}
+    for each in program.arguments:
+        flags = each.option_strings
+        if not flags or each.dest in taken or each.dest not in found:
+            continue
+        if flags[0] in its_own:
+            command.error(f"{flags[0]} goes after the command: {command.prog} {flags[0]}")
+        command.error(f"{flags[0]} is for the workbench and not for this command")
 
 
 @frozen

@@ -69,6 +69,7 @@ def pair(
     torch_devices: tuple[TorchDevice, ...],
     no_cuda: str = "",
     no_nvml: str = "",
+    no_torch: str | None = None,
 ) -> tuple[DeviceView, ...]:
     """All devices, GPUs first in NVML's order, then those only torch knows, the CPU last.
 
@@ -77,6 +78,7 @@ def pair(
         torch_devices: what the runner's torch saw; empty while it is not known.
         no_cuda: why it saw no CUDA device, in its own words.
         no_nvml: why NVML could not be asked.
+        no_torch: why there is no torch to ask; ``None`` while it may still say what it sees.
     """
     left = [device for device in torch_devices if device.id != CPU]
     views = []
@@ -84,7 +86,9 @@ def pair(
         match = next((candidate for candidate in left if _matches(device, candidate)), None)
         if match:
             left.remove(match)
-        unpaired = None if match or not torch_devices else _why_no_torch(torch_devices, no_cuda)
+        unpaired = None
+        if not match:
+            unpaired = _why_no_torch(torch_devices, no_cuda) if torch_devices else no_torch
         views.append(DeviceView(device.id, device, match, unpaired))
     for device_only_torch in left:
         reason = no_nvml or "NVML does not list this device"

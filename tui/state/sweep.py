@@ -102,15 +102,42 @@ def values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
     return tuple(found)
 
 
+def example(info: ParameterInfo) -> str:
+    """A range of the parameter that multiplies; empty where it is no number.
+
+    It is of powers of two from far below the default to above it: a GPU overtakes the CPU where a
+    call takes longer than its launch, which at the defaults it does.
+    """
+    if isinstance(info.default, (bool, str)) or info.choices:
+        return ""
+    lowest, highest = info.minimum, info.maximum
+    least = max(1, lowest or 0)
+    usual = info.default if info.default >= 1 else _EXAMPLE_BELOW * least
+    power = 2 ** math.floor(math.log2(usual))
+    low = max(least, round(power / _EXAMPLE_BELOW))
+    high = max(2 * power, 8 * low)
+    if highest is not None and high > highest:
+        high = highest
+    return f"{low}..{high}x2"
+
+
+_EXAMPLE_BELOW = 64
+"""How many times the default an example of a sweep begins below it."""
+
+
+def several(info: ParameterInfo) -> str:
+    """How several values are written."""
+    found = example(info)
+    return f"{found} multiplies, 1..9+2 adds, 256,1024 lists" if found else "commas between them"
+
+
 def _one_value(info: ParameterInfo, text: str, value: Setting) -> str:
-    several = "256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists"
+    how = several(info)
     if info.choices or isinstance(info.default, bool):
-        several = (
-            f"{','.join(map(text_of, info.choices or (True, False)))} lists, * is every choice"
-        )
+        how = f"{','.join(map(text_of, info.choices or (True, False)))} lists, * is every choice"
     shown = repr(text.strip())[1:-1]
     one = text_of(value, auto=info.auto)
-    return f"{info.name}: {shown} is one value, {one}; write {one} for it, or several: {several}"
+    return f"{info.name}: {shown} is one value, {one}; write {one} for it, or several: {how}"
 
 
 def _part(info: ParameterInfo, part: str) -> Iterator[Setting]:

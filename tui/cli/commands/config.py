@@ -7,12 +7,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from tui import settings
-from tui.cli.options import add_common
+from tui.cli.options import add_python_and_files
 from tui.cli.output import print_json
 from tui.cli.python_choice import unnamed
 from tui.cli.resolve import resolve
 from tui.cli.streams import print_line, print_text, say
 from tui.cli.subcommand import Subcommand
+from tui.cli.workbench import add_settings
 from tui.session import catalogue
 from tui.session.preferences import usable
 from tui.state.parameters import text_of
@@ -36,8 +37,10 @@ class ConfigOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """How the settings are printed."""
-    add_common(parser)
+    """What is set, and how it is printed."""
+    add_python_and_files(parser)
+    add_settings(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--path", dest="path_only", action="store_true", help="print only the file's place"
     )

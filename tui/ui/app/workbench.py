@@ -126,6 +126,13 @@ def _watch_tab(program: Program) -> Screen[None]:
     return WatchTab(program)
 
 
+def _results_tab(program: Program) -> Screen[None]:
+    """Imported when the tab is opened."""
+    from tui.ui.screens.results.tab import ResultsTab
+
+    return ResultsTab(program)
+
+
 def _selected(screen: Screen[object]) -> str:
     """The text that is selected, in the field that is typed into or else anywhere."""
     # A field takes 10 ms of a start to import.
@@ -190,6 +197,8 @@ class WorkbenchApp(textual_private.HookedApp):
         self._first_snapshot: tuple[str, str] | None = None
         self.snapshot_memory: int | None = None
         """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
+        self.keeps_results = True
+        """What is measured is put into the store of results."""
         self._torch_is_looked_at = False
         self._drawing = Drawing(self, self._draw)
         self._upkeep = Upkeep()
@@ -197,6 +206,7 @@ class WorkbenchApp(textual_private.HookedApp):
         self.add_mode("processes", lambda: _processes_tab(self))
         self.add_mode("snapshot", self.snapshot_tab)
         self.add_mode("watch", lambda: _watch_tab(self))
+        self.add_mode("results", lambda: _results_tab(self))
         self._preferences = preferences
         self.register_theme(DEFAULT_THEME)
         self.theme = preferences.theme if preferences else THEME
@@ -386,6 +396,9 @@ class WorkbenchApp(textual_private.HookedApp):
 
     def action_tab_watch(self) -> None:
         self.switch_mode("watch")
+
+    def action_tab_results(self) -> None:
+        self.switch_mode("results")
 
     def action_command_palette(self) -> None:
         self.push_screen(CommandPalette(placeholder="words of a command", id="--command-palette"))

@@ -36,6 +36,9 @@ TITLES = {
     "map": "Map",
     "difference": "Difference",
     "snapshot": "Snapshot",
+    "results": "Results",
+    "comparison": "Results compared",
+    "past": "A workload over time",
     "demo": "Demo",
 }
 """What each pane is called in the help, by its id."""

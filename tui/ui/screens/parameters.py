@@ -12,7 +12,7 @@ from textual.containers import Container, VerticalScroll
 from textual.widgets import Input
 
 from tui.state.parameters import Invalid, Valid, allowed, text_of
-from tui.state.sweep import Sweep, read
+from tui.state.sweep import Sweep, example, read, several
 from tui.text import numbers as text
 from tui.text.clean import clean
 from tui.ui.screens.dialogs import BesideCursor, box
@@ -24,11 +24,6 @@ from tui.ui.widgets.lines_view import LinesView
 from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
 
 Field = Input | ChoiceField
-SEVERAL: dict[type[Field], str] = {
-    Input: "several: 256..8192x2 multiplies, 1..9+2 adds, 256,1024 lists; empty: the default",
-    ChoiceField: "left and right choose; space marks several",
-}
-"""How a field takes more than one value."""
 
 
 class ParametersScreen(BesideCursor[Valid | Sweep | None]):
@@ -40,6 +35,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         Binding("down,tab", "app.focus_next", show=False),
         Binding("up,shift+tab", "app.focus_previous", show=False),
         Binding("f5", "defaults", show=False),
+        Binding("f6", "sweep", show=False),
     ]
 
     def __init__(
@@ -71,7 +67,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         ]
         yield box(
             f"Parameters of {clean(self._info.name)}",
-            "enter applies or sweeps   F5 defaults   escape leaves",
+            "enter applies   F5 defaults   F6 sweeps   escape leaves",
             VerticalScroll(*rows, id="fields", can_focus=False),
             self._message,
         )
@@ -94,15 +90,19 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             words = f"{info.name}: {info.about}; {allowed(info)}"
             words += f"; default {_default(info)}"
             rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
-            rows += paragraph(
-                SEVERAL[type(self._fields[info.name])], cells, TextStyle.QUIET, indent="  "
-            )
+            rows += paragraph(self._several(info), cells, TextStyle.QUIET, indent="  ")
         elif not self._fields:
             rows.append(line(Span(f"{text.count(0, 'parameter')} to edit", TextStyle.QUIET)))
         if any(map(self._is_changed, self._info.parameters)):
             words = f"{CHANGED} not the default; a single value is kept for the next start"
             rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
         return rows
+
+    def _several(self, info: ParameterInfo) -> str:
+        """How the field takes more than one value."""
+        if isinstance(self._fields[info.name], ChoiceField):
+            return "left and right choose; space marks several, F6 all"
+        return f"several: {several(info)}; empty: the default"
 
     def _label(self, parameter: ParameterInfo) -> LineBar:
         def words(_cells: int) -> Line:
@@ -158,6 +158,17 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
                 field.value = _default(parameter)
             else:
                 field.choose(_default(parameter))
+
+    def action_sweep(self) -> None:
+        """Put a range into the field that keys go to, or mark all of its choices."""
+        for parameter in self._info.parameters:
+            field = self._fields[parameter.name]
+            if not field.has_focus:
+                continue
+            if isinstance(field, ChoiceField):
+                field.choose("*")
+            elif found := example(parameter):
+                field.value = found
 
     def action_cancel(self) -> None:
         """Leave everything as it was."""

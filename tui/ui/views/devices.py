@@ -103,14 +103,18 @@ def devices_title(
     """
     gpus = [view for view in store.devices if view.key != CPU]
     name = shared_name(store.devices)
-    parts = [text.count(len(gpus), "GPU")] if len(gpus) > 1 else []
-    if name:
-        parts.append(fit(name, max(12, width // 3)))
+    count = [text.count(len(gpus), "GPU")] if len(gpus) > 1 else []
+    kind = [fit(name, max(12, width // 3))] if name else []
     if gpus and store.environment and not any(view.torch for view in gpus):
-        parts.append("not seen by torch")
-    if order != "index":
-        parts.append(f"by {order}")
-    title = "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _held_back(store)
+        kind.append("not seen by torch")
+    sorted_by = [f"by {order}"] if order != "index" else []
+
+    def words(*parts: str) -> str:
+        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _held_back(store)
+
+    # What is wrong with a GPU stands at the end; the heading marks the order too.
+    titles = [words(*count, *kind, *sorted_by), words(*count, *kind), words(*count)]
+    title = next((each for each in titles if len(each) <= width), titles[-1])
     if not folded:
         return title
     trouble = notice(store.sample, store.monitor, now)
@@ -170,12 +174,13 @@ def status(view: DeviceView, sample: Sample | None, now: float, width: int) -> S
 
 
 _IN_BRIEF = {
-    "hw_thermal_slowdown": "heat",
-    "sw_thermal_slowdown": "heat",
+    "hw_thermal_slowdown": "thermal",
+    "sw_thermal_slowdown": "thermal",
     "hw_power_brake_slowdown": "brake",
-    "hw_slowdown": "slowed",
+    "hw_slowdown": "slowdown",
 }
-"""For the narrowest rows; the reasons in NVML's words are in the memory tab."""
+"""For the narrowest rows, the word of NVML's that tells it from others; the whole reasons are in
+the memory tab."""
 
 
 def _throttled(reasons: tuple[str, ...], width: int) -> str:
@@ -186,7 +191,7 @@ def _throttled(reasons: tuple[str, ...], width: int) -> str:
         f"throttled: {first}{more}",
         f"throttled: {first}",
         f"{glyphs.GLYPHS.warning} {first}",
-        f"{glyphs.GLYPHS.warning} {_IN_BRIEF.get(reasons[0], first)}",
+        f"{glyphs.GLYPHS.warning}{_IN_BRIEF.get(reasons[0], first)}",
     )
     return next((form for form in forms if len(form) <= width), forms[-1])
 

@@ -136,7 +136,8 @@ def other_lines(others: Sequence[OtherProcess], cells: int, most: int | None = N
     return found
 
 
-MORE = f"{key_text(BY_ID['tab_memory'].keys[0])} and {key_text(BY_ID['tab_processes'].keys[0])}"
+PROCESSES = key_text(BY_ID["tab_processes"].keys[0])
+MORE = f"{key_text(BY_ID['tab_memory'].keys[0])} and {PROCESSES}"
 
 
 def _other_line(other: OtherProcess) -> Line:
@@ -247,14 +248,49 @@ def explanation(gauge: Gauge, cells: int) -> list[Line]:
     return paragraph(" ".join(gauge.explanation), cells, TextStyle.QUIET)
 
 
-def body(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
-    """Everything under the bar, the most telling first."""
+HOLDERS_SHOWN = 4
+
+
+def holder_lines(gauge: Gauge, view: DeviceView, cells: int, worker: int | None) -> list[Line]:
+    """Who else holds the memory by NVML, the largest first, but for those that are split above.
+
+    Args:
+        gauge: the account, which has those.
+        view: the device.
+        cells: width of a line.
+        worker: PID of the workbench's worker, whose memory stands among the figures.
+    """
+    told = {worker, *(other.pid for other in gauge.others)}
+    listed = (view.nvml.processes if view.nvml and not view.nvml.lost else None) or ()
+    found = [item for item in listed if not item.ours and item.pid not in told]
+    found.sort(key=lambda item: -1 if item.memory is None else item.memory, reverse=True)
+    shown = found if len(found) <= HOLDERS_SHOWN else found[: HOLDERS_SHOWN - 1]
+    lines = [
+        fit_line(
+            (
+                Span(f"{item.pid} {item.user or text.NA} "),
+                Span(text.size(item.memory), TextStyle.STRONG),
+                Span(f" {item.command or text.NA}", TextStyle.QUIET),
+            ),
+            cells,
+        )
+        for item in shown
+    ]
+    if len(shown) < len(found):
+        rest = text.count(len(found) - len(shown), "more process", "more processes")
+        lines.append((Span(fit(f"{rest}: see the tab {PROCESSES}", cells), TextStyle.QUIET),))
+    return lines
+
+
+def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) -> list[Line]:
+    """Everything under the bar, the most telling first; arguments as :func:`holder_lines` takes."""
     return [
         *legend(gauge, cells),
         *other_lines(gauge.others, cells, OTHERS_SHOWN),
         *absences(gauge, cells),
         *warnings(gauge, cells),
         *figures(gauge, view, cells),
+        *holder_lines(gauge, view, cells, worker),
         *explanation(gauge, cells),
     ]
 
@@ -275,11 +311,16 @@ def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
         notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
     label = f"Memory{whose}   {view.label}"
     name = "" if view.key == CPU else short_name(view)
-    for parts in ((f"{label} {name}".rstrip(), sizes, *notes), (label, sizes, *notes)):
+    short = sizes.replace(" GiB", "G")
+    for parts in (
+        (f"{label} {name}".rstrip(), sizes, *notes),
+        (label, sizes, *notes),
+        (label, *notes, short),
+    ):
         full = "   ".join(parts)
         if width((Span(full),)) <= cells:
             return full
-    return fit("   ".join((label, *notes, sizes)), cells)
+    return fit("   ".join((label, *notes, short)), cells)
 
 
 # ---- absences -----------------------------------------------------------------------------------

@@ -191,6 +191,9 @@ def process_line(
     indent = "  " * (row.depth - 1) + f"{glyphs.GLYPHS.corner} " if row.depth else ""
     why = _why_unknown(row)
     words = f"  {indent}{_rank(row.told)}{row.command}" + (f" ({why})" if why else "")
+    if row.pid is None and len(words) + sum(span.width for span in spans) > cells:
+        # Nobody's memory: what that is stands below the list, with the cursor on it.
+        words = words.partition(":")[0]
     return fit_line((*spans, Span(words, style)), cells)
 
 

@@ -100,4 +100,4 @@ class MemoryPane(AccountPane):
 
     def account_lines(self, cells: int) -> list[Line]:
         """The legend and the figures, shortened to fit."""
-        return body(self.gauge, self.view, cells)
+        return body(self.gauge, self.view, cells, self.store.worker_pid)

@@ -115,9 +115,11 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     text, style = "", Style()
     # Equal styles become one segment: each costs the link some twenty bytes.
     for span in filled:
-        own = _Present.styles[span.style] + (
-            UPRIGHT if over.reverse and _is_bar(span.text) else over
-        )
+        own = _Present.styles[span.style]
+        if over.reverse and _is_bar(span.text):
+            own += UPRIGHT
+        else:
+            own = over if over.reverse and span.style in PALE else own + over
         if own != style and text:
             segments.append(Segment(text, base + style))
             text = ""
@@ -128,6 +130,8 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
 
 
 UPRIGHT = Style(reverse=False)
+PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.KEY)
+"""Reversed, these would be patches in a row: a colour behind letters is for what is wrong."""
 
 
 def _is_bar(text: str) -> bool:

@@ -13,7 +13,7 @@ from tui.ui.views.log import log_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.pane import Pane
 
-PLOT_HEIGHT = (5, 20)
+PLOT_HEIGHT = (4, 20)
 """Least and most rows of a plot between its edges."""
 AROUND_PLOT = 6
 

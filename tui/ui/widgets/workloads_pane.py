@@ -244,7 +244,7 @@ class WorkloadsPane(Pane):
             words.append(f"by {self.table.order}")
         hidden = self.table.hidden_columns() if self.store.catalogue else ()
         if hidden:
-            words.append(f"in the detail: {', '.join(hidden)}")
+            words.append(f"i shows {', '.join(hidden)}")
         self.retitle("   ".join(words))
 
     def next_order(self) -> None:
