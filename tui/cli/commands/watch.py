@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.errors import Failure, UsageError
+from tui.cli.inject import put_agent_in
 from tui.cli.kept_runs import kept_as_plain, kept_lines
 from tui.cli.look import look
 from tui.cli.options import Parser
@@ -29,6 +30,7 @@ from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.clean import rows_of_text
 from tui.watch import FOLDER, serving
 from tui.watch.findings import Track
+from tui.watch.inject import How
 from tui.watch.messages import (
     WATCH_EVENTS,
     ListedProcesses,
@@ -69,6 +71,8 @@ class WatchOptions:
     here: bool = False
     env: bool = False
     markdown: bool = False
+    inject: How | None = None
+    """How the agent is put into the process; ``None`` for not at all."""
     command: Sequence[str] = ()
     """What is to be run, or the name of a kept run; without it, processes that run already are
     watched."""
@@ -76,11 +80,6 @@ class WatchOptions:
     """Two dashes stand before it: it is a command."""
     given: Mapping[str, Value] = field(default_factory=dict)
     """Settings of the screen."""
-
-    @property
-    def starts(self) -> bool:
-        """Whether a command is to be run, or prepared."""
-        return bool(self.command) or self.starts_otherwise
 
     @property
     def prints(self) -> bool:
@@ -97,7 +96,7 @@ class WatchOptions:
     def starts_otherwise(self) -> bool:
         """Whether it is asked for that a command be run in some way."""
         how = self.no_screen or self.here or self.env or self.markdown
-        return how or self.entries is not None
+        return how or (self.entries is not None and self.inject is None)
 
     @property
     def lasts(self) -> bool:
@@ -110,15 +109,31 @@ def watch(options: WatchOptions) -> int:
 
     Raises:
         UsageError: options that do not go together.
+        Failure: the agent cannot be put into the process.
     """
-    for name in ("theme", "mouse"):
-        if name in options.given and not options.draws:
-            flag = "--no-mouse" if name == "mouse" else "--theme"
-            raise UsageError(f"{flag}: for a run that is shown on the screen")
+    _check(options)
     if options.command and not options.dashes:
         return _show(options)
-    if options.starts:
+    if options.command or options.starts_otherwise:
         return _launch(options)
+    if options.inject is not None and options.pid is not None:
+        put_agent_in(options.pid, options.inject, options.entries or 0)
+    return run_to_exit(_Watching(options).work())
+
+
+def _check(options: WatchOptions) -> None:
+    """Whether the options go together.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if options.inject is not None and options.pid is None:
+        raise UsageError("--inject: give the process with --pid")
+    for name, flag in (("theme", "--theme"), ("mouse", "--no-mouse")):
+        if name in options.given and not options.draws:
+            raise UsageError(f"{flag}: for a run that is shown on the screen")
+    if options.command or options.starts_otherwise:
+        return
     if options.until is not None and options.pid is None:
         raise UsageError("--until exit: give the process with --pid")
     if options.json and options.jsonl:
@@ -127,7 +142,6 @@ def watch(options: WatchOptions) -> int:
         raise UsageError("--no-children: give the process with --pid")
     if options.every is not None and not options.lasts:
         raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
-    return run_to_exit(_Watching(options).work())
 
 
 def _show(options: WatchOptions) -> int:
@@ -366,6 +380,14 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
     parser.add_argument("--pid", type=_pid, metavar="N", help="this process and what it started")
     parser.add_argument("--no-children", action="store_true", help="not what it started")
+    parser.add_argument(
+        "--inject",
+        nargs="?",
+        const="remote_exec",
+        choices=("gdb",),
+        help="put the agent into the process, which runs Python 3.14 or later; with =gdb into any, "
+        "by a debugger, after a question",
+    )
     parser.add_argument(
         "--jsonl", action="store_true", help="one JSON object a line, until stopped"
     )
