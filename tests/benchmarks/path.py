@@ -71,9 +71,9 @@ LOOK = (
         "sort the GPUs by heat",
         (
             Key("v", r"escape back"),
-            Key("s", r"by load"),
-            Key("s", r"by memory"),
-            Key("s", r"(?s)by heat.*?(\w+:3).*?91°C.*?74°C.*?70°C"),
+            Key("s", r"util▾"),
+            Key("s", r"memory▾"),
+            Key("s", r"(?s)temp▾.*?(\w+:3).*?91°C.*?74°C.*?70°C"),
         ),
     ),
 )
@@ -176,7 +176,9 @@ def path(size: tuple[int, int], folder: Path) -> list[Took]:
     home.mkdir()
     (home / SNAPSHOT).symlink_to(root / "tui" / "recordings" / SNAPSHOT)
     kept = {name: variables[name] for name in ("GPU_WORKBENCH_STATE", "GPU_WORKBENCH_CONFIG")}
-    with Tmux(size, {**variables, **where}, home, PROGRAM) as terminal:
+    # The driver's GPUs are to be looked at alone.
+    hidden = {"CUDA_VISIBLE_DEVICES": ""}
+    with Tmux(size, {**variables, **where, **hidden}, home, PROGRAM) as terminal:
         found = list(walk(LOOK, terminal))
     with Tmux(size, {**kept, **where}, home, PROGRAM) as terminal:
         return [*found, *walk(RUN, terminal)]
@@ -206,6 +208,7 @@ def main() -> None:
         print(f"{size[0]}x{size[1]} …", file=sys.stderr)
         with tempfile.TemporaryDirectory() as folder:
             columns[size] = path(size, Path(folder))
+        print(table({size: columns[size]}), file=sys.stderr)
     print(table(columns))
 
 
