@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from tests.screens import watched
 from tests.screens.helpers import (
     GIB,
     NOW,
@@ -39,6 +40,7 @@ from tui.recordings import source
 from tui.recordings.lines import event_of
 from tui.state.events import AnyEvent, RunQueued, SweepSet
 from tui.state.sweep import Sweep
+from tui.state.watched_run import WatchedRun
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting, WorkloadInfo
@@ -71,6 +73,8 @@ class Scene:
     workload: str = ""
     """That the cursor is on."""
     snapshot: Path | None = None
+    watched: WatchedRun | None = None
+    """That is open in the watch tab; the runs that are kept stand there without one."""
 
 
 # ---- devices ----
@@ -268,4 +272,11 @@ def scenes() -> dict[str, Scene]:
     for name, keys in views.items():
         found[f"snapshot-{name}"] = Scene(busy, keys, snapshot=SNAPSHOT)
     found["snapshot-none"] = Scene(busy, ("3",))
+    two = watched.watched(watched.device(), watched.unread())
+    over = watched.watched(watched.ran_out(), watched.unread())
+    found["watch-kept"] = Scene(busy, ("5",))
+    found["watch-run"] = Scene(busy, ("t",), watched=two)
+    found["watch-oom"] = Scene(busy, (), watched=over)
+    found["watch-output"] = Scene(busy, ("l",), watched=two)
+    found["watch-end"] = Scene(busy, ("x",), watched=two)
     return found

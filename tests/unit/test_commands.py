@@ -26,6 +26,7 @@ from tui.ui.screens.command_screen import CommandScreen
 from tui.ui.screens.demo import DemoScreen
 from tui.ui.screens.memory import MemoryTab
 from tui.ui.screens.processes import ProcessesTab
+from tui.ui.screens.results.tab import ResultsTab
 from tui.ui.screens.snapshot.tab import SnapshotTab
 from tui.ui.screens.watch.tab import WatchTab
 from tui.ui.screens.workbench import WorkbenchScreen
@@ -42,6 +43,7 @@ SCREENS: dict[str, type[CommandScreen]] = {
         SnapshotTab,
         ProcessesTab,
         WatchTab,
+        ResultsTab,
         DemoScreen,
     )
 }
@@ -54,6 +56,9 @@ SITUATIONS = [
         ("processes", "processes"),
         ("snapshot", "sites"),
         ("snapshot", "timeline"),
+        ("watch", "kept-runs"),
+        ("watch", "watched-run"),
+        ("results", "results"),
         ("demo", "demo"),
     )
     for flags in product((True, False), repeat=len(fields(Situation)) - 2)

@@ -15,13 +15,13 @@ from tui.ui.views.lines import plain, width
 from workloads.protocol import messages
 
 
-def test_at_170_cells_all_versions_are_there() -> None:
-    line = plain(header_line(make_store(), "workbench", 170))
+def test_at_180_cells_all_versions_are_there() -> None:
+    line = plain(header_line(make_store(), "workbench", 180))
     assert line.split("  ")[:6] == [
         " gpu-workbench", "gpu-box-3", "driver 580.159.03", "torch 2.13.0+cu130", "CUDA 13.0",
         "cuDNN 9.20.0",
     ]  # fmt: skip
-    assert line.endswith(" 1 Workbench  2 Memory  3 Snapshot  4 Processes  5 Watch ")
+    assert line.endswith(" 1 Workbench  2 Memory  3 Snapshot  4 Processes  5 Watch  6 Results ")
 
 
 def test_at_60_cells_host_and_state_remain() -> None:
@@ -70,7 +70,7 @@ def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
     ("cells", "shown"),
     [
         (60, " running matmul on cuda:0, ≤4 s left"),
-        (80, " running matmul on cuda:0, ≤4 s left"),
+        (80, " running matmul, ≤4 s left"),
         (100, " gpu-workbench  running matmul on cuda:0, ≤4 s left"),
         (120, "  running matmul on cuda:0, ≤4 s left, 1 to do"),
     ],
@@ -83,7 +83,7 @@ def test_what_goes_on_survives_where_it_is_narrow(cells: int, shown: str) -> Non
 def test_a_replay_says_so_beside_what_goes_on() -> None:
     store = make_store("one gpu", queued(), progress())
     words = plain(header_line(store, "workbench", 80, note="replay 1:20"))
-    assert words.startswith(" replay 1:20  running matmul, ≤4 s left ")
+    assert words.startswith(" replay 1:20  matmul, ≤4 s left ")
 
 
 @pytest.mark.parametrize("cells", [44, 60, 80, 100, 160])
@@ -117,7 +117,7 @@ def test_a_store_that_forgets_still_knows_that_gpus_are_simulated() -> None:
 
 
 def test_without_a_driver_and_cuda_it_says_so() -> None:
-    line = plain(header_line(make_store("no gpu"), "memory", 140))
+    line = plain(header_line(make_store("no gpu"), "memory", 150))
     assert "no driver" in line
     assert "CUDA n/a" in line
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tui.cli.errors import Failure, UsageError
-from tui.cli.results_store import compared, opened, selected
+from tui.cli.results_store import opened, selected
 from tui.text.clean import rows_of_text
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Earlier:
         Raises:
             Failure: the store cannot be read, or not all was kept.
         """
+        from tui.results.look import compared
         from tui.results.selection import Selection
 
         if problems:

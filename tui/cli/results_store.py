@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,8 @@ from tui.results.errors import SelectionError, StoreError
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
-    from tui.results.compare import Compared
     from tui.results.database import Database
     from tui.results.keeper import Keeper
-    from tui.results.records import Row
     from tui.results.selection import Selection
 
 _HEXADECIMAL = frozenset("0123456789abcdef")
@@ -81,28 +79,3 @@ def selected(database: Database, text: str) -> Selection:
             raise UsageError(f"{word}: no result has that id or tag{hint}")
         found = both(found, Selection(ids=(ids[0],)))
     return found
-
-
-def compared(database: Database, a: Sequence[Row], b: Sequence[Row]) -> Compared:
-    """Two sets of results side by side.
-
-    Raises:
-        SelectionError: a result is in both.
-    """
-    from tui.results.compare import compare
-    from tui.results.selection import Selection
-
-    facts = database.facts()
-    boxes = {facts[row.environment].values.get("box") for row in (*a, *b)}
-
-    def history() -> list[Row]:
-        found = []
-        for name in {row.workload for row in (*a, *b)}:
-            found += [
-                row
-                for row in database.rows(Selection(workload=name))
-                if facts[row.environment].values.get("box") in boxes
-            ]
-        return found
-
-    return compare(a, b, facts, history)

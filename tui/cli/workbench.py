@@ -140,6 +140,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
     from tui.cli.themes import with_theme
+    from tui.session.earlier import EarlierSessions
     from tui.session.preferences import Preferences
     from tui.session.session import Session
     from tui.state.events import LogLine
@@ -148,7 +149,15 @@ def open_workbench(options: WorkbenchOptions) -> int:
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     recorder = _recorder(options)
     keeper = keeper_for(wanted=options.storing and not options.readonly)
-    session = Session(python.path, preferences.refresh, options.files, recorder, monitor, keeper)
+    session = Session(
+        python.path,
+        preferences.refresh,
+        options.files,
+        recorder,
+        monitor,
+        keeper,
+        EarlierSessions(traceless=options.readonly),
+    )
     if python.found:
         session.apply(LogLine("workbench", f"workloads run in {python.path}: {python.why}"))
     preferences.attach(session)
@@ -158,6 +167,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     if options.snapshot:
         app.open_at_start(options.snapshot, text)
     app.snapshot_memory = options.memory
+    app.keeps_results = keeper is not None
     app.run(mouse=chosen.value("mouse"))
     for problem in (*preferences.problems, *(keeper.problems if keeper else ())):
         say(problem)

@@ -11,6 +11,7 @@ from tui.results.environment import FLAG, place
 from tui.results.errors import SelectionError
 from tui.results.records import Facts, Row
 from tui.results.statistics import LEVEL, Answer, Spread, answers, ratio_of_runs, spread
+from tui.text import glyphs
 from tui.text.numbers import megahertz
 from workloads.measure.intervals import THRESHOLD
 from workloads.protocol.frozen import frozen
@@ -224,6 +225,12 @@ def differences(a: Side, b: Side, facts: Environments) -> tuple[Difference, ...]
         for name in names
         if {*(mine := of_a.get(name, (UNKNOWN,)))} != {*(theirs := of_b.get(name, (UNKNOWN,)))}
     )
+
+
+def difference(one: Difference) -> str:
+    """``driver 570.1 → 580.2``."""
+    sides = (", ".join(texts) for texts in (one.a, one.b))
+    return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
 
 
 def conditions_apart(a: Side, b: Side) -> tuple[Difference, ...]:

@@ -15,13 +15,17 @@ from tui import reports
 from tui.results import schema
 from tui.results.errors import StoreError, explained
 from tui.results.network import is_on_network
-from tui.results.records import Facts, Kept, Record, Row, canonical
-from tui.results.selection import Everything, Selection, selects
+from tui.results.records import Facts, Kept, Record, Row, canonical, row_of
+from tui.results.selection import Everything, Selection
+from tui.results.where import where
 from workloads.protocol import wire
+from workloads.protocol.inventory import Setting
 
 BUSY_S = 5.0
 """For so long it is waited for another program that writes."""
 _RETRY_S = 0.02
+_AT_ONCE = 500
+"""Values in one question, of which older libraries take 999."""
 _ROW = (
     "r.number, r.id, r.kind, r.at, r.process, r.workload, r.device, r.parameters, r.status,"
     " r.median_s, r.low_s, r.high_s, r.environment, r.marks, r.said,"
@@ -42,14 +46,23 @@ class Database:
         writing: make it where it is not there, and bring it to the newest version; without it
             nothing is written, and a file that is not there is the same as an empty one.
         busy_s: for how long to wait for another program that writes.
+        traceless: read and leave no trace: no lock, no file beside it, no newer version.
 
     Raises:
         StoreError: it cannot be opened, is damaged, or is of a newer version than this program.
     """
 
-    def __init__(self, place: Path, *, writing: bool = False, busy_s: float = BUSY_S) -> None:
+    def __init__(
+        self,
+        place: Path,
+        *,
+        writing: bool = False,
+        busy_s: float = BUSY_S,
+        traceless: bool = False,
+    ) -> None:
         self.place = place
         self._writing = writing
+        self._traceless = traceless
         self._busy_s = busy_s
         self._facts: dict[str, Facts] | None = None
         self._connection: sqlite3.Connection | None = None
@@ -76,6 +89,8 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         mode = "rw" if self._writing else "ro"
         uri = f"file:{quote(str(self.place.absolute()))}?mode={mode}"
+        if self._traceless:
+            uri += self._without_trace()
         connection = sqlite3.connect(uri, uri=True, timeout=self._busy_s, isolation_level=None)
         try:
             version = schema.version_of(connection)
@@ -86,7 +101,12 @@ class Database:
                 )
             if self._writing:
                 self._prepare(connection, version)
-            elif version < len(schema.MIGRATIONS):
+            elif version < (schema.READABLE_FROM if self._traceless else len(schema.MIGRATIONS)):
+                if self._traceless:
+                    raise StoreError(
+                        f"{self.place}: it is of version {version}, and --readonly may not bring it"
+                        f" to {len(schema.MIGRATIONS)}; look at it once without"
+                    )
                 connection.close()
                 # Its tables are to be those of today before it can be read.
                 with Database(self.place, writing=True, busy_s=self._busy_s):
@@ -96,6 +116,16 @@ class Database:
             connection.close()
             raise
         return connection
+
+    def _without_trace(self) -> str:
+        """What keeps SQLite from making files of its own beside the store, or marks in them.
+
+        While no program has it open for writing there is no WAL: all is in the file, which nobody
+        changes before there is one. Else the WAL's index is there, and is only read.
+        """
+        journal = self.place.with_name(f"{self.place.name}-wal")
+        in_use = journal.exists() and journal.stat().st_size > 0
+        return "&readonly_shm=1" if in_use else "&immutable=1"
 
     def _prepare(self, connection: sqlite3.Connection, version: int) -> None:
         # Programs on two machines cannot share the memory that WAL needs.
@@ -229,6 +259,50 @@ class Database:
             for found in self._ask(f"SELECT {_ROW} FROM results r {where} {order}{most}", values)
         ]
 
+    def newest(self, environments: Sequence[str], before: float | None = None) -> list[Row]:
+        """The newest run that ended well of each workload, device and parameters.
+
+        Args:
+            environments: hashes of the facts that it was measured on, one of these.
+            before: Unix time; of runs that ended earlier.
+        """
+        marks = ",".join("?" * len(environments))
+        until = "" if before is None else "AND at < ?"
+        # Of the columns beside a maximum SQLite gives those of the row that has it.
+        found = self._ask(
+            "SELECT number, workload, device, parameters, max(at) FROM results"
+            " WHERE kind = 'run' AND status = 'ok' AND median_s IS NOT NULL"
+            # The sign keeps it to the index of the settings, which has all that is asked for.
+            f" AND +environment IN ({marks}) {until} GROUP BY workload, device, parameters",
+            [*environments, *(() if before is None else (before,))],
+        )
+        numbers = [number for number, *_ in found]
+        return [
+            _row(one)
+            for first in range(0, len(numbers), _AT_ONCE)
+            for one in self._numbered(numbers[first : first + _AT_ONCE])
+        ]
+
+    def asked(self, rows: Sequence[Row]) -> dict[int, dict[str, Setting]]:
+        """The parameters that runs were asked for with, by their numbers.
+
+        Of a parameter that is left to the workload the row has what was chosen.
+        """
+        found: dict[int, dict[str, Setting]] = {}
+        numbers = [row.number for row in rows]
+        for first in range(0, len(numbers), _AT_ONCE):
+            some = numbers[first : first + _AT_ONCE]
+            marks = ",".join("?" * len(some))
+            for number, body in self._ask(
+                f"SELECT number, body FROM bodies WHERE number IN ({marks})", some
+            ):
+                found[number] = (json.loads(body).get("run") or {}).get("parameters") or {}
+        return found
+
+    def _numbered(self, numbers: Sequence[int]) -> list[Any]:
+        marks = ",".join("?" * len(numbers))
+        return self._ask(f"SELECT {_ROW} FROM results r WHERE r.number IN ({marks})", numbers)
+
     def kept(self, row: Row) -> Kept:
         """The whole of a record.
 
@@ -269,35 +343,7 @@ class Database:
         ]
 
     def _where(self, wanted: Selection) -> tuple[str, list[object]]:
-        """The condition on ``results r``, and its values."""
-        texts: list[str] = []
-        values: list[object] = []
-
-        def add(text: str, *these: object) -> None:
-            texts.append(text)
-            values.extend(these)
-
-        if wanted.facts:
-            hashes = [key for key, facts in self.facts().items() if selects(wanted, facts)]
-            # The hashes are our own hexadecimal digits.
-            add(f"r.environment IN ({','.join('?' * len(hashes))})", *hashes)
-        for tag in wanted.tags:
-            add("r.number IN (SELECT number FROM tags WHERE name = ?)", tag)
-        if wanted.ids:
-            beginnings = [("r.id >= ? AND r.id < ?", one, f"{one}g") for one in wanted.ids]
-            add(f"({' OR '.join(text for text, *_ in beginnings)})")
-            values.extend(each for _, *pair in beginnings for each in pair)
-        if wanted.before is not None:
-            add("r.at < ?", wanted.before)
-        if wanted.since is not None:
-            add("r.at >= ?", wanted.since)
-        if wanted.workload:
-            add("r.workload = ?", wanted.workload)
-        if wanted.device:
-            add("(r.device = ? OR r.device LIKE ?)", wanted.device, f"{wanted.device}:%")
-        if wanted.processes:
-            add(f"r.process IN ({','.join('?' * len(wanted.processes))})", *wanted.processes)
-        return (f"WHERE {' AND '.join(texts)}" if texts else ""), values
+        return where(wanted, self.facts() if wanted.facts else {})
 
 
 def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
@@ -307,29 +353,30 @@ def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
         "INSERT OR IGNORE INTO environments VALUES (?, ?, ?)",
         (facts.hash, canonical(facts.values), canonical(facts.unknown)),
     )
-    interval, seen = record.ci95_s or (None, None), record.conditions
-    row = map(
+    row = row_of(kept, said(record))
+    values = map(
         _storable,
         [
-            record.id,
-            record.kind,
-            record.at,
-            record.process,
+            row.id,
+            row.kind,
+            row.at,
+            row.process,
             record.sweep,
-            record.workload,
-            record.device,
-            canonical(record.parameters),
-            record.status,
-            record.median_s,
-            *interval,
-            facts.hash,
-            canonical(record.marks) if record.marks else "",
-            said(record),
-            seen.sm_clock_mhz_median if seen else None,
-            canonical(seen.throttle) if seen and seen.throttle else "",
+            row.workload,
+            row.device,
+            row.parameters,
+            row.status,
+            row.median_s,
+            *(row.ci95_s or (None, None)),
+            row.environment,
+            canonical(row.marks) if row.marks else "",
+            row.said,
+            row.clock_mhz,
+            canonical(row.limits) if row.limits else "",
         ],
     )
-    written = connection.execute(f"INSERT OR IGNORE INTO results VALUES (NULL{', ?' * 17})", [*row])
+    added = f"INSERT OR IGNORE INTO results VALUES (NULL{', ?' * 17})"
+    written = connection.execute(added, [*values])
     is_new = written.rowcount == 1
     ((number,),) = connection.execute("SELECT number FROM results WHERE id = ?", (record.id,))
     if is_new:

@@ -114,6 +114,35 @@ class Row:
     """What held the clocks down meanwhile, in NVML's words, harmful or not."""
 
 
+def row_of(kept: Kept, said: str = "", number: int = 0) -> Row:
+    """A record as lists and comparisons need it.
+
+    Args:
+        kept: the record.
+        said: its outcome, where it has no time of its own.
+        number: in the store; 0 of one that is not there.
+    """
+    record, seen = kept.record, kept.record.conditions
+    return Row(
+        number=number,
+        id=record.id,
+        kind=record.kind,
+        at=record.at,
+        process=record.process,
+        workload=record.workload,
+        device=record.device,
+        parameters=canonical(record.parameters),
+        status=record.status,
+        median_s=record.median_s,
+        ci95_s=record.ci95_s,
+        environment=kept.facts.hash,
+        marks=record.marks,
+        said=said,
+        clock_mhz=seen.sm_clock_mhz_median if seen else None,
+        limits=seen.throttle if seen else (),
+    )
+
+
 def canonical(value: object) -> str:
     """JSON that is the same text for the same value, whatever the order of its names."""
     plain = wire.to_plain(value)

@@ -57,8 +57,19 @@ _FIRST = (
 )
 """The body of a record is apart, so that a list reads no page of it."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_SECOND = (
+    """
+    CREATE INDEX results_by_setting ON results (workload, device, parameters, environment, at)
+    WHERE kind = 'run' AND status = 'ok' AND median_s IS NOT NULL
+    """,
+)
+"""The newest of each setting is found without a look at any other."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
 """One for each version of the file: what makes it of the version before. Only added to."""
+
+READABLE_FROM = 1
+"""The oldest version whose tables are those of today, so that they can be read as they are."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:

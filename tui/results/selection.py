@@ -47,6 +47,10 @@ class Selection:
     """``cuda`` is all of that kind."""
     processes: tuple[str, ...] = ()
     """One of these."""
+    environments: tuple[str, ...] = ()
+    """Hashes of facts, one of these."""
+    words: tuple[str, ...] = ()
+    """Each is in the workload's name, or is its device, its status, a tag or an id's beginning."""
 
 
 Everything = Selection()
@@ -75,6 +79,8 @@ def both(one: Selection, other: Selection) -> Selection:
         workload=one.workload or other.workload,
         device=one.device or other.device,
         processes=one.processes or other.processes,
+        environments=one.environments or other.environments,
+        words=(*one.words, *other.words),
     )
 
 

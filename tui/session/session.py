@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
     from tui.results.keeper import Keeper
+    from tui.session.earlier import EarlierSessions
     from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
     from tui.session.watching import WatchSupervisor
 
@@ -67,6 +68,7 @@ class Session:
         recorder: is told all that changes the store and all that the children are asked.
         monitor: one of that interval that has been started already.
         keeper: puts what is measured into the store of results; ``None`` to keep nothing.
+        earlier: tells what that store has of earlier sessions; ``None`` to look at none.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Session:
         recorder: Recorder | None = None,
         monitor: Launched | None = None,
         keeper: Keeper | None = None,
+        earlier: EarlierSessions | None = None,
     ) -> None:
         self.store = Store()
         self._listeners: list[Listener] = []
@@ -96,6 +99,7 @@ class Session:
         self._recorder = recorder
         self._launched = monitor
         self._keeper = keeper
+        self._earlier = earlier
         if recorder is not None:
             recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
         self.apply(CatalogueRead(catalogue.read()))
@@ -146,6 +150,8 @@ class Session:
         self._runner = RunnerSupervisor(self.store, self.apply, self._python, self._files, sent)
         self._spawn(self._runner.supervise())
         self._spawn(self._runner.watch_silence())
+        if self._earlier is not None:
+            self._spawn(self._earlier.read(self.store, self.apply))
 
     async def stop(self) -> None:
         """End the children and what they started, within two seconds or so."""
@@ -184,6 +190,8 @@ class Session:
             self._send(messages.TellMemory())
         if self._keeper is not None:
             self._keeper.see(event, self.store)
+        if self._earlier is not None and isinstance(event, messages.Finished):
+            self._spawn(self._earlier.hold(event.result.id, self.store, self.apply))
         self._tell_watch(event)
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()

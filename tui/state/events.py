@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, Union
 
 from tui.monitor.messages import MonitorEvent
 from tui.state.conditions import Conditions
+from tui.state.earlier import Against, EarlierResult
 from tui.state.sweep import Sweep
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
@@ -117,6 +118,23 @@ class CeilingsRead:
 
 
 @frozen
+class EarlierRead:
+    """What was kept of earlier sessions on this box."""
+
+    at: float
+    """Unix time at which it was read."""
+    results: tuple[EarlierResult, ...]
+
+
+@frozen
+class HeldAgainst:
+    """A run of this session beside what was kept of earlier ones."""
+
+    run_id: str
+    against: Against
+
+
+@frozen
 class LogLine:
     """A line for the log pane."""
 
@@ -139,6 +157,8 @@ LocalEvent = Union[
     WatchStatus,
     ConditionsSeen,
     CeilingsRead,
+    EarlierRead,
+    HeldAgainst,
     LogLine,
 ]
 AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent, "WatchEvent"]

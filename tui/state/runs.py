@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tui.state.conditions import Conditions
+from tui.state.earlier import Against
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting
@@ -27,6 +28,8 @@ class RunState:
     """``None`` before it has ended, and where nothing was measured."""
     demo: bool = False
     """Asked for by the demo, not by the user."""
+    against: Against | None = None
+    """How it compares with what was kept of earlier sessions; ``None`` where nothing was."""
 
     @property
     def ended(self) -> bool:

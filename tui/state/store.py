@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tui.monitor.messages import Device, MonitorHello, Sample
 from tui.state.driver import NOT_ASKED, as_torch_knows
+from tui.state.earlier import EarlierResult, EarlierResults
 from tui.state.events import (
     AnyEvent,
     CatalogueRead,
@@ -21,7 +22,9 @@ from tui.state.events import (
     CompareQueued,
     ConditionsSeen,
     DeviceSelected,
+    EarlierRead,
     FlagSet,
+    HeldAgainst,
     LogLine,
     MonitorStatus,
     ParametersSet,
@@ -100,6 +103,8 @@ class Store:
         self.runs = RunBook()
         self.asked: list[str] = []
         """The ids of the runs that were asked for since none waited last."""
+        self.earlier = EarlierResults()
+        """What was kept of earlier sessions."""
         self.comparisons: dict[str, CompareState] = {}
         self.ceilings: tuple[Ceiling, ...] = ()
         """Those of this host, under whichever conditions, in the order they came."""
@@ -339,6 +344,16 @@ class Store:
             return frozenset({Part.BACKEND})
         return frozenset({Part.WORKLOADS})
 
+    def _on_earlier_read(self, event: EarlierRead) -> Parts:
+        self.earlier = EarlierResults(event.results, event.at)
+        return frozenset({Part.WORKLOADS})
+
+    def _on_held_against(self, event: HeldAgainst) -> Parts:
+        if event.run_id not in self.runs:
+            return frozenset()
+        self.runs.change(event.run_id, against=event.against)
+        return frozenset({Part.WORKLOADS})
+
     def _on_log_line(self, event: LogLine) -> Parts:
         self.log.append(event)
         return frozenset({Part.LOG})
@@ -373,6 +388,8 @@ class Store:
         CompareQueued: _on_compare_queued,
         ConditionsSeen: _on_conditions_seen,
         CeilingsRead: _on_ceilings_read,
+        EarlierRead: _on_earlier_read,
+        HeldAgainst: _on_held_against,
         LogLine: _on_log_line,
     }
 
@@ -444,6 +461,17 @@ class Store:
         if own is not None and not own.cancelled:
             return own
         return next((run for run in runs if run.demo and run.ended and not run.cancelled), own)
+
+    def earlier_result(self, info: WorkloadInfo, device: str) -> EarlierResult | None:
+        """The newest result of earlier sessions on this device, with the present parameters."""
+        if info.name in self.sweeps:
+            return None
+        view = self.find_device(device)
+        torch = view.torch_device if view else None
+        gpu = (torch.uuid or "") if torch and device != CPU else ""
+        if not gpu and device != CPU:
+            return None
+        return self.earlier.find(info.name, gpu, self.parameters.get(info.name, {}))
 
     def demo_run(self, info: WorkloadInfo, device: str) -> RunState | None:
         """The demo's newest run of a workload on a torch device, with the defaults.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui.cli.errors import Failure, UsageError
 from tui.cli.output import print_json
-from tui.cli.results_store import compared, opened, selected
+from tui.cli.results_store import opened, selected
 from tui.cli.streams import print_line, print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.text.clean import rows_of_text
@@ -222,11 +222,10 @@ def _tag(options: ResultsOptions) -> int:
     *words, name = options.words
     if not words:
         raise UsageError("results tag: give what selects results, and then the name")
-    if not name or any(letter in name for letter in "=:,") or name != name.strip():
-        raise UsageError(f"{name}: a tag has no comma, colon or equals sign")
+    from tui.results.look import check_tag
+
     with opened(writing=True) as database:
-        if not name.strip("0123456789abcdef") and database.ids(name):
-            raise UsageError(f"{name}: that is the beginning of a result's id; give another name")
+        check_tag(database, name)
         rows = _rows(database, words)
         database.tag([row.number for row in rows], name)
     print_line(f"{len(rows)} results have the tag {name}")
@@ -255,6 +254,7 @@ def _prune(options: ResultsOptions) -> int:
 
 
 def _compare(options: ResultsOptions) -> int:
+    from tui.results.look import compared
     from tui.results.selection import Selection, both
     from tui.ui.views.results import compare_notes, compare_table
 

@@ -12,7 +12,16 @@ from typing import Literal
 from workloads.protocol.frozen import frozen
 
 Group = Literal[
-    "Runs", "Demo", "Backend", "Devices and memory", "Snapshot", "Replay", "Screen", "Program"
+    "Runs",
+    "Demo",
+    "Backend",
+    "Devices and memory",
+    "Snapshot",
+    "Watch",
+    "Results",
+    "Replay",
+    "Screen",
+    "Program",
 ]
 
 # Where commands are offered: the ids of the tabs.
@@ -20,15 +29,17 @@ WORKBENCH = ("workbench",)
 SNAPSHOT = ("snapshot",)
 PROCESSES = ("processes",)
 WATCH = ("watch",)
+RESULTS = ("results",)
 DEMO = ("demo",)
 """Commands of the demo alone may have keys that mean something else elsewhere."""
-EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES, *WATCH)
+EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES, *WATCH, *RESULTS)
 NAMES = {
     "workbench": "Workbench",
     "memory": "Memory",
     "snapshot": "Snapshot",
     "processes": "Processes",
     "watch": "Watch",
+    "results": "Results",
     "demo": "Demo",
 }
 """What each is called on the screen."""
@@ -44,7 +55,7 @@ class Situation:
     runner_usable: bool = True
     has_workloads: bool = True
     has_selection: bool = True
-    """A workload, not the heading of a group, is under the table's cursor."""
+    """A workload, not the heading of a group, is under the table's cursor, or a result is."""
     pending: bool = True
     has_switches: bool = True
     has_worker: bool = True

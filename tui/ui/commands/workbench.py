@@ -6,6 +6,7 @@ from tui.ui.commands.command import (
     DEMO,
     EVERYWHERE,
     PROCESSES,
+    RESULTS,
     WATCH,
     WORKBENCH,
     Command,
@@ -22,6 +23,8 @@ PROCESS_MEMORY = "process-memory"
 
 
 def _can_filter(now: Situation) -> bool:
+    if now.tab == "results":
+        return now.pane == "results" and not now.replay
     listed = now.has_workloads if now.tab == "workbench" else now.tab == "processes"
     return listed and now.pane != PROCESS_MEMORY
 
@@ -88,9 +91,9 @@ RUNS = (
         ("slash",),
         "filter",
         "Show only workloads whose name, group or title has all the words typed, or processes "
-        "whose GPU, user or command has them.",
+        "whose GPU, user or command has them, or results that are of that.",
         group="Runs",
-        tabs=(*WORKBENCH, *PROCESSES),
+        tabs=(*WORKBENCH, *PROCESSES, *RESULTS),
         now=_can_filter,
         opens_field=True,
         footer=7,
@@ -256,7 +259,7 @@ SCREEN = (
         "back",
         "Go back to the table or the list from what has its place, undo the zoom, drop the filter.",
         group="Screen",
-        tabs=(*WORKBENCH, *PROCESSES, *WATCH),
+        tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
         now=lambda now: now.can_go_back,
         footer=0,
     ),
@@ -321,6 +324,15 @@ SCREEN = (
         ("5",),
         "Watch",
         "Show a run under the watch, or the runs that are kept.",
+        group="Screen",
+        tabs=EVERYWHERE,
+        target="app",
+    ),
+    Command(
+        "tab_results",
+        ("6",),
+        "Results",
+        "Show what was measured earlier, and compare it.",
         group="Screen",
         tabs=EVERYWHERE,
         target="app",

@@ -29,6 +29,8 @@ class Program(Protocol):
     """Nothing is offered that asks the runner for something."""
     replay: bool
     """A recording is played."""
+    keeps_results: bool
+    """What is measured is put into the store of results."""
     header_note: Callable[[], str]
     """What the header says before all else."""
 

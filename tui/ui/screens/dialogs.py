@@ -36,6 +36,13 @@ TITLES = {
     "map": "Map",
     "difference": "Difference",
     "snapshot": "Snapshot",
+    "kept-runs": "Runs that are kept",
+    "watched-run": "Run",
+    "watched-memory": "Memory of a process",
+    "watched-output": "Output",
+    "results": "Results",
+    "comparison": "Results compared",
+    "past": "A workload over time",
     "demo": "Demo",
 }
 """What each pane is called in the help, by its id."""

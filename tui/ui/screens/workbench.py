@@ -12,7 +12,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from tui.state.parameters import Valid
-from tui.state.store import Parts
+from tui.state.store import Part, Parts
 from tui.state.sweep import Sweep
 from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
@@ -76,6 +76,8 @@ class WorkbenchScreen(CommandScreen):
         self._fitted = (0, 0)
         """Rows that the devices and the backends needed when the panes were placed."""
         self._was_away = False
+        self._minute = 0
+        """In which the ages of earlier results were drawn last."""
         self._containers: dict[str, Container] = {}
 
     def compose(self) -> ComposeResult:
@@ -239,6 +241,12 @@ class WorkbenchScreen(CommandScreen):
         """Draw what has changed; there may be more devices."""
         if self._rows_wanted() != self._fitted:
             self.place_panes()
+        if self.store.earlier and self.store.sample is not None:
+            # How old earlier results are is told by the sample's time.
+            minute = int(self.store.sample.at // 60)
+            if minute != self._minute:
+                self._minute = minute
+                parts |= {Part.WORKLOADS}
         super().draw(parts)
 
     @on(events.DescendantFocus)

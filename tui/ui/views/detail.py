@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.state import parameters
+from tui.state.earlier import EarlierResult
 from tui.state.runs import RunState
 from tui.state.store import SIMULATED, Store
 from tui.state.sweep import Sweep
@@ -18,6 +19,8 @@ from workloads.protocol.inventory import Setting, WorkloadInfo
 
 if TYPE_CHECKING:
     from tui.state.sweep_result import Swept
+
+_INTERVAL_CELLS = 70
 
 # What draws results, charts and sweeps is imported where there is one: at the start there is none.
 
@@ -161,7 +164,11 @@ def device_lines(
     if run is None and found is not None:
         return [title, *paragraph("no run of the sweep has ended", cells, TextStyle.QUIET)]
     if run is None:
-        return [title, *paragraph("not run with these parameters", cells, TextStyle.QUIET)]
+        earlier = store.earlier_result(info, device)
+        words = "not run with these parameters"
+        if earlier is not None:
+            words += f"; earlier: {earlier_in_full(store, earlier)}"
+        return [title, *paragraph(words, cells, TextStyle.QUIET)]
     return [title, *_run_lines(store, run, cells, told=found is None)]
 
 
@@ -190,9 +197,49 @@ def _run_lines(store: Store, run: RunState, cells: int, *, told: bool) -> list[L
         return result_lines(run.so_far, () if told else run.so_far.warnings, cells, doing)
     return [
         *flag_lines(store, run, cells),
+        *against_lines(store, run, cells),
         *result_lines(run.result, () if told else warnings_of(run), cells),
         *condition_lines(run.conditions, cells),
     ]
+
+
+def earlier_in_full(store: Store, one: EarlierResult) -> str:
+    """``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
+    now = store.sample.at if store.sample else store.earlier.at
+    software = [f"driver {one.driver}"] if one.driver else []
+    software += [f"torch {one.torch}"] if one.torch else []
+    time = text.seconds(one.median_s, one.half_width)
+    spread = f" {text.spread(one.half_width)}" if one.half_width is not None else ""
+    return f"{time}{spread}, {text.age(now - one.at)} with {', '.join(software)}"
+
+
+def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
+    """How it compares with earlier sessions, drawn where there are runs enough for an interval."""
+    found = run.against
+    if found is None:
+        return []
+    # Imported where there is something to compare with.
+    from tui.ui.views.interval import ratio_line
+    from tui.ui.views.workload_state import AGAINST_STYLES, verdict_words
+
+    now = store.sample.at if store.sample else store.earlier.at
+    earlier = text.count(found.runs[0], "run")
+    words = (
+        f"{verdict_words(found.verdict, found.ratio)} beside {earlier} of earlier sessions, the"
+        f" last {text.age(now - found.at)}"
+    )
+    if found.ci95 is None:
+        known = "is not known" if found.varies is None else f"is {text.spread(found.varies)}"
+        words += f"; three runs a side are needed, how much it varies from run to run {known}"
+    style = AGAINST_STYLES.get(found.verdict, TextStyle.QUIET)
+    rows = paragraph(words, cells, style, indent="  ")
+    drawn = ratio_line(found.ratio, found.ci95, min(cells, _INTERVAL_CELLS)) if found.ci95 else ()
+    rows += [line("  ", *drawn)] if drawn else []
+    told = ", ".join(found.differences)
+    if told:
+        words = f"differences (not causes): {told}"
+        rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    return rows
 
 
 def flag_lines(store: Store, run: RunState, cells: int) -> list[Line]:

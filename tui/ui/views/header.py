@@ -15,6 +15,7 @@ TABS = (
     ("snapshot", "3", "Snapshot", "Snap"),
     ("processes", "4", "Processes", "Proc"),
     ("watch", "5", "Watch", "Watch"),
+    ("results", "6", "Results", "Results"),
 )
 """Name, key, title and short title of each tab."""
 LONG_FROM, SHORT_FROM, KEYS_BELOW, CLOSE_BELOW = 140, 80, 54, 40

@@ -7,15 +7,23 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from tui.results.compare import UNKNOWN, Compared, Difference, Environments, Question, Side
+from tui.results.compare import (
+    UNKNOWN,
+    Compared,
+    Difference,
+    Environments,
+    Question,
+    Side,
+    difference,
+)
 from tui.results.environment import place
 from tui.results.records import Facts, Kept, Row
 from tui.results.statistics import FEWEST, Spread, spread
 from tui.state.parameters import short
-from tui.text import glyphs
 from tui.text import numbers as fmt
 from tui.text.numbers import count
 from tui.ui.views.backend import between
+from tui.ui.views.workload_state import verdict_words
 from workloads.protocol.results import Column, Table
 
 SHORT_ID = 8
@@ -72,7 +80,7 @@ def list_table(
         ("when", lambda number: when(rows[number].at)),
         ("workload", lambda number: name_of(rows[number].workload, rows[number].parameters)),
         ("device", lambda number: rows[number].device),
-        ("result", lambda number: _outcome(rows[number])),
+        ("result", lambda number: outcome(rows[number])),
     ]
     columns += [
         (name, lambda number, name=name: values[name][number])  # type: ignore[misc]
@@ -97,7 +105,8 @@ def _warned(row: Row) -> str:
     return count(len(row.marks), "warning") if row.marks else ""
 
 
-def _outcome(row: Row) -> str:
+def outcome(row: Row) -> str:
+    """Its time with its interval, or why it has none."""
     if row.median_s is None:
         return row.said if row.kind == "comparison" else f"{row.status}: {row.said}"
     text = _time(row)
@@ -132,24 +141,22 @@ def _question(one: Question) -> tuple[str, ...]:
     return (
         name_of(one.workload, one.parameters),
         " | ".join(dict.fromkeys(one.devices)),
-        _side(one.a),
-        _side(one.b),
+        side(one.a),
+        side(one.b),
         verdict(one),
         between(low, high) if interval else "",
     )
 
 
-def _side(side: Side) -> str:
-    middle = sorted(side.medians)[(len(side.medians) - 1) // 2]
-    return f"{fmt.seconds(middle)} ({len(side.rows)})"
+def side(one: Side) -> str:
+    """``2.71 ms (5)``: the median of its runs, and how many they are."""
+    middle = sorted(one.medians)[(len(one.medians) - 1) // 2]
+    return f"{fmt.seconds(middle)} ({len(one.rows)})"
 
 
 def verdict(one: Question) -> str:
     """``1.04x faster``, ``1.10x slower``, ``same: 1.00x``, ``unclear: 1.02x``."""
-    ratio, word = one.answer.ratio.value, one.answer.verdict
-    if word == "faster":
-        return f"{fmt.ratio(ratio)} {word}"
-    return f"{fmt.ratio(1 / ratio)} {word}" if word == "slower" else f"{word}: {fmt.ratio(ratio)}"
+    return verdict_words(one.answer.verdict, one.answer.ratio.value)
 
 
 def notes(one: Question) -> list[str]:
@@ -184,12 +191,6 @@ def varies(found: Spread | None) -> str:
     return f"it varies by {fmt.spread(found.share)} from run to run ({count(found.runs, 'run')})"
 
 
-def difference(one: Difference) -> str:
-    """``driver 570.1 → 580.2``."""
-    sides = (", ".join(texts) for texts in (one.a, one.b))
-    return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
-
-
 def _where(one: Question, among: Compared) -> str:
     """What is told of a question that no other is called."""
     alike = [other for other in among.questions if other.workload == one.workload]
@@ -199,21 +200,39 @@ def _where(one: Question, among: Compared) -> str:
     return f"{name_of(one.workload, one.parameters)} on {device}"
 
 
+def shared_differences(found: Compared) -> tuple[Difference, ...]:
+    """What B differs from A in whichever workload is looked at."""
+    if not found.questions:
+        return ()
+    shared = {*found.questions[0].differences}
+    for question in found.questions:
+        shared &= {*question.differences}
+    return tuple(one for one in found.questions[0].differences if one in shared)
+
+
+def own_differences(one: Question, shared: Sequence[Difference]) -> tuple[Difference, ...]:
+    """What the two sides differ in at this workload, beside what they do at every one."""
+    return tuple(each for each in one.differences if each not in shared)
+
+
 def compare_notes(found: Compared) -> list[str]:
     """What stands below the table: differences, notes, and what the verdicts hold for."""
     lines: list[str] = []
-    shared = {one for question in found.questions[:1] for one in question.differences}
-    for question in found.questions:
-        shared &= {*question.differences}
+    shared = shared_differences(found)
     if found.questions:
-        in_order = [one for one in found.questions[0].differences if one in shared]
-        words = ", ".join(map(difference, in_order)) or "none that is known"
+        words = ", ".join(map(difference, shared)) or "none that is known"
         lines.append(f"differences (not causes) of B from A: {words}")
     for question in found.questions:
-        own = [difference(one) for one in question.differences if one not in shared]
+        own = [difference(one) for one in own_differences(question, shared)]
         said = [f"differs in {', '.join(own)}"] if own else []
         said += notes(question)
         lines += [f"{_where(question, found)}: {text}" for text in said]
+    return lines + closing(found)
+
+
+def closing(found: Compared) -> list[str]:
+    """What the verdicts hold for together, and what could not be compared."""
+    lines = []
     if found.asked > 1:
         lines.append(
             f"{found.asked} questions were asked at once: a difference is called one where it"

@@ -16,7 +16,7 @@ from tui.text import numbers as text
 from tui.ui.views.lines import Span, TextStyle
 from workloads.protocol.inventory import FlagInfo, Setting
 from workloads.protocol.messages import Progress
-from workloads.protocol.results import Timing
+from workloads.protocol.results import Timing, Verdict
 
 STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
 
@@ -129,7 +129,43 @@ def _all_ok(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
     marks = _marks(store, runs, before=", ")
     # First, so that it is not what there is no room for.
     doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if _doubted(runs) else ()
-    return (*doubt, Span("ok", TextStyle.GOOD), Span(spread), *marks)
+    beside = against_words(runs, store.sample.at if store.sample else store.earlier.at)
+    # What is faster or slower is told before what is to be said against it.
+    first, last = (beside, ()) if _differs(runs) else ((), beside)
+    return (*doubt, Span("ok", TextStyle.GOOD), Span(spread), *first, *marks, *last)
+
+
+def _differs(runs: list[RunState]) -> bool:
+    return any(run.against is not None and run.against.verdict in AGAINST_STYLES for run in runs)
+
+
+AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
+
+
+def against_words(runs: list[RunState], now: float) -> tuple[Span, ...]:
+    """How they compare with earlier sessions: ``, 1.10x slower than 2 d ago``.
+
+    Of two devices the GPU is told, or the CPU where that alone is faster or slower.
+    """
+    held = [(run.request.device, run.against) for run in runs if run.against is not None]
+    if not held:
+        return ()
+    device, main = next(
+        ((name, one) for name, one in reversed(held) if one.verdict in AGAINST_STYLES), held[-1]
+    )
+    beside = " than" if main.verdict in AGAINST_STYLES else " as" if main.verdict == "same" else ","
+    on = f" on {device}" if len(runs) > 1 else ""
+    words = f", {verdict_words(main.verdict, main.ratio)}{beside} {text.age(now - main.at)}{on}"
+    return (Span(words, AGAINST_STYLES.get(main.verdict, TextStyle.QUIET)),)
+
+
+def verdict_words(verdict: Verdict, ratio: float) -> str:
+    """``1.04x faster``, ``1.10x slower``, ``same: 1.00x``, ``unclear: 1.02x``."""
+    if verdict == "faster":
+        return f"{text.ratio(ratio)} {verdict}"
+    if verdict == "slower":
+        return f"{text.ratio(1 / ratio)} {verdict}"
+    return f"{verdict}: {text.ratio(ratio)}"
 
 
 def _doubted(runs: list[RunState]) -> bool:

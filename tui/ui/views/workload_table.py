@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from tui.state import parameters
+from tui.state.earlier import EarlierResult
 from tui.state.pairing import CPU
 from tui.state.runs import RunState
 from tui.state.store import Store
@@ -54,6 +55,7 @@ NAME, SPEED_UP, RATE, LIMIT, PEAK, STATE = (
     "peak memory",
     "state",
 )
+NOT_RUN = (Span("not run", TextStyle.QUIET),)
 CHANGED = "*"
 """Marks a workload, and in the detail a parameter, that is not as the catalogue has it."""
 
@@ -114,7 +116,47 @@ def row(store: Store, info: WorkloadInfo) -> Row:
     state = state_of(store, runs) if any(runs.values()) else not_run(store, info)
     present = store.parameters.get(info.name, {})
     name = f"{marked(info, present)} {_settings(info, present)}".strip()
-    return Row(info.name, Span(name), _cells(info, runs), state)
+    cells = _cells(info, runs)
+    earlier = earlier_of(store, info, runs) if store.earlier else {}
+    if earlier:
+        cells |= {device: old_time(one) for device, one in earlier.items()}
+        told = earlier_words(store, earlier)
+        if not any(runs.values()):
+            state = (Span(told, TextStyle.QUIET),) if state == NOT_RUN else state
+        elif state:
+            state = (*state, Span(f"; {told}", TextStyle.QUIET))
+    return Row(info.name, Span(name), cells, state)
+
+
+def earlier_of(
+    store: Store, info: WorkloadInfo, runs: Mapping[str, RunState | None]
+) -> dict[str, EarlierResult]:
+    """What earlier sessions measured on the devices that it was not run on in this one."""
+    found = {
+        name: store.earlier_result(info, name)
+        for name, run in runs.items()
+        if run is None and _runs_on(info, name)
+    }
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def old_time(one: EarlierResult) -> Span:
+    """A time in parentheses, so that it is no figure of this session without colours either."""
+    return Span(f"({text.seconds(one.median_s, one.half_width)})", TextStyle.QUIET)
+
+
+def earlier_words(store: Store, earlier: Mapping[str, EarlierResult]) -> str:
+    """``2 d ago, driver 580``; where the devices' ages differ, each with its own."""
+    now = store.sample.at if store.sample else store.earlier.at
+    ages = {name: text.old(now - one.at) for name, one in earlier.items()}
+    main = list(earlier.values())[-1]
+    version, what = (main.driver, "driver") if main.driver else (main.torch, "torch")
+    short = version.partition(".")[0] if main.driver else ".".join(version.split(".")[:2])
+    software = f", {what} {short}" if version else ""
+    if len({*ages.values()}) == 1:
+        return f"{ages.popitem()[1]} ago{software}"
+    each = ", ".join(f"{name} {age}" for name, age in reversed(ages.items()))
+    return f"{each} ago{software}"
 
 
 def figures_of(store: Store, workload: str, names: tuple[str, ...]) -> dict[str, RunState | None]:
@@ -181,7 +223,7 @@ def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
             return (Span(needs, TextStyle.NOTE),)
         if "2 GPUs" in info.needs and types.count("cuda") < 2:
             return (Span("needs 2 GPUs", TextStyle.NOTE),)
-    return (Span("not run", TextStyle.QUIET),)
+    return NOT_RUN
 
 
 def _settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
@@ -317,14 +359,14 @@ def columns(
         longest: cells of the longest workload name with its parameters.
         room: cells of a line.
         shortest: cells of the names that figures are not left out for.
-        texts: cells of the longest text in a column of figures.
+        texts: cells of the longest text in a column.
     """
     cells = {name: max(TIME_CELLS, len(name)) for name in names}
     if len(names) > 1:
         cells[SPEED_UP] = CELLS[SPEED_UP]
     cells |= {name: CELLS[name] for name in (RATE, LIMIT, PEAK)}
     for name, size in (texts or {}).items():
-        if name in CELLS and name in cells:
+        if name in cells:
             cells[name] = max(cells[name], min(size, WIDEST))
     hidden: list[str] = []
     least = max(NAME_CELLS[0], min(shortest, NAME_CELLS[1]))
@@ -356,7 +398,7 @@ def columns_for(store: Store, found: Sequence[Entry], room: int) -> TableColumns
     shortest = max((row.least for row in rows), default=0)
     texts = {
         name: max((row.cells[name].width for row in rows if name in row.cells), default=0)
-        for name in (RATE, LIMIT)
+        for name in (RATE, LIMIT, *devices(store))
     }
     return columns(devices(store), longest, room, shortest, texts)
 

@@ -1,0 +1,290 @@
+"""What earlier sessions measured: found for this box and GPU alone, and what a run is held to."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.results.samples import FACTS, kept
+from tests.screens.app_helpers import running
+from tests.screens.helpers import NOW, gpu, host, make_store, sample, torch_gpu, uuid
+from tests.screens.results import ran
+from tui.results.database import Database
+from tui.results.earlier import held_against, read
+from tui.results.records import Kept
+from tui.session.earlier import EarlierSessions
+from tui.state.earlier import Against, EarlierResult
+from tui.state.events import AnyEvent, EarlierRead, HeldAgainst, LogLine, ParametersSet
+from tui.state.store import Store
+from tui.ui.views.lines import plain
+from tui.ui.views.workload_table import columns_for, entries, entry_line, row
+from workloads.protocol import messages
+from workloads.protocol.inventory import Setting
+
+LATER = 5000.0
+"""After all that :func:`kept` makes here."""
+DAY_S = 86_400.0
+
+
+def _filled(place: Path, *ones: Kept) -> Path:
+    with Database(place, writing=True) as database:
+        database.add(ones)
+    return place
+
+
+def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path) -> None:
+    place = _filled(
+        tmp_path / "r",
+        kept(1, median=3e-3),
+        kept(2, median=2e-3, facts={"driver": "590.1"}),
+        kept(3, median=9e-3, facts={"box": "beta"}),
+        kept(4, median=8e-3, facts={"gpu uuid": "GPU-2"}),
+        kept(5, median=7e-3, parameters={"n": 64}),
+        kept(6, median=6e-3, workload="conv2d", device="cpu", facts={"gpu uuid": ""}),
+        kept(4500, median=1e-3),
+    )
+    found = read(place, "alpha", 4000.0, traceless=False)
+    assert {(one.workload, one.gpu, one.used["n"], one.median_s) for one in found} == {
+        ("matmul", "GPU-1", 4096, 2e-3),
+        ("matmul", "GPU-2", 4096, 8e-3),
+        ("matmul", "GPU-1", 64, 7e-3),
+        ("conv2d", "", 4096, 6e-3),
+    }
+    newest = next(one for one in found if one.median_s == 2e-3)
+    assert (newest.driver, newest.torch, newest.at) == ("590.1", FACTS["torch"], 1002.0)
+    assert read(place, "beta", 1003.0, traceless=False) == ()
+    assert read(tmp_path / "none", "alpha", LATER, traceless=True) == ()
+
+
+def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: Path) -> None:
+    one = kept(1, parameters={"n": 0})
+    assert one.record.run is not None
+    chosen = {"n": 8192}
+    record = one.record.__class__(
+        **{**vars(one.record), "parameters": cast("dict[str, Setting]", chosen)}
+    )
+    place = _filled(tmp_path / "r", Kept(record, one.facts))
+    (found,) = read(place, "alpha", LATER, traceless=False)
+    assert found.is_of({"n": 0})
+    assert found.is_of({"n": 8192})
+    assert not found.is_of({"n": 4096})
+
+
+def test_a_look_without_trace_changes_nothing_beside_a_writer_or_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    place = _filled(folder / "r", kept(1))
+
+    def state() -> object:
+        files = {each.name: each.stat() for each in (folder, *folder.iterdir())}
+        return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in files.items()}
+
+    before = state()
+    assert len(read(place, "alpha", LATER, traceless=True)) == 1
+    assert state() == before
+    with Database(place, writing=True) as writer:
+        writer.add([kept(2, workload="conv2d")])
+        before = state()
+        assert len(read(place, "alpha", LATER, traceless=True)) == 2
+        assert state() == before
+
+
+# ---- what a run is held to ---------------------------------------------------------------------
+
+
+def _held(place: Path, *runs: Kept) -> Against | None:
+    return held_against(place, runs, 4000.0, traceless=False)
+
+
+def test_three_runs_are_held_against_three_and_one_is_unclear(tmp_path: Path) -> None:
+    place = _filled(
+        tmp_path / "r", *(kept(number, median=1e-3 * (1 + number / 1000)) for number in range(5))
+    )
+    mine = [
+        kept(4100 + number, median=1.1e-3 * (1 + number / 1000), facts={"driver": "590.1"})
+        for number in range(3)
+    ]
+    found = _held(place, *mine)
+    assert found is not None
+    assert (found.verdict, found.runs, found.at) == ("slower", (5, 3), 1004.0)
+    assert found.ratio == pytest.approx(1 / 1.1, rel=0.01)
+    assert found.differences == ("driver 580.65.06 → 590.1",)
+    found = _held(place, mine[0])
+    assert found is not None
+    assert (found.verdict, found.ci95, found.runs) == ("unclear", None, (5, 1))
+    assert found.varies == pytest.approx(0.003, rel=0.1)
+
+
+def test_nothing_is_held_against_another_box_another_gpu_or_another_setting(
+    tmp_path: Path,
+) -> None:
+    place = _filled(tmp_path / "r", kept(1))
+    for other in (
+        kept(4100, facts={"box": "beta"}),
+        kept(4100, facts={"gpu uuid": "GPU-2"}),
+        kept(4100, parameters={"n": 64}),
+        kept(4100, device="cpu"),
+        kept(4100, workload="conv2d"),
+    ):
+        assert _held(place, other) is None
+    assert _held(place, kept(4100, device="cuda:3")) is not None
+
+
+def test_runs_with_the_same_flags_are_preferred(tmp_path: Path) -> None:
+    place = _filled(
+        tmp_path / "r",
+        kept(1, facts={"flag cudnn.benchmark": "on"}),
+        kept(2, facts={"flag cudnn.benchmark": "off"}),
+    )
+    found = _held(place, kept(4100, facts={"flag cudnn.benchmark": "on"}))
+    assert found is not None
+    assert (found.at, found.differences) == (1001.0, ())
+
+
+# ---- a session ---------------------------------------------------------------------------------
+
+
+def _here(number: int, median: float = 1e-3) -> Kept:
+    """As it is measured on the box and the GPU of :func:`make_store`."""
+    facts = {"box": "gpu-box-3", "gpu uuid": uuid(0), "flag cudnn.benchmark": "off"}
+    parameters: dict[str, Setting] = {"size": 4096, "dtype": "float32"}
+    return kept(number, median=median, facts=facts, parameters=parameters)
+
+
+async def test_a_session_hears_of_earlier_ones_and_of_how_its_runs_compare(
+    tmp_path: Path,
+) -> None:
+    place = _filled(tmp_path / "r", _here(1), _here(2), _here(3))
+    heard: list[AnyEvent] = []
+    store = make_store("one gpu")
+
+    def apply(event: AnyEvent) -> None:
+        heard.append(event)
+        store.apply(event)
+
+    sessions = EarlierSessions(place)
+    await sessions.read(store, apply)
+    (said,) = heard
+    assert isinstance(said, EarlierRead)
+    assert [one.at for one in said.results] == [1003.0]
+    *_, ended = ran("matmul", "cuda:0", median=2e-3)
+    for event in ran("matmul", "cuda:0", median=2e-3):
+        store.apply(event)
+    assert isinstance(ended, messages.Finished)
+    await sessions.hold(ended.result.id, store, apply)
+    held = heard[-1]
+    assert isinstance(held, HeldAgainst)
+    assert (held.against.runs, held.against.verdict) == ((3, 1), "unclear")
+    assert store.runs[ended.result.id].against == held.against
+
+
+async def test_a_store_that_cannot_be_read_is_one_line_of_the_log(tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    place.write_bytes(b"rubbish" * 1000)
+    heard: list[object] = []
+    sessions = EarlierSessions(place)
+    for _ in range(2):
+        await asyncio.wait_for(sessions.read(make_store(), heard.append), 30)
+    (line,) = heard
+    assert isinstance(line, LogLine)
+    assert "it is damaged; move it away" in line.text
+
+
+# ---- in the table ------------------------------------------------------------------------------
+
+
+def _earlier(on: str = uuid(0), days: float = 2.0, **changes: object) -> EarlierResult:
+    values: dict[str, object] = {
+        "workload": "matmul",
+        "gpu": on,
+        "asked": {"size": 4096, "dtype": "float32"},
+        "used": {"size": 4096, "dtype": "float32"},
+        "at": NOW - days * DAY_S,
+        "median_s": 2.714e-3,
+        "ci95_s": (2.713e-3, 2.715e-3),
+        "driver": "580.65.06" if on else "",
+        "torch": "2.12.1",
+        **changes,
+    }
+    return EarlierResult(**values)  # type: ignore[arg-type]
+
+
+def _shown(store: Store, cells: int) -> str:
+    found = entries(store)
+    chosen = columns_for(store, found, cells)
+    return next(
+        plain(entry_line(one, chosen, under_cursor=False))
+        for one in found
+        if getattr(one, "workload", "") == "matmul"
+    )
+
+
+@pytest.mark.parametrize("cells", [79, 119, 199])
+def test_an_old_figure_stands_in_parentheses_and_with_its_age(cells: int) -> None:
+    told = EarlierRead(NOW, (_earlier(), _earlier("", median_s=0.412, ci95_s=None)))
+    shown = _shown(make_store("one gpu", told), cells)
+    assert "(2.71 ms)" in shown
+    assert "(412 ms)" in shown
+    assert "2 d ago" in shown
+    assert "not run" not in shown
+    if cells > 79:
+        assert "2 d ago, driver 580" in shown
+
+
+def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:
+    store = make_store("one gpu", EarlierRead(NOW, (_earlier(), _earlier("", days=3))))
+    info = store.catalogue[0]
+    found = row(store, info)
+    assert {found.cells[name].style.value for name in ("cpu", "cuda:0")} == {"quiet"}
+    assert [span.style.value for span in found.state] == ["quiet"]
+    assert plain(found.state) == "cuda:0 2 d, cpu 3 d ago, driver 580"
+    assert found.cells["speed-up"].text == ""
+    for event in ran("matmul", "cpu", median=0.412):
+        store.apply(event)
+    found = row(store, info)
+    assert found.cells["cpu"].text == "412 ms"
+    assert found.cells["cuda:0"].text == "(2.71 ms)"
+    assert found.cells["speed-up"].text == ""
+    assert plain(found.state).endswith("; 2 d ago, driver 580")
+
+
+def test_only_what_was_measured_on_the_gpu_of_the_column_is_shown() -> None:
+    other = sample(gpu(0, id=uuid(7)), host=host())
+    store = make_store("one gpu", EarlierRead(NOW, (_earlier(),)))
+    assert "ago" in _shown(store, 119)
+    for told in (
+        (_earlier(torch_gpu(5).uuid or ""),),
+        (_earlier(asked={"size": 64}, used={"size": 64}),),
+    ):
+        store = make_store("one gpu", other, EarlierRead(NOW, told))
+        assert "not run" in _shown(store, 119)
+    store = make_store("one gpu", EarlierRead(NOW, (_earlier(),)))
+    store.apply(ParametersSet("matmul", {"size": 64, "dtype": "float32"}))
+    assert "not run" in _shown(store, 119)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ratio", "words"),
+    [
+        ("slower", 1 / 1.1, "ok ±0.4%, 1.10x slower than 2 d ago"),
+        ("faster", 1.1, "ok ±0.4%, 1.10x faster than 2 d ago"),
+        ("same", 1.0, "ok ±0.4%, same: 1.00x as 2 d ago"),
+        ("unclear", 1.05, "ok ±0.4%, unclear: 1.05x, 2 d ago"),
+    ],
+)
+def test_a_new_run_says_how_it_compares(verdict: str, ratio: float, words: str) -> None:
+    *events, ended = ran()
+    assert isinstance(ended, messages.Finished)
+    against = Against(NOW - 2 * DAY_S, verdict, ratio, None, (3, 1), 0.027, ("driver 1 → 2",))  # type: ignore[arg-type]
+    store = make_store("one gpu", *events, ended, HeldAgainst(ended.result.id, against))
+    assert plain(row(store, store.catalogue[0]).state) == words
+
+
+async def test_the_age_of_an_old_figure_grows_while_nothing_is_run() -> None:
+    told = EarlierRead(NOW, (_earlier(days=0.01),))
+    async with running((120, 40), "one gpu", told) as at:
+        assert "14 min ago" in at.row("matmul")
+        await at.tell(sample(gpu(), at=NOW + 600))
+        assert "24 min ago" in at.row("matmul")

@@ -1,0 +1,1 @@
+"""The results tab: what is kept, compared, and over time."""
