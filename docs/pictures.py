@@ -30,6 +30,7 @@ from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 
 from tests.screens.app_helpers import POLL_S, Running, running  # noqa: E402
 from tests.screens.every_screen import Scene, scenes  # noqa: E402
+from tests.screens.watched import ScriptedRuns, kept_run  # noqa: E402
 from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings import source  # noqa: E402
 from tui.recordings.playhead import AT_ONCE  # noqa: E402
@@ -128,7 +129,8 @@ async def draw(folder: Path, scene: Scene, name: str) -> None:
         with Database(path_of_results(), writing=True) as database:
             database.add(scene.kept)
     for size, (theme, told) in product(SIZES, THEMES.items()):
-        async with running(size, "empty", *scene.events) as on:
+        runs = ScriptedRuns(kept_run(), opens=scene.watched)
+        async with running(size, "empty", *scene.events, runs=runs) as on:
             on.app.theme = told
             if scene.workload:
                 _select(on.workbench.workloads.table, scene.workload)
@@ -136,6 +138,9 @@ async def draw(folder: Path, scene: Scene, name: str) -> None:
             if scene.snapshot is not None:
                 on.app.open_snapshot(str(scene.snapshot))
                 await on.until(partial(_answered, on))
+            if scene.watched is not None:
+                on.app.open_run(scene.watched.run)
+                await on.settle()
             for key in scene.keys:
                 await on.press(key)
                 await on.until(partial(_answered, on))

@@ -13,8 +13,10 @@ from textual.pilot import Pilot
 from tests.screens.driving import press, settle
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
+from tests.screens.watched import ScriptedRuns
 from tui.state.events import AnyEvent
 from tui.ui.app.workbench import WorkbenchApp
+from tui.ui.screens.watch.tab import RunSession
 from tui.ui.screens.workbench import WorkbenchScreen
 
 POLL_S = 0.005
@@ -27,6 +29,13 @@ class PromptApp(WorkbenchApp):
 
     The framework holds the drawing back for 50 ms then, to hide the transition from an eye.
     """
+
+    runs: ScriptedRuns | None = None
+
+    def run_session(self) -> RunSession:
+        """A scripted one: what runs this user has kept is not looked at."""
+        self.runs = self.runs or ScriptedRuns()
+        return self.runs
 
     def delay_update(self, delay: float = 0.05) -> None:
         """Hold nothing back."""
@@ -100,9 +109,11 @@ async def running(
     *events: AnyEvent,
     readonly: bool = False,
     now: Callable[[], float] = clock,
+    runs: ScriptedRuns | None = None,
 ) -> AsyncIterator[Running]:
     session = FakeSession(make_store(kind, *events))
     app = PromptApp(session, readonly=readonly, clock=now)
+    app.runs = runs
     # Whatever terminal the tests are started on.
     app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
     async with app.run_test(size=size, notifications=True) as pilot:

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from tests.results.samples import kept
+from tests.screens import watched
 from tests.screens.helpers import (
     GIB,
     NOW,
@@ -45,6 +46,7 @@ from tui.results.records import Kept
 from tui.state.earlier import EarlierResult
 from tui.state.events import AnyEvent, EarlierRead, RunQueued, SweepSet
 from tui.state.sweep import Sweep
+from tui.state.watched_run import WatchedRun
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting, WorkloadInfo
@@ -79,6 +81,8 @@ class Scene:
     snapshot: Path | None = None
     kept: tuple[Kept, ...] = ()
     """What is in the store of results."""
+    watched: WatchedRun | None = None
+    """That is open in the watch tab; the runs that are kept stand there without one."""
 
 
 # ---- devices ----
@@ -336,4 +340,11 @@ def scenes() -> dict[str, Scene]:
     for name, keys in views.items():
         found[f"snapshot-{name}"] = Scene(busy, keys, snapshot=SNAPSHOT)
     found["snapshot-none"] = Scene(busy, ("3",))
+    two = watched.watched(watched.device(), watched.unread())
+    over = watched.watched(watched.ran_out(), watched.unread())
+    found["watch-kept"] = Scene(busy, ("5",))
+    found["watch-run"] = Scene(busy, ("t",), watched=two)
+    found["watch-oom"] = Scene(busy, (), watched=over)
+    found["watch-output"] = Scene(busy, ("l",), watched=two)
+    found["watch-end"] = Scene(busy, ("x",), watched=two)
     return found

@@ -9,6 +9,7 @@ from textual.theme import BUILTIN_THEMES
 from tests.screens.app_helpers import running
 from tests.screens.contrast import DARK, LEAST, LIGHT, Palette, contrast, ratio, texts
 from tests.screens.test_golden import busy_events
+from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
 from tui.settings import THEME
 from tui.ui.terminal import palettes as looks
 from tui.ui.views.lines import TextStyle
@@ -26,6 +27,9 @@ STATES: dict[str, tuple[str, ...]] = {
     "snapshot": ("3",),
     "file": ("3", "o"),
     "processes": ("4",),
+    "runs": ("5",),
+    "run": ("5", "enter"),
+    "end of a run": ("5", "enter", "x"),
     "help": ("question_mark",),
     "palette": ("colon",),
     "demo": ("D",),
@@ -46,7 +50,8 @@ def too_faint(style: Style, palettes: dict[str, Palette]) -> dict[str, float]:
 async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> None:
     palettes = PALETTES.get(theme, {"truecolor": DARK["xterm"]})
     faint = {}
-    async with running((100, 30), "two gpus", *busy_events()) as on:
+    runs = ScriptedRuns(kept_run(), opens=watched(ran_out(), unread()))
+    async with running((100, 30), "two gpus", *busy_events(), runs=runs) as on:
         on.app.theme = theme
         for state in STATES if theme == THEME else ELSEWHERE:
             await on.press(*STATES[state])

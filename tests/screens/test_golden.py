@@ -15,6 +15,7 @@ import pytest
 from tests.screens.app_helpers import running
 from tests.screens.helpers import Kind, make_store
 from tests.screens.results import busy
+from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
 from tui.state.events import AnyEvent
 from tui.state.store import Store
 from workloads.protocol import messages
@@ -65,6 +66,10 @@ SCREENS: dict[str, tuple[tuple[int, int], Kind, list[AnyEvent], tuple[str, ...]]
     "processes-60x20": ((60, 20), "one gpu", busy_events(), ("4",)),
     "processes-80x24": ((80, 24), "one gpu", busy_events(), ("4",)),
     "processes-120x40": ((120, 40), "one gpu", busy_events(), ("4",)),
+    "watch-60x20": ((60, 20), "one gpu", busy_events(), ("5", "enter")),
+    "watch-80x24": ((80, 24), "one gpu", busy_events(), ("5", "enter")),
+    "watch-120x40": ((120, 40), "one gpu", busy_events(), ("5", "enter")),
+    "watch-200x55": ((200, 55), "one gpu", busy_events(), ("5", "enter")),
     "help-80x24": ((80, 24), "one gpu", [], ("question_mark",)),
 }
 
@@ -72,8 +77,13 @@ SCREENS: dict[str, tuple[tuple[int, int], Kind, list[AnyEvent], tuple[str, ...]]
 @pytest.mark.parametrize("name", SCREENS)
 async def test_the_screen_is_as_it_was(name: str) -> None:
     size, kind, events, keys = SCREENS[name]
-    async with running(size, kind, *events) as on:
-        await on.press(*keys)
+    runs = ScriptedRuns(kept_run(), opens=watched(ran_out(), unread()))
+    async with running(size, kind, *events, runs=runs) as on:
+        for key in keys:
+            await on.press(key)
+            # A thread reads what the runs have left.
+            await on.until(lambda: on.app.watched is None or on.app.watched.kept.runs is not None)
+            await on.settle()
         shown = "".join(f"{row}\n" for row in on.rows)
     path = FOLDER / f"{name}.txt"
     if UPDATE:

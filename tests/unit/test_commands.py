@@ -56,6 +56,8 @@ SITUATIONS = [
         ("processes", "processes"),
         ("snapshot", "sites"),
         ("snapshot", "timeline"),
+        ("watch", "kept-runs"),
+        ("watch", "watched-run"),
         ("results", "results"),
         ("demo", "demo"),
     )

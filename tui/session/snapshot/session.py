@@ -79,6 +79,8 @@ class SnapshotSession:
         self.search = ""
         """As typed."""
         self.compared_at_peak = False
+        self.text_source = ""
+        """Where the exception's text comes from that the file was opened with."""
         self._changed: Callable[[], None] = lambda: None
         main.listen(self._take)
         both.listen(self._take)
@@ -99,9 +101,16 @@ class SnapshotSession:
 
     # ---- files ----
 
-    def open(self, path: str, oom_text: str = "") -> None:
-        """Read another file."""
+    def open(self, path: str, oom_text: str = "", text_source: str = "") -> None:
+        """Read another file.
+
+        Args:
+            path: of the file.
+            oom_text: messages of exceptions that belong to it.
+            text_source: where they come from, if they were not given by hand.
+        """
         self.focus = None
+        self.text_source = text_source
         self.search = ""
         self.view = "verdict"
         self.main.open([path], oom_text)

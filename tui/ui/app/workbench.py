@@ -28,7 +28,7 @@ from textual.worker import Worker
 from tui.session.actions import Actions
 from tui.settings import THEME
 from tui.state.events import LogLine
-from tui.state.store import Parts, Store
+from tui.state.store import Part, Parts, Store
 from tui.text import glyphs
 from tui.text.clean import clean
 from tui.ui.app.drawing import Drawing
@@ -46,6 +46,8 @@ from tui.ui.widgets.pane import pane_of
 if TYPE_CHECKING:
     from tui.session.preferences import Preferences
     from tui.ui.screens.snapshot.tab import SnapshotTab
+    from tui.ui.screens.watch.tab import RunSession, WatchTab
+    from tui.watch.runs import Run
 
 INTERRUPTED = 130
 AT_ONCE_S = 0.05
@@ -119,13 +121,6 @@ def _processes_tab(program: Program) -> Screen[None]:
     return ProcessesTab(program)
 
 
-def _watch_tab(program: Program) -> Screen[None]:
-    """Imported when the tab is opened."""
-    from tui.ui.screens.watch.tab import WatchTab
-
-    return WatchTab(program)
-
-
 def _results_tab(program: Program) -> Screen[None]:
     """Imported when the tab is opened."""
     from tui.ui.screens.results.tab import ResultsTab
@@ -194,7 +189,10 @@ class WorkbenchApp(textual_private.HookedApp):
         """Made when its tab is first opened."""
         self._session = session
         self._first_demo = demo
+        self.watched: WatchTab | None = None
+        """Made when its tab is first opened."""
         self._first_snapshot: tuple[str, str] | None = None
+        self._first_run: Run | None = None
         self.snapshot_memory: int | None = None
         """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
         self.keeps_results = True
@@ -205,7 +203,7 @@ class WorkbenchApp(textual_private.HookedApp):
         self.add_mode("memory", lambda: _memory_tab(self))
         self.add_mode("processes", lambda: _processes_tab(self))
         self.add_mode("snapshot", self.snapshot_tab)
-        self.add_mode("watch", lambda: _watch_tab(self))
+        self.add_mode("watch", self.watch_tab)
         self.add_mode("results", lambda: _results_tab(self))
         self._preferences = preferences
         self.register_theme(DEFAULT_THEME)
@@ -233,11 +231,56 @@ class WorkbenchApp(textual_private.HookedApp):
         self.snapshot = SnapshotTab(self, self.snapshot_memory)
         return self.snapshot
 
-    def open_snapshot(self, path: str, oom_text: str = "") -> None:
-        """Read a file, with messages of exceptions that belong to it, and show it in its tab."""
+    def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
+        """Read a file and show it in its tab.
+
+        Args:
+            path: of the file.
+            oom_text: messages of exceptions that belong to it.
+            text_source: where they come from, if they were not given by hand.
+        """
         self.switch_mode("snapshot")
         if self.snapshot is not None:
-            self.snapshot.session.open(path, oom_text)
+            self.snapshot.session.open(path, oom_text, text_source)
+
+    def compare_snapshots(self, earlier: str, later: str) -> None:
+        """Show in the snapshot tab what has grown from one file to another."""
+        self.open_snapshot(earlier)
+        if self.snapshot is not None:
+            self.snapshot.session.compare_with(later)
+            self.snapshot.session.show("difference")
+
+    # ---- runs under the watch ----
+
+    def watch_tab(self) -> Screen[None]:
+        """The tab, made when it is first opened: what it needs is imported then."""
+        from tui.ui.screens.watch.tab import WatchTab
+
+        self.watched = WatchTab(self, self.run_session())
+        self._session.subscribe(self._tell_watched)
+        self._tell_watched(frozenset({Part.DEVICES}))
+        return self.watched
+
+    def run_session(self) -> RunSession:
+        """What the tab shows."""
+        from tui.session.watched.session import WatchedRunSession
+
+        return WatchedRunSession()
+
+    def _tell_watched(self, parts: Parts) -> None:
+        """NVML tells where the processes of a run are, and what they hold there."""
+        if self.watched is not None and Part.DEVICES in parts and self.store.sample is not None:
+            self.watched.session.take_devices(self.store.sample)
+
+    def open_run(self, run: Run) -> None:
+        """Show a run that goes on or has ended in its tab."""
+        self.switch_mode("watch")
+        if self.watched is not None:
+            self.watched.open_run(run)
+
+    def open_run_at_start(self, run: Run) -> None:
+        """Have :meth:`open_run` done once the app runs."""
+        self._first_run = run
 
     def open_at_start(self, path: str, oom_text: str = "") -> None:
         """Have :meth:`open_snapshot` done once the app runs."""
@@ -307,6 +350,8 @@ class WorkbenchApp(textual_private.HookedApp):
             self.push_screen(DemoScreen(self, self._first_demo))
         if self._first_snapshot is not None:
             self.open_snapshot(*self._first_snapshot)
+        if self._first_run is not None:
+            self.open_run(self._first_run)
 
     async def _start_session(self) -> None:
         """Start the runner once the devices are drawn: torch's import would fight with them."""
@@ -325,6 +370,8 @@ class WorkbenchApp(textual_private.HookedApp):
             self._preferences.remember(self.store, self.theme, self.refresh_s)
         if self.snapshot is not None:
             await self.snapshot.session.stop()
+        if self.watched is not None:
+            await self.watched.session.stop()
         try:
             await asyncio.wait_for(self._session.stop(), STOP_S)
         except asyncio.TimeoutError:
@@ -423,19 +470,24 @@ class WorkbenchApp(textual_private.HookedApp):
             self.push_screen(HelpScreen(pane_of(self.front.focused), self.front.situation()))
 
     async def action_quit(self) -> None:
-        """End; where something runs or waits, after asking."""
+        """End; where something runs or waits, after asking. A run under the watch goes on."""
+        left = self.watched.left_words() if self.watched is not None else ""
         if self.readonly or not self.store.pending():
-            self.exit()
+            self._leave(left)
             return
         from tui.ui.screens.dialogs import ConfirmScreen
         from tui.ui.views.queue import quit_words
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self.exit()
+                self._leave(left)
 
         title = "Quit while runs go on?"
-        self.push_screen(ConfirmScreen(title, quit_words(self.store)), answered)
+        words = [*quit_words(self.store), *([left] if left else [])]
+        self.push_screen(ConfirmScreen(title, words), answered)
+
+    def _leave(self, words: str) -> None:
+        self.exit(message=Text(words) if words else None)
 
     def action_refresh_faster(self) -> None:
         self._refresh(max((step for step in REFRESH_STEPS if step < self.refresh_s), default=0))

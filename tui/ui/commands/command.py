@@ -17,6 +17,7 @@ Group = Literal[
     "Backend",
     "Devices and memory",
     "Snapshot",
+    "Watch",
     "Results",
     "Replay",
     "Screen",

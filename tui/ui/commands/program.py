@@ -65,7 +65,8 @@ PROGRAM = (
         "quit",
         ("q", "ctrl+q"),
         "quit",
-        "End the workbench and its runner; where runs go on, after asking.",
+        "End the workbench and its runner; where runs go on, after asking; a run under the watch "
+        "goes on by itself.",
         group="Program",
         tabs=EVERYWHERE,
         footer=20,

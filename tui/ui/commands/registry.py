@@ -5,7 +5,7 @@ A command names the action and what has its method: the screens of its tabs, or 
 
 from __future__ import annotations
 
-from tui.ui.commands import program, results, snapshot, workbench
+from tui.ui.commands import program, results, snapshot, watch, workbench
 from tui.ui.commands.command import Command, Situation
 
 COMMANDS: tuple[Command, ...] = (
@@ -14,6 +14,7 @@ COMMANDS: tuple[Command, ...] = (
     *workbench.BACKEND,
     *workbench.DEVICES,
     *snapshot.COMMANDS,
+    *watch.COMMANDS,
     *results.COMMANDS,
     *program.REPLAY,
     *workbench.SCREEN,

@@ -69,6 +69,7 @@ class Event:
     """A line straight up: something that happened there."""
 
     name: str
+    """Empty: its sign alone."""
     place: float
 
 
@@ -284,6 +285,8 @@ def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[L
     others: list[Line] = []
     for event in plot.events:
         name = clean(event.name)
+        if not name:
+            continue
         column, size = canvas.column(event.place), cell_len(name)
         for start in (column + 2, column - 1 - size):
             reach = range(start - 1, start + size + 1)

@@ -156,6 +156,7 @@ class SnapshotTab(CommandScreen):
 
         def done(text: str | None) -> None:
             if text is not None:
+                self.session.text_source = "pasted"
                 self.session.main.set_text(text)
 
         self.app.push_screen(OomTextScreen(self.session.main.store.oom_text), done)

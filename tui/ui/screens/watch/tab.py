@@ -2,36 +2,387 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar, Protocol
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.notifications import SeverityLevel
+from textual.timer import Timer
+from textual.worker import Worker
 
+from tui.monitor.messages import Sample
+from tui.session.watched.session import RunError
+from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.ui.commands import bindings
-from tui.ui.screens.command_screen import CommandScreen
-from tui.ui.views.lines import Line, line
-from tui.ui.widgets.line_bar import FooterBar
-from tui.ui.widgets.lines_view import LinesView
+from tui.ui.commands.command import Situation
+from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.screens.watch.dialogs import EndScreen, TwoSnapshotsScreen
+from tui.ui.views.watched.kept import KeptRun
+from tui.ui.views.watched.words import Taken, command_words, going_on_words, is_on, snapshots_of
+from tui.ui.widgets.line_bar import FooterBar, LineBar
+from tui.ui.widgets.watched.memory import WatchedMemoryPane
+from tui.ui.widgets.watched.run import DeviceList, KeptList, KeptPane, OutputPane, RunPane
+from tui.watch.left import left_in
+from tui.watch.runs import Run
+
+PAUSE_S = 0.25
+"""Least time between two drawings: samples come ten times a second, which no eye needs."""
+TALL_ROWS = 45
+"""Rows of the screen from which the output stands below the memory."""
+
+
+class RunSession(Protocol):
+    """What the tab needs of ``tui.session.watched.session.WatchedRunSession``."""
+
+    @property
+    def state(self) -> WatchedRun | None:
+        """What is known now; ``None`` where no run is open."""
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Have a function called when something is to be drawn anew."""
+
+    def kept(self) -> list[Run]:
+        """The runs that are kept, the newest first."""
+
+    def open(self, run: Run) -> None:
+        """Follow a run, or replay it."""
+
+    def close(self) -> None:
+        """Leave the run as it is."""
+
+    async def stop(self) -> None:
+        """Leave it for good."""
+
+    def take_devices(self, sample: Sample) -> None:
+        """NVML's newest."""
+
+    def looked_at(self, seen: bool) -> None:
+        """Whether the page is on the screen."""
+
+    def snapshot(self, pid: int) -> str:
+        """Ask a process for a snapshot."""
+
+    def record(self, pid: int, on: bool) -> str:
+        """Ask a process to record torch's memory history, or no more."""
+
+    def end(self, number: signal.Signals) -> str:
+        """Send a signal to the run's process group."""
+
+    def freeze(self, wanted: bool) -> None:
+        """Hold the figures still, or follow the run again."""
+
+
+class SnapshotOpener(Program, Protocol):
+    """What the tab needs of the app beside what all screens do."""
+
+    def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
+        """Show a file in the snapshot tab."""
+
+    def compare_snapshots(self, earlier: str, later: str) -> None:
+        """Show in the snapshot tab what has grown from one file to another."""
 
 
 class WatchTab(CommandScreen):
-    """Header, the kept runs or the one that is open, footer."""
+    """Header, the kept runs or the one that is open, footer.
+
+    Args:
+        program: the app.
+        session: of the run; the app ends it.
+    """
 
     TAB = "watch"
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
 
+    def __init__(self, program: SnapshotOpener, session: RunSession) -> None:
+        super().__init__(program)
+        self.session = session
+        self._opener = program
+        clock = program.clock
+        self.kept = KeptPane(program.store, clock)
+        self.run_pane = RunPane(program.store, lambda: session.state, clock)
+        self.memory = WatchedMemoryPane(program.store, lambda: self.run_pane.table.selected, clock)
+        self.output = OutputPane(program.store, lambda: session.state)
+        self._open: Run | None = None
+        """That is shown; its state may be another's by the time it is drawn."""
+        self._output_asked = False
+        self._drawn = float("-inf")
+        self._timer: Timer | None = None
+        session.listen(self._changed)
+
     def compose(self) -> ComposeResult:
         yield self.header()
-        yield LinesView(self._lines)
+        yield self.kept
+        for pane in (self.run_pane, self.memory, self.output):
+            pane.display = False
+            yield pane
         yield FooterBar(self.situation)
 
-    def _lines(self, _cells: int) -> list[Line]:
-        return [
-            line("gpu-workbench watch --no-screen -- python train.py"),
-            line("runs a command under the watch; gpu-workbench watch lists the runs."),
-        ]
+    def situation(self) -> Situation:
+        """With whether a run is open, which the pane tells."""
+        now = super().situation()
+        state = self.session.state
+        pane = self.kept.id if state is None else now.pane
+        if state is not None and pane == self.kept.id:
+            pane = self.run_pane.id
+        return replace(now, pane=pane, can_go_back=state is not None)
+
+    @property
+    def selected(self) -> WatchedDevice | None:
+        """The row under the cursor."""
+        return self.run_pane.table.selected
+
+    # ---- life ----
+
+    def resumed(self, event: events.ScreenResume) -> None:
+        """Samples come faster while somebody looks."""
+        self.session.looked_at(True)
+        self._read_kept()
+        super().resumed(event)
+
+    @on(events.ScreenSuspend)
+    def _suspended(self) -> None:
+        self.session.looked_at(False)
+
+    def _read_kept(self) -> None:
+        """Read what each run has left, in a thread: there may be many files."""
+        if self.session.state is None:
+            _: Worker[None] = self.run_worker(self._keep, exclusive=True, group="kept runs")
+
+    async def _keep(self) -> None:
+        runs = self.session.kept()
+        self.kept.runs = tuple(await asyncio.to_thread(_with_left, runs))
+        self.catch_up()
+
+    def left_words(self) -> str:
+        """What the end of the program leaves running, and where it is kept; empty for nothing."""
+        state = self.session.state
+        return going_on_words(state.run) if state is not None and is_on(state) else ""
+
+    # ---- drawing ----
+
+    def _changed(self) -> None:
+        """Draw when the last drawing is long enough ago."""
+        if self._timer is not None or not self.is_running:
+            return
+        wait = self._drawn + PAUSE_S - time.monotonic()
+        self._timer = self.set_timer(max(0.001, wait), self._draw_changed)
+
+    def _draw_changed(self) -> None:
+        self._timer = None
+        if self in self.app.screen_stack:
+            with self.app.batch_update():
+                self.catch_up()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """A tall screen has the output too."""
+        self.call_after_refresh(self.catch_up)
+
+    def catch_up(self) -> None:
+        """Show the right panes and draw what changed."""
+        self._drawn = time.monotonic()
+        state = self.session.state
+        if (state.run.folder if state else None) != (self._open.folder if self._open else None):
+            self._turn_to(state)
+        if state is None:
+            self.kept.store_changed()
+        else:
+            self._place(state)
+            self.run_pane.store_changed()
+            self.memory.follow(state)
+            if self.output.display:
+                self.output.store_changed()
+        for bar in self.query(LineBar):
+            if bar.parent is self:
+                bar.rebuild()
+
+    def _turn_to(self, state: WatchedRun | None) -> None:
+        """Another run is open, or none is."""
+        self._open = state.run if state is not None else None
+        self._output_asked = False
+        self.kept.display = state is None
+        self.run_pane.display = state is not None
+        if state is None:
+            self.memory.display = self.output.display = False
+            self.set_focus(self.kept.list)
+            self._read_kept()
+        else:
+            self.run_pane.begin(state)
+            self._place(state)
+            self.set_focus(self.run_pane.table)
+            # Panes that were not displayed have no size yet.
+            self.call_after_refresh(self.catch_up)
+
+    def _place(self, state: WatchedRun) -> None:
+        """Show the memory, the output, or both."""
+        tall = self.app.size.height >= TALL_ROWS
+        only_output = self._output_asked or not state.devices
+        shown = (not only_output, only_output or tall)
+        if shown != (self.memory.display, self.output.display):
+            self.memory.display, self.output.display = shown
+            self.call_after_refresh(self._placed)
+        self.output.set_class(tall and not only_output, "-below")
+
+    def _placed(self) -> None:
+        """Draw what has a size by now; output is shown from its end."""
+        self.catch_up()
+        if self.output.display:
+            self.output.body.scroll_end(animate=False)
+
+    @on(DeviceList.Moved)
+    @on(KeptList.Moved)
+    def _moved(self) -> None:
+        self.call_after_refresh(self.catch_up)
+
+    # ---- the list ----
+
+    @on(KeptList.Chosen)
+    def _chosen(self, event: KeptList.Chosen) -> None:
+        event.stop()
+        if self.session.state is None and (run := self.kept.list.selected) is not None:
+            self.open_run(run)
+
+    def open_run(self, run: Run) -> None:
+        """Show a run; where it cannot be opened, why."""
+        try:
+            self.session.open(run)
+        except RunError as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
+        self.catch_up()
 
     def action_go_back(self) -> None:
-        """Go back to the list."""
+        """From the output to the memory, from the run to the list."""
+        if self._output_asked:
+            self.action_watch_output()
+        else:
+            self.session.close()
+            self.catch_up()
+
+    # ---- snapshots ----
+
+    def action_watch_open(self) -> None:
+        """Open the newest snapshot of the process under the cursor; in the list, the run."""
+        if self.session.state is None:
+            if (run := self.kept.list.selected) is not None:
+                self.open_run(run)
+            return
+        row = self.selected
+        taken = snapshots_of(row) if row is not None else []
+        if row is None or not taken:
+            self._say(_no_snapshot(row))
+            return
+        oom = taken[-1].oom
+        path = str(taken[-1].path)
+        self._opener.open_snapshot(path, oom.text if oom else "", oom.text_source if oom else "")
+
+    def action_watch_difference(self) -> None:
+        """Compare two snapshots of the process under the cursor: of more, two are chosen."""
+        row = self.selected
+        taken = snapshots_of(row) if row is not None else []
+        if len(taken) < 2:
+            words = "two snapshots are compared, and the process has left "
+            self._say(f"{words}{'one' if taken else 'none'}: s takes one at its next step")
+        elif len(taken) == 2:
+            self._compare((taken[0], taken[1]))
+        else:
+            self.app.push_screen(TwoSnapshotsScreen(taken), self._compare)
+
+    def _compare(self, two: tuple[Taken, Taken] | None) -> None:
+        if two is not None:
+            self._opener.compare_snapshots(str(two[0].path), str(two[1].path))
+
+    # ---- what the agent is asked ----
+
+    def action_watch_snapshot(self) -> None:
+        """Ask the process under the cursor for a snapshot."""
+        if (row := self._with_agent("a snapshot")) is not None:
+            self._say(self.session.snapshot(row.process.pid), "information")
+
+    def action_watch_history(self) -> None:
+        """Have the process under the cursor record torch's memory history, or no more."""
+        row = self._with_agent("the history")
+        if row is not None and row.agent is not None:
+            self._say(self.session.record(row.process.pid, not row.agent.recording), "information")
+
+    def _with_agent(self, what: str) -> WatchedDevice | None:
+        """The row under the cursor where its process has an agent; else it is said why not."""
+        row = self.selected
+        if row is None:
+            self._say(f"{what} needs a process: none has loaded torch yet")
+        elif row.ended:
+            self._say(f"{what} needs a process that goes on: {row.process.pid}: {row.ended}")
+        elif row.agent is None:
+            why = row.why_no_agent or "there is none"
+            self._say(f"{what} needs the agent in {row.process.pid}: {why}")
+        else:
+            return row
+        return None
+
+    def _say(self, words: str, severity: SeverityLevel = "warning") -> None:
+        self.notify(words, severity=severity, markup=False)
+
+    # ---- the run ----
+
+    def action_watch_end(self) -> None:
+        """Ask by which signal the run is to end, and send it."""
+        state = self.session.state
+        if state is None:
+            return
+        if not is_on(state):
+            self._say("the run has ended, or is of another machine: nothing is sent")
+            return
+
+        def answered(number: signal.Signals | None) -> None:
+            if number is not None:
+                self._say(self.session.end(number), "information")
+
+        words = [
+            command_words(state.run),
+            "The signal goes to its process group. torchrun hands SIGINT and SIGTERM on to its "
+            "workers; SIGKILL goes to each process that has an agent, too. What the run has left "
+            "stays in its folder.",
+        ]
+        self.app.push_screen(EndScreen(words), answered)
+
+    def action_watch_output(self) -> None:
+        """The output in place of the memory, or the memory again."""
+        state = self.session.state
+        if state is None:
+            return
+        self._output_asked = not self._output_asked
+        self._place(state)
+        self.set_focus(self.output.body if self._output_asked else self.run_pane.table)
         self.catch_up()
+
+    def action_watch_over(self) -> None:
+        """Plot over steps, or over time."""
+        self.memory.over = "steps" if self.memory.over == "time" else "time"
+        self.memory.store_changed()
+
+    def action_watch_freeze(self) -> None:
+        """Hold the figures still, or follow the run again."""
+        state = self.session.state
+        if state is not None:
+            self.session.freeze(state.frozen_at is None)
+            self.catch_up()
+
+
+def _with_left(runs: list[Run]) -> list[KeptRun]:
+    return [KeptRun(run, run.goes_on, tuple(left_in(run.folder))) for run in runs]
+
+
+def _no_snapshot(row: WatchedDevice | None) -> str:
+    if row is None:
+        return "no process has left a snapshot"
+    words = f"{row.process.pid} has left no snapshot"
+    ooms = row.left.ooms if row.left is not None else ()
+    if ooms:
+        return f"{words}: {ooms[-1].why_no_snapshot}"
+    return f"{words}: s takes one at its next step, and an OOM is given one by itself"

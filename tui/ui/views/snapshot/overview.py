@@ -132,6 +132,13 @@ def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]
     return rows
 
 
+def exception_lines(message: str, source: str, cells: int) -> list[Line]:
+    """What the exception said, and where that is from."""
+    title = line(Span("Text of the exception", TextStyle.STRONG))
+    from_where = indented(wrap(f"from: {source}", max(10, cells - 3)), 3, TextStyle.QUIET)
+    return [(), title, *indented(wrap(message, max(10, cells - 3)), 3), *from_where]
+
+
 def file_lines(info: FileInfo, cells: int) -> list[Line]:
     """What the file is, its allocator settings, and what is odd about it."""
     rows: list[Line] = [(), line(Span("File", TextStyle.STRONG))]

@@ -9,7 +9,7 @@ from tui.snapshots.reader.messages import AskVerdict, Refused, VerdictIs
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.ui.views.lines import Line, Span, TextStyle, line
-from tui.ui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
+from tui.ui.views.snapshot.overview import exception_lines, file_lines, summary_lines, verdict_lines
 from tui.ui.views.snapshot.start import start_lines
 from tui.ui.views.snapshot.words import refused_lines
 from tui.ui.widgets.lines_view import LinesView
@@ -56,7 +56,9 @@ class VerdictPane(SnapshotPane):
         if shown != self._shown:
             self._shown = shown
             self.body.scroll_to(y=0, animate=False)
-        self.retitle("Verdict" if self.oom is not None else "Verdict   no OOM")
+        source = self.session.text_source
+        told = f"   exception's text: {source}" if source else ""
+        self.retitle(f"Verdict{told}" if self.oom is not None else "Verdict   no OOM")
         self.body.rebuild()
 
     def _lines_of(self, cells: int) -> list[Line]:
@@ -83,7 +85,11 @@ class VerdictPane(SnapshotPane):
             return refused_lines(answer, cells)
         if not isinstance(answer, VerdictIs):
             return [line(f"judging the OOM {glyphs.GLYPHS.ellipsis}")]
-        return verdict_lines(answer.verdict, summary, cells)
+        text, source = self.session.main.store.oom_text, self.session.text_source
+        return [
+            *verdict_lines(answer.verdict, summary, cells),
+            *(exception_lines(text, source, cells) if text and source else ()),
+        ]
 
 
 class StartPane(SnapshotPane):

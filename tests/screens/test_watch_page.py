@@ -1,0 +1,311 @@
+"""The tab of runs under the watch, over a scripted run: its keys, what they ask for, its sizes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.screen import Screen
+
+from tests.screens.app_helpers import PromptApp, Running, running
+from tests.screens.every_screen import SNAPSHOT
+from tests.screens.fakes import FakeSession
+from tests.screens.helpers import NOW, STRANGER, clock, make_store
+from tests.screens.results import queued
+from tests.screens.watched import (
+    NO_AGENT,
+    ScriptedRuns,
+    agent,
+    an_oom,
+    asked_for,
+    device,
+    kept_run,
+    left,
+    ran_out,
+    unread,
+    watched,
+)
+from tui.state.events import AnyEvent
+from tui.state.watched_run import Mark, WatchedRun
+from tui.ui.screens.dialogs import HelpScreen
+from tui.ui.screens.watch.dialogs import EndScreen, TwoSnapshotsScreen
+
+TWO = watched(device(), unread())
+
+
+class OnRuns:
+    """The app on the tab of watched runs."""
+
+    def __init__(self, on: Running, runs: ScriptedRuns) -> None:
+        self.on, self.runs = on, runs
+        self.app, self.press, self.until = on.app, on.press, on.until
+
+    @property
+    def rows(self) -> list[str]:
+        return self.on.rows
+
+    @property
+    def text(self) -> str:
+        return self.on.text
+
+    @property
+    def said(self) -> str:
+        """All that stands on the screen, as one line."""
+        return " ".join(self.text.replace("\u258c", " ").split())
+
+    @property
+    def front(self) -> type[Screen[Any]]:
+        """What is on top: a dialog, or the tab."""
+        return type(self.app.screen)
+
+    def was_asked(self, *what: object) -> bool:
+        """Whether that was the last that the run's session was asked for."""
+        return self.runs.asked[-1] == what
+
+    def on_page(self, words: str) -> Callable[[], bool]:
+        return lambda: words in self.text
+
+
+@asynccontextmanager
+async def on_runs(
+    opens: WatchedRun | None = TWO,
+    *events: AnyEvent,
+    size: tuple[int, int] = (80, 24),
+    runs: tuple[Any, ...] | None = None,
+    **options: Any,
+) -> AsyncIterator[OnRuns]:
+    """The tab with two runs that are kept, the first of which goes on."""
+    ended = kept_run("older", ended=NOW - 20, code=1, command=("python", "old.py"))
+    scripted = ScriptedRuns(*((kept_run(), ended) if runs is None else runs), opens=opens)
+    async with running(size, "one gpu", *events, runs=scripted, **options) as on:
+        await on.press("5")
+        tab = on.app.watched
+        assert tab is not None
+        await on.until(lambda: tab.kept.runs is not None)
+        await on.settle()
+        yield OnRuns(on, scripted)
+
+
+async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
+    async with on_runs() as at:
+        assert "Runs under the watch   2 kept" in at.rows[1]
+        assert "ended with exit code 1" in at.on.row("python old.py")
+        for key in ("snapshot", "history", "freeze"):
+            assert key not in at.rows[-1]
+        await at.press("enter")
+        assert at.was_asked("open", kept_run().folder.name)
+        assert "train.py" in at.rows[1]
+        assert "goes on" in at.rows[1]
+        assert "2.0 GiB" in at.on.row("    777 ")
+        assert f"Memory of {STRANGER}" in at.text
+        assert "cached 1.5" in at.on.row("allocated 2.0")
+        assert "allocated grows by 6.1 MiB per step (95 %: 5.9 to 6.3)" in at.text
+        assert "GiB over time in s" in at.text
+        await at.press("t")
+        assert "GiB over steps" in at.text
+        # The next row says why it has no figures.
+        await at.press("down")
+        assert "Memory of 5001" in at.text
+        assert "allocated, reserved n/a: Yama's ptrace_scope is 2; sudo it" in at.text
+        await at.press("l")
+        assert at.app.front is not None
+        assert at.app.front.focused_pane == "watched-output"
+        assert "step 59 loss" in at.text
+        assert "Memory of" not in at.text
+        at.runs.tell(replace(TWO, output=(*TWO.output, "and one more")))
+        await at.until(at.on_page("and one more"))
+        await at.press("k", "k")
+        at.runs.tell(replace(TWO, output=(*TWO.output, "and one more", "that is below")))
+        await at.until(lambda: not asked_for(at.runs, "close"))
+        await at.press("escape")
+        assert "Memory of 5001" in at.text
+        await at.press("escape")
+        assert at.was_asked("close")
+        await at.until(at.on_page("python old.py"))
+        await at.press("question_mark")
+        assert at.front is HelpScreen
+        assert "Keys of Watch" in at.text
+
+
+async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -> None:
+    async with on_runs() as at:
+        await at.press("enter", "s")
+        assert at.was_asked("snapshot", STRANGER)
+        assert "was asked for a snapshot" in at.text
+        await at.press("h")
+        assert at.was_asked("record", STRANGER, True)
+        at.runs.tell(watched(device(agent=agent(recording=True)), unread()))
+        await at.until(at.on_page("records"))
+        await at.press("h")
+        assert at.was_asked("record", STRANGER, False)
+        asked = len(at.runs.asked)
+        await at.press("down", "s")
+        assert f"a snapshot needs the agent in 5001: {NO_AGENT.split(';')[0]}" in at.said
+        await at.press("h")
+        at.runs.tell(watched(ran_out()))
+        await at.until(at.on_page(f"{STRANGER}: exit code 1"))
+        await at.press("s")
+        assert f"needs a process that goes on: {STRANGER}" in at.said
+        assert len(at.runs.asked) == asked
+        await at.press("f")
+        assert at.was_asked("freeze", True)
+        assert "f follows it again" in at.text
+        await at.press("f")
+        assert at.was_asked("freeze", False)
+
+
+@pytest.mark.parametrize(
+    ("key", "sent"),
+    [("i", signal.SIGINT), ("t", signal.SIGTERM), ("k", signal.SIGKILL), ("enter", None)],
+)
+async def test_a_run_is_ended_by_the_signal_that_was_chosen(
+    key: str, sent: signal.Signals | None
+) -> None:
+    async with on_runs() as at:
+        await at.press("enter", "x")
+        assert at.front is EndScreen
+        for words in ("SIGINT", "SIGTERM", "SIGKILL", "process group"):
+            assert words in at.text
+        await at.press(key, "escape")
+        assert asked_for(at.runs, "end") == ([("end", sent)] if sent else [])
+        if sent:
+            assert f"{sent.name} sent to process group 4700" in at.text
+        at.runs.tell(replace(TWO, replayed=True))
+        await at.until(at.on_page("its end was not seen"))
+        await at.press("enter", "x")
+        assert at.front is not EndScreen
+        assert "nothing is sent" in at.text
+
+
+async def test_readonly_offers_nothing_that_acts_on_the_run() -> None:
+    async with on_runs(readonly=True) as at:
+        await at.press("enter")
+        asked = len(at.runs.asked)
+        await at.press("s", "h", "x")
+        assert len(at.runs.asked) == asked
+        assert at.front is not EndScreen
+        for label in (" snapshot ", " history ", " end "):
+            assert label not in at.rows[-1]
+        assert " output " in at.rows[-1]
+
+
+async def test_an_oom_opens_with_its_verdict_and_the_exception_s_text() -> None:
+    oom = an_oom(snapshot=SNAPSHOT, text="CUDA out of memory. Tried to allocate 2.00 GiB.")
+    row = replace(ran_out(), marks=(), left=left(ooms=(oom,), oom_count=1))
+    async with on_runs(watched(unread(), row), size=(120, 40)) as at:
+        await at.press("enter")
+        # The cursor is on the process that ran out, though it is not the first.
+        assert f"Memory of {STRANGER}" in at.text
+        banner = at.said
+        assert f"OOM in process {STRANGER}, rank 0, at step 220: 2.0 GiB asked on cuda:0" in banner
+        assert "o opens its snapshot and verdict" in banner
+        await at.press("o")
+        assert at.app.snapshot is not None
+        session = at.app.snapshot.session
+        await at.until(lambda: session.ready)
+        await at.until(at.on_page("Held the memory then"))
+        assert "exception's text: the exception that ended the process" in at.rows[2]
+        await at.press("end")
+        await at.press("k", "k", "k", "k", "k")
+        await at.until(at.on_page("from: the exception that ended the process"))
+        assert session.main.store.paths == (str(SNAPSHOT),)
+        assert session.main.store.oom_text == oom.text
+        assert "Tried to allocate 2.00 GiB." in at.text
+
+
+async def test_two_of_a_process_s_snapshots_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    two: list[tuple[str, str]] = []
+    paths = [Path(f"/runs/{number}.pickle") for number in range(3)]
+    marks = tuple(
+        Mark(NOW - 30 + number, 100 + number, "snapshot", "", path)
+        for number, path in enumerate(paths)
+    )
+    async with on_runs(watched(device(marks=marks[:1]))) as at:
+        monkeypatch.setattr(at.app, "compare_snapshots", lambda *each: two.append(each))
+        await at.press("enter", "D")
+        assert "has left one: s takes one" in at.said
+        at.runs.tell(watched(device(marks=marks[:2])))
+        await at.press("D")
+        assert two.pop() == (str(paths[0]), str(paths[1]))
+        at.runs.tell(watched(device(marks=marks)))
+        await at.press("D")
+        assert at.front is TwoSnapshotsScreen
+        assert "step 101" in at.text
+        await at.press("enter")
+        assert two.pop() == (str(paths[0]), str(paths[2]))
+        await at.press("D", "down", "space", "enter")
+        assert two.pop() == (str(paths[1]), str(paths[2]))
+        await at.press("D", "escape")
+        assert not two
+    assert at.was_asked("stop")
+
+
+async def test_the_difference_of_two_snapshots_is_shown_as_what_has_grown() -> None:
+    async with on_runs(size=(120, 40)) as at:
+        at.app.compare_snapshots(str(SNAPSHOT), str(SNAPSHOT))
+        assert at.app.snapshot is not None
+        session = at.app.snapshot.session
+        await at.until(lambda: session.ready and session.both.store.loaded is not None)
+        assert session.view == "difference"
+        assert session.both.store.paths == (str(SNAPSHOT), str(SNAPSHOT))
+
+
+async def test_q_leaves_the_run_and_says_where_it_is_kept(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with on_runs() as at:
+        await at.press("enter", "q")
+        assert not at.app.is_running
+    said = " ".join(capsys.readouterr().err.split())
+    assert "train.py --lr 1e-3 goes on; it is kept in" in said
+    assert kept_run().folder.name in said
+    async with on_runs(TWO, queued()) as at:
+        await at.press("enter", "q")
+        assert "Quit while runs go on?" in at.text
+        assert "goes on; it is kept in" in at.said
+
+
+async def test_a_run_is_opened_at_the_start_and_only_then_is_there_a_session() -> None:
+    session = FakeSession(make_store("one gpu"))
+    app = PromptApp(session, clock=clock)
+    runs = app.runs = ScriptedRuns(kept_run(), opens=TWO)
+    app.open_run_at_start(kept_run())
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        at = Running(app, session, pilot)
+        await at.until(lambda: f"Memory of {STRANGER}" in at.text)
+        assert runs.asked[0][0] == "devices"
+        assert ("looked at", True) in runs.asked
+        await at.press("1")
+        assert runs.asked[-1] == ("looked at", False)
+
+
+async def test_a_run_that_cannot_be_opened_says_why_and_none_says_how_to_have_one() -> None:
+    async with on_runs(None) as at:
+        await at.press("enter")
+        assert "is gone: choose" in at.text
+        assert "2 kept" in at.rows[1]
+    async with on_runs(runs=()) as at:
+        assert "gpu-workbench watch -- python train.py" in at.text
+        assert "No run is kept" in at.text
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 55)])
+async def test_at_each_size_nothing_is_wider_than_the_screen(size: tuple[int, int]) -> None:
+    async with on_runs(watched(ran_out(), unread()), size=size) as at:
+        await at.press("enter")
+        assert all(len(row) <= size[0] for row in at.rows)
+        assert len(at.rows) == size[1]
+        assert "? help" in at.rows[-1]
+        assert f"Memory of {STRANGER}" in at.text
+        beside = next((row for row in at.rows if "GiB over time" in row), "")
+        assert (len(beside) > 90) == (size[0] >= 110), "the plot stands beside the account"
+        assert ("Output  " in at.text) == (size[1] >= 45)
+        await at.on.resize(80, 24)
+        assert "GiB over time" in at.text
+        await at.on.resize(40, 12)
+        assert "? help" in at.rows[-1]

@@ -1,0 +1,245 @@
+"""A run under the watch as its session would tell of it: made by hand, and a session to script."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu
+from tests.screens.watching import figures, torch_process
+from tui.monitor.messages import Sample
+from tui.session.watched.session import RunError
+from tui.state.watched_run import Mark, StepPoint, WatchedDevice, WatchedRun
+from tui.watch.agents import AgentState
+from tui.watch.growth import Growth
+from tui.watch.left import FROM_EXCEPTION, Left, Oom, rebuilt_text
+from tui.watch.pairing import Placed
+from tui.watch.runs import Run
+
+FOLDER = Path("/home/ada/.local/state/gpu-workbench/runs")
+COMMAND = ("torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1e-3")
+NO_AGENT = "no agent in it: its environment was emptied; start it with the variables of watch --env"
+
+
+def kept_run(name: str = "20260101-120000-77", **changes: Any) -> Run:
+    """One that began two minutes ago; whether it goes on, its end tells."""
+    values: dict[str, Any] = {
+        "folder": FOLDER / name,
+        "command": COMMAND,
+        "cwd": "/home/ada",
+        "began": NOW - 125,
+        "pid": 4700,
+        "start_ticks": 1,
+        **changes,
+    }
+    return Run(**values)
+
+
+def points(count: int = 120, grows: int = 12 * MIB) -> tuple[StepPoint, ...]:
+    """A saw over steps that grows."""
+    found = []
+    for number in range(count):
+        wave = int(0.6 * GIB * abs(math.sin(number / 3)))
+        held = int(1.1 * GIB) + number * grows + wave
+        found.append(StepPoint(NOW - count + number, number * 2, held, max(held, 2 * GIB)))
+    return tuple(found)
+
+
+def agent(pid: int = STRANGER, **changes: Any) -> AgentState:
+    values: dict[str, Any] = {
+        "identity": f"box-{pid}-1",
+        "pid": pid,
+        "run": str(FOLDER / "20260101-120000-77"),
+        "steps": 240,
+        "ooms": 0,
+        "snapshots": 0,
+        "recording": False,
+        "waiting": 0,
+        **changes,
+    }
+    return AgentState(**values)
+
+
+def left(pid: int = STRANGER, **changes: Any) -> Left:
+    values: dict[str, Any] = {
+        "identity": f"box-{pid}-1",
+        "pid": pid,
+        "host": "box",
+        "rank": "0",
+        "torch": "2.13.0",
+        "began": NOW - 120,
+        **changes,
+    }
+    return Left(**values)
+
+
+def an_oom(**changes: Any) -> Oom:
+    values: dict[str, Any] = {
+        "number": 1,
+        "at": NOW - 10,
+        "step": 220,
+        "device": 0,
+        "asked": 2 * GIB,
+        "free": int(0.4 * GIB),
+        "limit": int(139.8 * GIB),
+        "allocated": 130 * GIB,
+        "reserved": 138 * GIB,
+        "thread": "main",
+        "where": "train.py:41",
+        "handled": False,
+        "text_source": FROM_EXCEPTION,
+        "snapshot": FOLDER / "20260101-120000-77" / "oom-1.pickle",
+        **changes,
+    }
+    oom = Oom(**values)
+    return replace(oom, text=oom.text or rebuilt_text(oom))
+
+
+def device(pid: int = STRANGER, rank: int | None = 0, **changes: Any) -> WatchedDevice:
+    """A rank on the first GPU that goes well: 2 GiB in tensors, 1.5 GiB cached."""
+    values: dict[str, Any] = {
+        "process": torch_process(pid, rank=rank, world_size=2, launcher="torchrun"),
+        "device": "cuda:0",
+        "figures": figures(pid),
+        "placed": Placed(gpu().id, int(4.1 * GIB)),
+        "points": points(),
+        "marks": (
+            Mark(NOW - 70, 98, "cache flush", "flushed its cache"),
+            Mark(NOW - 40, 158, "snapshot", "asked for", taken(1)),
+        ),
+        "agent": agent(pid),
+        "why_no_agent": "",
+        "left": left(pid),
+        "steps": 240,
+        "steps_per_s": 1.987,
+        "growth": Growth(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
+        "growth_per": "step",
+        "why_no_growth": "",
+        "ended": "",
+        **changes,
+    }
+    return WatchedDevice(**values)
+
+
+def taken(number: int) -> Path:
+    """A snapshot that was asked for."""
+    return FOLDER / "20260101-120000-77" / f"box-{STRANGER}-1-{number}.pickle"
+
+
+def unread(pid: int = 5001, **changes: Any) -> WatchedDevice:
+    """A rank that may not be read and has no agent."""
+    told = torch_process(
+        pid, rank=1, reason="Yama's ptrace_scope is 2", word="denied", advice="sudo it"
+    )
+    nothing = Placed(None, None, "it is not read", "it is not read")
+    return device(
+        pid,
+        1,
+        process=told,
+        device="",
+        figures=None,
+        placed=nothing,
+        points=(),
+        marks=(),
+        agent=None,
+        why_no_agent=NO_AGENT,
+        left=None,
+        steps=None,
+        steps_per_s=None,
+        growth=None,
+        why_no_growth="it is not read",
+        **changes,
+    )
+
+
+def watched(*devices: WatchedDevice, **changes: Any) -> WatchedRun:
+    """A run with these rows."""
+    values: dict[str, Any] = {
+        "run": kept_run(),
+        "devices": devices,
+        "output": tuple(f"step {number} loss {3 / (number + 1):.4f}" for number in range(60)),
+        "replayed": False,
+        **changes,
+    }
+    return WatchedRun(**values)
+
+
+def ran_out() -> WatchedDevice:
+    """The first rank, after its OOM."""
+    oom = an_oom()
+    mark = Mark(oom.at, oom.step, "OOM", "2.0 GiB asked", oom.snapshot)
+    return device(
+        marks=(*device().marks, mark),
+        left=left(ooms=(oom,), oom_count=1, ended=True, text=oom.text, kind="OutOfMemoryError"),
+        agent=None,
+        why_no_agent="the process has ended",
+        ended="exit code 1",
+    )
+
+
+class ScriptedRuns:
+    """Remembers what it is asked for, and shows what a test gives it."""
+
+    def __init__(self, *runs: Run, opens: WatchedRun | None = None) -> None:
+        self.runs = list(runs)
+        self.opens = opens
+        self.state: WatchedRun | None = None
+        self.asked: list[tuple[object, ...]] = []
+        self._changed: Callable[[], None] = lambda: None
+
+    def tell(self, state: WatchedRun | None) -> None:
+        """Show another state."""
+        self.state = state
+        self._changed()
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+
+    def kept(self) -> list[Run]:
+        return self.runs
+
+    def open(self, run: Run) -> None:
+        self.asked.append(("open", run.folder.name))
+        if self.opens is None:
+            raise RunError(f"{run.folder} is gone: choose another run")
+        self.state = replace(self.opens, run=run)
+        self._changed()
+
+    def close(self) -> None:
+        self.asked.append(("close",))
+        self.state = None
+
+    async def stop(self) -> None:
+        self.asked.append(("stop",))
+
+    def take_devices(self, sample: Sample) -> None:
+        self.asked.append(("devices", sample.at))
+
+    def looked_at(self, seen: bool) -> None:
+        self.asked.append(("looked at", seen))
+
+    def snapshot(self, pid: int) -> str:
+        self.asked.append(("snapshot", pid))
+        return f"{pid} was asked for a snapshot, which it takes at its next step"
+
+    def record(self, pid: int, on: bool) -> str:
+        self.asked.append(("record", pid, on))
+        return f"{pid} was asked to record its history from its next step on"
+
+    def end(self, number: signal.Signals) -> str:
+        self.asked.append(("end", number))
+        return f"{number.name} sent to process group 4700"
+
+    def freeze(self, wanted: bool) -> None:
+        self.asked.append(("freeze", wanted))
+        if self.state is not None:
+            self.tell(replace(self.state, frozen_at=NOW if wanted else None))
+
+
+def asked_for(found: ScriptedRuns, what: str) -> Sequence[tuple[object, ...]]:
+    """What a session was asked for, of one kind."""
+    return [each for each in found.asked if each[0] == what]

@@ -1,0 +1,316 @@
+"""A run under the watch as text: its table at each width, what is said of it, its plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import GIB, HOSTILE, MIB, NOW
+from tests.screens.watched import (
+    NO_AGENT,
+    agent,
+    an_oom,
+    device,
+    kept_run,
+    left,
+    points,
+    ran_out,
+    taken,
+    unread,
+    watched,
+)
+from tui.state.watched_run import Mark, StepPoint, WatchedDevice
+from tui.text.glyphs import GLYPHS
+from tui.ui.views.lines import Line, plain, width
+from tui.ui.views.watched.kept import COMMAND, KeptRun, kept_heading, kept_lines, none_lines
+from tui.ui.views.watched.plot import MOST_OF_A_KIND, Over, plot_of
+from tui.ui.views.watched.table import COLUMNS, heading, key_of, missing_lines, row_line
+from tui.ui.views.watched.words import (
+    banner_lines,
+    growth_words,
+    newest_oom,
+    oom_words,
+    snapshots_of,
+    taken_words,
+    title_words,
+    told_lines,
+)
+from tui.watch.findings import Finding
+from tui.watch.growth import Growth
+
+WIDTHS = (60, 80, 120, 200)
+
+
+def words(rows: Iterable[Line]) -> str:
+    return " ".join(plain(row).strip() for row in rows)
+
+
+# ---- the table ----
+
+
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        (60, "rank pid device allocated reserved step state"),
+        (80, "rank pid device allocated reserved peak step steps/s state"),
+        (
+            120,
+            "rank pid device allocated reserved peak process cached retries step steps/s state",
+        ),
+        (
+            200,
+            "rank pid device allocated reserved peak process cached retries step steps/s state",
+        ),
+    ],
+)
+def test_columns_go_by_their_worth(cells: int, names: str) -> None:
+    assert plain(heading(cells)).split() == names.split()
+    assert {column.name for column in COLUMNS} <= {*plain(heading(200)).split()}
+
+
+@pytest.mark.parametrize("cells", WIDTHS)
+def test_a_row_stands_under_its_heading_and_fits(cells: int) -> None:
+    head, row = plain(heading(cells)), plain(row_line(device(), cells))
+    assert width(row_line(device(), cells)) <= cells
+    assert row[: head.index("allocated") + len("allocated")].endswith("2.0 GiB")
+    assert row[: head.index("reserved") + len("reserved")].endswith("3.5 GiB")
+    assert row.split()[-1] == "runs"
+    if "process" in head:
+        assert row[: head.index("process") + len("process")].endswith("4.1 GiB")
+
+
+@pytest.mark.parametrize("cells", WIDTHS)
+def test_what_is_missing_is_a_word_and_a_reason_and_never_zero(cells: int) -> None:
+    row = plain(row_line(unread(), cells))
+    assert "denied" in row
+    assert " 0" not in row.replace(" 5001", "")
+    said = words(missing_lines(unread(), cells))
+    assert "allocated, reserved n/a: Yama's ptrace_scope is 2; sudo it" in said
+    assert f"step n/a: {NO_AGENT}" in said
+    assert missing_lines(device(), cells) == []
+
+
+def test_the_state_of_a_process_is_told_in_its_row() -> None:
+    def state(row: WatchedDevice) -> str:
+        return plain(row_line(row, 200)).split("  ")[-1]
+
+    assert state(device()) == "runs"
+    assert state(device(agent=agent(recording=True))) == "records"
+    assert state(device(agent=None)) == "no agent"
+    assert state(device(left=left(oom_count=1203))) == "1 203 OOMs"
+    assert state(ran_out()) == "1 OOM, exit code 1"
+
+
+def test_no_row_has_anything_of_a_stranger_that_moves_the_cursor() -> None:
+    told = replace(device().process, word=HOSTILE, reason=HOSTILE, unavailable={"rank": HOSTILE})
+    row = device(process=told, device=HOSTILE, figures=None, ended=HOSTILE, why_no_agent=HOSTILE)
+    shown = plain(row_line(row, 200)) + words(missing_lines(row, 200))
+    assert "\x1b" not in shown
+    assert "\n" not in shown
+
+
+# ---- what is said ----
+
+
+@pytest.mark.parametrize(
+    ("growth", "per", "said"),
+    [
+        (
+            Growth(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
+            "step",
+            "allocated grows by 6.1 MiB per step (95 %: 5.9 to 6.3)",
+        ),
+        (Growth(-3.0 * GIB, -3.2 * GIB, -2.8 * GIB), "s", "allocated falls by 3.0 GiB per s"),
+        (Growth(0.0, -512.0, 512.0), "step", "does not grow for certain: 0 B per step"),
+        (Growth(0.0, 0.0, 0.0), "step", "does not grow for certain: 0 B per step (95 %: 0 to 0)"),
+    ],
+)
+def test_growth_is_told_with_its_interval(growth: Growth, per: str, said: str) -> None:
+    assert said in growth_words(device(growth=growth, growth_per=per))
+
+
+@given(st.floats(-1e15, 1e15), st.floats(0, 1e15), st.floats(0, 1e15))
+def test_growth_can_be_told_of_any_rate(rate: float, below: float, above: float) -> None:
+    assert "allocated" in growth_words(device(growth=Growth(rate, rate - below, rate + above)))
+
+
+def test_growth_that_is_not_known_has_its_reason() -> None:
+    row = device(growth=None, why_no_growth="it was seen for less than 30 s")
+    assert growth_words(row) == "growth of allocated n/a: it was seen for less than 30 s"
+
+
+def test_a_leak_is_named_with_its_rate_and_source() -> None:
+    leak = Finding("growth", "allocated grows 6.1 MiB/step, 5.9 to 6.3 (95 %)", "torch's figures")
+    rows = [plain(row) for row in told_lines(device(findings=(leak,)), 120)]
+    assert rows[0].startswith("allocated grows 6.1 MiB/step, 5.9 to 6.3 (95 %)")
+    assert "torch's figures" in rows[0]
+    assert len(rows) == 1, "told once"
+
+
+def test_an_oom_says_who_when_what_and_where_it_is_from() -> None:
+    found = newest_oom([device(), ran_out()])
+    assert found is not None
+    said = oom_words(found, ran_out())
+    for part in (
+        "process 777, rank 0",
+        "at step 220",
+        "2.0 GiB asked on cuda:0",
+        "torch's OOM observer",
+        "at train.py:41",
+        "it ended the process",
+        "o opens its snapshot and verdict",
+    ):
+        assert part in said
+    assert "choose 777, then o" in oom_words(found, unread())
+
+
+def test_an_oom_without_a_snapshot_says_why() -> None:
+    oom = an_oom(snapshot=None, why_no_snapshot="less than 256 MiB of the disk are free")
+    found = newest_oom([device(left=left(ooms=(oom,)))])
+    assert found is not None
+    said = oom_words(found, None)
+    assert said.endswith("No snapshot: less than 256 MiB of the disk are free")
+
+
+def test_an_oom_that_ended_a_process_is_told_before_later_ones_that_did_not() -> None:
+    later = an_oom(number=2, at=NOW, handled=True)
+    other = device(4712, 1, left=left(4712, ooms=(later,)))
+    found = newest_oom([other, ran_out()])
+    assert found is not None
+    assert found.oom.number == 1
+    assert newest_oom([device()]) is None
+
+
+def test_frozen_silent_and_empty_runs_say_so() -> None:
+    def said(**changes: object) -> str:
+        rows = () if changes.pop("empty", False) else (device(),)
+        return words(banner_lines(watched(*rows, **changes), None, 200))
+
+    assert said() == ""
+    assert "the run goes on; f follows it again" in said(frozen_at=NOW)
+    assert "no new figures: the watch ended" in said(why_no_samples="the watch ended")
+    assert "No process of it has loaded torch yet" in said(empty=True)
+    assert "No process of it has used CUDA while it was watched" in said(empty=True, replayed=True)
+    assert "its output went elsewhere" in said(notes=("its output went elsewhere",))
+
+
+@pytest.mark.parametrize("cells", WIDTHS)
+def test_a_long_command_gives_way_to_how_the_run_is(cells: int) -> None:
+    command = ("python", "train.py", *(f"--option-{number}" for number in range(40)))
+    state = watched(run=kept_run(command=command))
+    shown = title_words(state, NOW, cells)
+    assert len(shown) <= cells
+    assert shown.startswith("Run   python train.py")
+    assert shown.endswith("goes on   2 min 05 s")
+    ended = watched(run=kept_run(ended=NOW, signal=9), replayed=True)
+    assert "ended by SIGKILL" in title_words(ended, NOW, 120)
+    assert "its end was not seen" in title_words(watched(replayed=True), NOW, 120)
+
+
+# ---- snapshots ----
+
+
+def test_the_snapshots_of_a_process_come_in_order_and_an_oom_s_once() -> None:
+    found = snapshots_of(ran_out())
+    assert [each.step for each in found] == [158, 220]
+    assert [each.oom is not None for each in found] == [False, True]
+    assert found[0].path == taken(1)
+    assert "step 158" in taken_words(found[0])
+    assert "OOM" in taken_words(found[1])
+
+
+# ---- the plot ----
+
+
+@pytest.mark.parametrize("over", ["time", "steps"])
+@pytest.mark.parametrize("cells", WIDTHS)
+def test_the_plot_has_both_curves_and_its_marks(over: Over, cells: int) -> None:
+    rows = plot_of(ran_out(), over, cells, 14)
+    text = "\n".join(plain(row) for row in rows)
+    assert len(rows) <= 14
+    assert all(width(row) <= cells for row in rows)
+    for name in ("reserved", "allocated", "GiB over", "flush", "snapshot", "OOM"):
+        assert name in text
+    assert ("over steps" in text) == (over == "steps")
+    assert text.count(GLYPHS.unfolded) == 3
+
+
+def test_many_flushes_are_counted_and_do_not_hide_the_curves() -> None:
+    marks = tuple(Mark(NOW - 119 + at / 10, None, "cache flush", "") for at in range(1000))
+    rows = plot_of(device(marks=marks), "time", 100, 20)
+    text = "\n".join(plain(row) for row in rows)
+    lines = next(row for row in text.split("\n") if "GiB" not in row and "x" not in row)
+    assert lines.count("⠨") + lines.count("⠅") <= MOST_OF_A_KIND + 1
+    assert "flush x" in text
+    assert len(rows) <= 20
+
+
+def test_no_plot_says_why() -> None:
+    row = device(agent=None, why_no_agent=NO_AGENT, points=tuple(
+        replace(point, step=None) for point in points()
+    ))  # fmt: skip
+    assert NO_AGENT in words(plot_of(row, "steps", 80, 14))
+    assert "nothing was read of it twice" in words(plot_of(unread(), "time", 80, 14))
+    assert plot_of(device(), "time", 80, 6) == []
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 10**6), st.integers(0, 10**13), st.none() | st.integers(0, 9999)),
+        max_size=30,
+    ),
+    st.lists(st.tuples(st.integers(0, 10**6), st.sampled_from(["OOM", "snapshot", "cache flush"]))),
+    st.integers(24, 200),
+    st.integers(8, 40),
+    st.sampled_from(["time", "steps"]),
+)
+def test_whatever_was_seen_the_plot_keeps_to_its_place(
+    seen: list[tuple[int, int, int | None]],
+    marks: list[tuple[int, str]],
+    cells: int,
+    height: int,
+    over: Over,
+) -> None:
+    told = tuple(StepPoint(at, step, held, held) for at, held, step in sorted(seen, key=str))
+    told = tuple(sorted(told, key=lambda point: point.at))
+    row = device(
+        points=told,
+        marks=tuple(Mark(at, None, kind, "") for at, kind in marks),  # type: ignore[arg-type]
+    )
+    rows = plot_of(row, over, cells, height)
+    assert len(rows) <= height
+    assert all(width(line) <= cells for line in rows)
+
+
+# ---- the runs that are kept ----
+
+
+@pytest.mark.parametrize("cells", WIDTHS)
+def test_a_kept_run_is_a_line_with_its_end_and_its_counts(cells: int) -> None:
+    ended = kept_run(ended=NOW - 20, code=1)
+    of_it = (left(steps=240, oom_count=1, ooms=(an_oom(),), snapshots=(taken(1),)), left(steps=239))
+    lines = kept_lines([KeptRun(ended, False, of_it), KeptRun(kept_run(), True, ())], cells, NOW)
+    one, other = map(plain, lines)
+    assert all(width(line) <= cells for line in lines)
+    assert "ended with exit code 1" in one
+    assert "goes on" in other
+    head = plain(kept_heading(cells))
+    if cells >= 66:
+        assert one[: head.index("steps") + 5].endswith(" 240")
+        assert one[: head.index("OOMs") + 4].endswith(" 1")
+        assert one[: head.index("snaps") + 5].endswith(" 2")
+        assert other[: head.index("steps") + 5].endswith("n/a")
+        assert "torchrun" in one
+
+
+def test_where_no_run_is_kept_the_command_stands_whole() -> None:
+    assert COMMAND in [plain(row).strip() for row in none_lines(60)]
+
+
+def test_a_row_is_held_on_to_by_more_than_its_number() -> None:
+    again = device(process=replace(device().process, start=NOW - 1))
+    assert key_of(again) != key_of(device())

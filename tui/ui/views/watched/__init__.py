@@ -1,0 +1,1 @@
+"""A run under the watch, and the runs that are kept, as lines. Pure."""
