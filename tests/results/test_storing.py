@@ -41,7 +41,7 @@ def test_a_look_and_a_recording_write_nothing(what: str, tmp_path: Path) -> None
     folder = tmp_path / "state"
     with Database(folder / "results.sqlite3", writing=True) as database:
         database.add([kept(1), kept(2)])
-    argv = (*PROGRAM, "--python", saying(tmp_path), "--readonly")
+    argv: tuple[str, ...] = (*PROGRAM, "--python", saying(tmp_path), "--readonly")
     if what == "replay":
         argv = (*PROGRAM, "replay", "--demo", "--speed", "max")
     before = _state(folder)
