@@ -109,6 +109,8 @@ class WatchTab(CommandScreen):
         self.run_pane = RunPane(program.store, lambda: session.state, clock)
         self.memory = WatchedMemoryPane(program.store, lambda: self.run_pane.table.selected, clock)
         self.output = OutputPane(program.store, lambda: session.state)
+        for pane in (self.run_pane, self.memory, self.output):
+            pane.display = False
         self._open: Run | None = None
         """That is shown; its state may be another's by the time it is drawn."""
         self._output_asked = False
@@ -119,9 +121,9 @@ class WatchTab(CommandScreen):
     def compose(self) -> ComposeResult:
         yield self.header()
         yield self.kept
-        for pane in (self.run_pane, self.memory, self.output):
-            pane.display = False
-            yield pane
+        yield self.run_pane
+        yield self.memory
+        yield self.output
         yield FooterBar(self.situation)
 
     def situation(self) -> Situation:
