@@ -31,8 +31,8 @@ from tui.ui.widgets.watched.run import DeviceList, KeptList, KeptPane, OutputPan
 from tui.watch.left import left_in
 from tui.watch.runs import Run
 
-PAUSE_S = 0.25
-"""Least time between two drawings: samples come ten times a second, which no eye needs."""
+PAUSE_S = 0.5
+"""Least time between two drawings that no key has asked for: samples come ten times a second."""
 TALL_ROWS = 45
 """Rows of the screen from which the output stands below the memory."""
 
