@@ -9,7 +9,7 @@ from typing import Literal
 
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice
 from tui.ui.views.lines import Line, TextStyle, paragraph
-from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, plot_lines
+from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
 from tui.ui.views.scale import Scale, below, scale_for
 
 Over = Literal["time", "steps"]
@@ -92,7 +92,8 @@ def _plot(
     curves = (
         Curve("reserved", tuple((at, float(p.reserved)) for at, p in points), "", TextStyle.CACHED),
         Curve(
-            "allocated", tuple((at, float(p.allocated)) for at, p in points), "",
+            "allocated", tuple((at, float(p.allocated)) for at, p in points),
+            mark_of(0),
             TextStyle.ALLOCATED,
         ),
     )  # fmt: skip
