@@ -60,11 +60,22 @@ def test_an_oom_that_torch_has_not_recorded_ends_the_trace_of_its_device(
 
 
 def test_one_that_torch_has_recorded_is_left_as_it_is(agent: Agent, tmp_path: Path) -> None:
-    traced = [{"action": "oom", "size": 5, "frames": []}]
-    agent.torch.cuda.memory._snapshot = lambda: {"device_traces": [traced]}
+    traced = {"action": "oom", "size": 5, "frames": [{"filename": "x.py", "line": 3, "name": "f"}]}
+    agent.torch.cuda.memory._snapshot = lambda: {"device_traces": [[dict(traced)]]}
     asked_for(agent, 5)
     (name,) = snapshots(tmp_path)
-    assert pickle.loads((tmp_path / name).read_bytes()) == {"device_traces": [traced]}
+    assert pickle.loads((tmp_path / name).read_bytes()) == {"device_traces": [[traced]]}
+
+
+def test_one_that_torch_has_recorded_without_a_stack_gets_it(agent: Agent, tmp_path: Path) -> None:
+    earlier = {"action": "oom", "size": 4, "frames": []}
+    traced = {"action": "oom", "size": 5, "frames": []}
+    agent.torch.cuda.memory._snapshot = lambda: {"device_traces": [[earlier, dict(traced)]]}
+    asked_for(agent, 5)
+    (name,) = snapshots(tmp_path)
+    first, last = pickle.loads((tmp_path / name).read_bytes())["device_traces"][0]
+    assert first == earlier
+    assert (last["size"], last["frames"][0]["name"]) == (5, "asked_for")
 
 
 def test_the_first_three_and_the_newest_are_kept(
@@ -112,6 +123,18 @@ def test_what_is_given_up_leaves_no_part(
         assert why in left.ooms[0].why_no_snapshot
     assert snapshots(tmp_path) == []
     assert gc.isenabled()
+
+
+def test_a_full_disk_costs_that_snapshot_alone(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LEAST_FREE", -(1 << 62))  # else it is not begun
+    (tmp_path / f"oom-{agent.identity}-1.pickle.part").symlink_to("/dev/full")
+    asked_for(agent, 5)
+    asked_for(agent, 6)
+    (left,) = left_in(tmp_path)
+    assert "No space left on device" in left.ooms[0].why_no_snapshot
+    assert snapshots(tmp_path) == [f"oom-{agent.identity}-2.pickle"]
 
 
 def test_an_error_is_told_and_an_interrupt_goes_on_its_way(

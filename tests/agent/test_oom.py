@@ -234,6 +234,15 @@ def test_without_a_folder_nothing_is_different(place: str, tmp_path: Path) -> No
     assert re.sub(rb"0x[0-9a-f]+", b"0x", _CLOCK.sub(b"", done.stderr)) == errors
 
 
+def test_a_folder_that_goes_meanwhile_is_made_anew(tmp_path: Path) -> None:
+    scene = (
+        "import shutil\n"
+        "shutil.rmtree(os.environ.get('GPU_WORKBENCH_RUN', '/nowhere'), ignore_errors=True)\n"
+    )
+    assert unchanged(scene + FORWARD, tmp_path)[0] == 1
+    assert len(list((tmp_path / "run").glob("oom-*.pickle"))) == 1
+
+
 def test_a_fork_tells_nothing(tmp_path: Path) -> None:
     code, out, _ = unchanged(FORKED, tmp_path)
     assert (code, out) == (1, b"child\n")
@@ -241,13 +250,19 @@ def test_a_fork_tells_nothing(tmp_path: Path) -> None:
     assert (left.steps, left.oom_count, left.kind) == (4, 1, "OutOfMemoryError")
 
 
-def test_a_history_of_the_user_s_is_what_the_snapshot_has(tmp_path: Path) -> None:
-    _, out, _ = unchanged(OWN_HISTORY, tmp_path)
+@pytest.mark.parametrize("stacks", ["with stacks", "without stacks"])
+def test_a_history_of_the_user_s_is_what_the_snapshot_has(stacks: str, tmp_path: Path) -> None:
+    scene = (
+        OWN_HISTORY if stacks == "with stacks" else OWN_HISTORY.replace("(", "(context=None, ", 1)
+    )
+    _, out, _ = unchanged(scene, tmp_path)
     (oom,) = the_one_in(tmp_path).ooms
     assert oom.snapshot is not None
     verdict = verdict_of(oom.snapshot, oom.text)
     assert verdict.asked == oom.asked
     assert b"traced" in out
+    # Of the line that asked there is a stack, torch's or the agent's.
+    assert [frame.name for frame in verdict.stack if frame.name == "grab"] == ["grab"]
 
 
 SWITCHES = """

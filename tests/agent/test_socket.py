@@ -170,7 +170,7 @@ def test_without_steps_the_main_thread_does_it_in_between(
 def test_a_history_of_the_user_s_is_left_alone(agent: Agent) -> None:
     calls: list[Any] = []
     agent.torch = torch_with(calls, recorded=True)
-    agent.waiting += [agent.record_asked, agent.record_no_more]
+    agent.waiting += [agent.record, agent.record_no_more]
     agent.carry_out()
     assert calls == []
     text = next(Path(agent.run).glob("*.jsonl")).read_text()

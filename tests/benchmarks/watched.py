@@ -74,7 +74,27 @@ def turn():
         step()
     torch.cuda.synchronize()
     return time.process_time() - began
-print(min(turn() for _ in range(5)) / int(sys.argv[1]))
+"""
+BY_ITSELF = "print(min(turn() for _ in range(5)) / int(sys.argv[1]))\n"
+IN_TURNS = """
+import json
+from torch.optim.optimizer import _global_optimizer_post_hooks as hooks
+agent_s, ratios = dict(hooks), []
+assert len(agent_s) == 1
+def timed(there):
+    hooks.clear()
+    hooks.update(agent_s if there else {})
+    began = time.process_time()
+    step()
+    return time.process_time() - began
+for pair in range(int(sys.argv[2])):
+    # Step by step, so that a slow moment hits both.
+    took = {True: 0.0, False: 0.0}
+    for turn in range(4 * int(sys.argv[1])):
+        for there in (False, True) if turn % 2 else (True, False):
+            took[there] += timed(there)
+    ratios.append(took[True] / took[False])
+print(json.dumps(ratios))
 """
 
 
@@ -152,7 +172,7 @@ def steps(pairs: int, folder: Path) -> list[float]:
         took = []
         for watched in (False, True):
             done = subprocess.run(
-                [sys.executable, "-c", STEP, str(STEPS)],
+                [sys.executable, "-c", STEP + BY_ITSELF, str(STEPS)],
                 env=environment(folder, watched=watched),
                 capture_output=True,
                 text=True,
@@ -161,6 +181,15 @@ def steps(pairs: int, folder: Path) -> list[float]:
             took.append(float(done.stdout))
         ratios.append(took[1] / took[0])
     return ratios
+
+
+def hooked(pairs: int, folder: Path) -> list[float]:
+    """Ratios of a step's own time with the agent's hook to without, in turns in one process."""
+    command = [sys.executable, "-c", STEP + IN_TURNS, str(STEPS), str(pairs)]
+    variables = environment(folder, watched=True)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    found: list[float] = json.loads(done.stdout)
+    return found
 
 
 def _interval(ratios: Sequence[float]) -> str:
@@ -190,6 +219,7 @@ def main() -> None:
                 f"snapshot of {ENTRIES} entries: {found['dump with history']:.2f} s, "
                 f"{found['file'] / 2**20:.0f} MiB; the ring {found['ring'] / 2**20:.0f} MiB"
             )
+            print(f"a step with the hook to without: {_interval(hooked(chosen.pairs, folder))}")
             print(f"a step, watched to not watched: {_interval(steps(chosen.pairs, folder))}")
         print(f"load {os.getloadavg()[0]:.1f}")
 

@@ -12,6 +12,7 @@ from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.cause import segment_for
 from tui.snapshots.analysis.oom_text import parse_oom_texts
 from tui.snapshots.model.results import OomText, Verdict
+from tui.watch.launch import EXAMPLE, RECORDING
 
 GIB_TEXT = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total"
@@ -259,3 +260,15 @@ def test_a_dump_after_unwinding_is_told() -> None:
     assert any("except block" in remark for remark in summary.remarks)
     assert summary.live_peak is None
     assert "no history was recorded" in summary.unavailable["live_peak"]
+    assert RECORDING in summary.unavailable["live_peak"]
+    assert any(EXAMPLE in remark for remark in summary.remarks)
+
+
+def test_where_the_line_that_asked_is_not_on_record_the_watch_is_named() -> None:
+    nowhere = judged(scene([segment(1 << 30, FULL)], oom(100, 50, frames=[])))
+    larger = judged(scene([segment(1 << 30, FULL)], oom(1 << 20, 50, frames=[])), ALONE)
+    for verdict in (nowhere, larger):
+        assert verdict.advice[-1].what == f"start the program with {EXAMPLE}"
+        assert "names it" in verdict.advice[-1].why
+    named = judged(scene([segment(1 << 30, FULL)], oom(100, 50)))
+    assert not any(EXAMPLE in advice.what for advice in named.advice)

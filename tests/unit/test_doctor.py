@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.screens.helpers import (
@@ -22,8 +24,11 @@ from tui.cli.commands.doctor import (
     indices,
     pairing_findings,
     room_findings,
+    watch_finding,
 )
 from tui.monitor.messages import Device, DeviceMemory
+from tui.watch import permission
+from tui.watch.launch import EXAMPLE
 
 
 @pytest.mark.parametrize(
@@ -101,3 +106,32 @@ def test_a_gpu_with_room_for_a_process_or_of_unknown_memory_is_not_called_full(
     free: int | None,
 ) -> None:
     assert room_findings(sample(with_free(free))) == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "may_trace", "outcome"),
+    [
+        ("0", False, "passed"),
+        ("1", True, "passed"),
+        ("1", False, "warning"),
+        ("2", False, "warning"),
+        ("3", True, "warning"),
+    ],
+)
+def test_whether_training_that_runs_may_be_read_and_what_explains_an_oom(
+    scope: str, may_trace: bool, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scope").write_text(f"{scope}\n")
+    monkeypatch.setattr(permission, "_SCOPE", tmp_path / "scope")
+    monkeypatch.setattr(permission, "_may_trace", lambda: may_trace)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    finding = watch_finding(permission.refusal_of_running())
+    assert finding.outcome == outcome
+    # Either way the command is named that needs no such right.
+    assert f"{EXAMPLE} explains where memory runs out" in finding.found + finding.advice
+    assert (f"ptrace_scope is {scope}" in finding.found) is (outcome == "warning")
+
+
+def test_without_proc_nothing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permission, "PROC", tmp_path)
+    assert "Linux's /proc" in watch_finding(permission.refusal_of_running()).found

@@ -16,6 +16,7 @@ from tui.cli.commands.snapshot import event_range
 from tui.cli.errors import UsageError
 from tui.cli.values import size_of
 from tui.session.snapshot.process import death_in_words
+from tui.session.snapshot.store import SnapshotStore
 from tui.snapshots.model.results import REST, Bucket, Layer, SiteListing, SiteRow, Timeline
 from tui.snapshots.model.snapshot import Frame
 from tui.text import glyphs
@@ -29,9 +30,10 @@ from tui.ui.views.snapshot.layers import (
 )
 from tui.ui.views.snapshot.map import picture
 from tui.ui.views.snapshot.sites import SiteLine, nodes, search_of
-from tui.ui.views.snapshot.start import completed, matching
+from tui.ui.views.snapshot.start import completed, matching, start_lines
 from tui.ui.views.snapshot.timeline import clamped, column_of
 from tui.ui.views.snapshot.words import stack_lines
+from tui.watch.launch import EXAMPLE
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30
@@ -300,3 +302,13 @@ def test_a_difference_of_a_file_with_itself_is_empty() -> None:
     done = run("diff", str(TRAINING), str(TRAINING))
     assert done.returncode == 0
     assert b"no site changed" in done.stdout
+
+
+@pytest.mark.parametrize("cells", [64, 78, 118])
+def test_the_empty_page_names_the_watch_before_lines_in_the_program(cells: int) -> None:
+    rows = [plain(row) for row in start_lines(SnapshotStore(), cells)]
+    assert all(width(row) <= cells for row in start_lines(SnapshotStore(), cells))
+    # On a line of its own, to be copied.
+    watch = rows.index(f" {EXAMPLE}")
+    assert "without a change to the" in " ".join(rows[:watch]).replace("  ", " ")
+    assert any("_record_memory_history" in row for row in rows[watch:])

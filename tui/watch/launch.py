@@ -14,6 +14,10 @@ from tui.watch import runs
 from tui.watch.runs import Run
 from workloads.agent import RECORD, RUN
 
+EXAMPLE = "gpu-workbench watch -- python train.py"
+"""What is named where somebody has a program that runs out of memory."""
+RECORDING = "gpu-workbench watch --record -- python train.py"
+"""The same with torch's memory history, which tells who held the memory."""
 FOLDER = Path(workloads.agent.__file__).with_name("start")
 """Holds the file that Python executes at its start, and nothing else."""
 _STARTED: dict[int, subprocess.Popen[bytes]] = {}

@@ -91,6 +91,16 @@ def refusal(access: Access) -> Refusal:
     )
 
 
+def refusal_of_running() -> Refusal | None:
+    """Why this user's processes that run already may not be read; ``None`` where they may."""
+    if not (PROC / "self").exists():
+        return Refusal("processes are read through Linux's /proc, which is not here")
+    user, scope, may_trace = os.geteuid(), _scope(), _may_trace()
+    if scope == 0 or (may_trace and scope < 3):
+        return None
+    return refusal(Access(0, user, user, may_trace, True, scope, False, True))
+
+
 def no_process(pid: int, own_pids: bool) -> Refusal:
     """Why a pid is nobody's here.
 

@@ -20,7 +20,7 @@ from importlib import import_module
 from multiprocessing.util import Finalize
 from typing import Any, Callable
 
-from . import ENTRIES, RECORD, identity
+from . import ENTRIES, identity
 from .listening import Listening
 
 FIRST = 3
@@ -105,14 +105,12 @@ class Agent:
             os.makedirs(self.run, mode=0o700, exist_ok=True)
             path = os.path.join(self.run, self.identity + ".jsonl")
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, line.encode("utf-8", "backslashreplace"))
+            finally:
+                os.close(descriptor)
         except OSError:
-            return
-        try:
-            os.write(descriptor, line.encode("utf-8", "backslashreplace"))
-        except OSError:
-            return
-        finally:
-            os.close(descriptor)
+            pass
 
     def guarded(self, work: Callable[..., None], *arguments: Any) -> None:
         """Do something of which an error is told and no more."""
@@ -249,11 +247,7 @@ class Agent:
         self.dump(name)
         self.tell("snapshot", oom=None, name=name, step=self.steps, seconds=round(self._took, 4))
 
-    def record_asked(self) -> None:
-        """The history that a gauge asks for."""
-        self.record(ENTRIES)
-
-    def record(self, entries: int) -> None:
+    def record(self, entries: int = ENTRIES) -> None:
         """Switch torch's memory history on; one that the program has switched on is left."""
         torch = self.torch
         if not self.entries and torch._C._cuda_isHistoryEnabled():
@@ -307,11 +301,12 @@ class Agent:
             self.guarded(self._listening.close)
 
 
-def begin(run: str) -> Agent:
-    """Start within the process's own first CUDA call.
+def begin(run: str, entries: int) -> Agent:
+    """Start within the process's own first CUDA call, or later.
 
     Args:
         run: the folder of the run.
+        entries: of torch's memory history, from here on; 0 for no history.
     """
     torch = sys.modules["torch"]
     agent = Agent(torch, run)
@@ -338,8 +333,8 @@ def begin(run: str) -> Agent:
 
     agent.guarded(count_steps)
     agent.guarded(observe_ooms)
-    if os.environ.get(RECORD, ""):
-        agent.guarded(agent.record, int(os.environ[RECORD]))
+    if entries:
+        agent.guarded(agent.record, entries)
     agent.guarded(agent.listen)
     atexit.register(agent.guarded, agent.ended)
     if multiprocessing.parent_process() is not None:
@@ -375,14 +370,17 @@ def _thread() -> str | None:
 
 
 def _complete(snapshot: Any, oom: dict[str, Any]) -> None:
-    """Put the OOM at the end of its device's trace, where no history has recorded it."""
+    """Put the OOM at the end of its device's trace, or its stack, where no history has it."""
     traces = snapshot.get("device_traces", ())
     if oom["device"] >= len(traces):
         return
     trace = traces[oom["device"]]
-    if not any(entry["action"] == "oom" for entry in trace[-4:]):
+    recorded = [entry for entry in trace[-4:] if entry["action"] == "oom"]
+    if not recorded:
         entry = dict(action="oom", device_free=oom["free"], size=oom["size"], stream=0)
         trace.append(dict(entry, time_us=time.time_ns() // 1000, frames=oom["frames"]))
+    elif not recorded[-1].get("frames"):
+        recorded[-1]["frames"] = oom["frames"]  # the history is kept without stacks
 
 
 def _last_exception() -> tuple[str, str, bool]:

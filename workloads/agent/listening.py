@@ -164,7 +164,7 @@ class Listening:
             return {"refused": "not a request"}
         work = {
             "snapshot": agent.snapshot_now,
-            "record": agent.record_asked,
+            "record": agent.record,
             "record no more": agent.record_no_more,
         }
         if isinstance(asked, str) and asked in work:

@@ -30,6 +30,8 @@ from tui.state.driver import NOT_ASKED, as_torch_knows, uses_cuda
 from tui.state.pairing import pair
 from tui.text.clean import rows_of_text
 from tui.text.numbers import count, size
+from tui.watch.launch import EXAMPLE
+from tui.watch.permission import Refusal, refusal_of_running
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment
@@ -116,6 +118,7 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
             *driver_findings(sample, environment),
             *(room_findings(sample) if isinstance(sample, Sample) else ()),
             *torch_findings(python, environment),
+            watch_finding(refusal_of_running()),
         ]
         if isinstance(sample, Sample) and isinstance(environment, Environment):
             findings += pairing_findings(sample, environment)
@@ -388,6 +391,20 @@ def torch_findings(
     else:
         findings.append(Finding("malloc", "passed", malloc))
     return findings
+
+
+def watch_finding(refused: Refusal | None) -> Finding:
+    """Whether training can be looked at that runs already, and what explains where memory ends.
+
+    Args:
+        refused: why processes of this user may not be read; ``None`` where they may.
+    """
+    if refused is None:
+        found = f"torch processes of yours can be read; {EXAMPLE} explains where memory runs out"
+        return Finding("watch", "passed", found)
+    return Finding(
+        "watch", "warning", refused.reason, f"{EXAMPLE} explains where memory runs out all the same"
+    )
 
 
 def pairing_findings(sample: Sample, environment: Environment) -> list[Finding]:

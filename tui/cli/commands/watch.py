@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.errors import Failure, UsageError
+from tui.cli.inject import put_agent_in
 from tui.cli.look import look
 from tui.cli.options import Parser
 from tui.cli.output import SCHEMA, print_json, run_to_exit
@@ -25,6 +26,7 @@ from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.clean import rows_of_text
 from tui.watch import FOLDER, serving
 from tui.watch.findings import Track
+from tui.watch.inject import How
 from tui.watch.messages import (
     WATCH_EVENTS,
     ListedProcesses,
@@ -62,6 +64,8 @@ class WatchOptions:
     here: bool = False
     env: bool = False
     markdown: bool = False
+    inject: How | None = None
+    """How the agent is put into the process; ``None`` for not at all."""
     command: Sequence[str] = ()
     """What is to be run; without it, processes that run already are watched."""
 
@@ -69,7 +73,8 @@ class WatchOptions:
     def starts(self) -> bool:
         """Whether a command is to be run, or prepared."""
         asked = self.no_screen or self.here or self.env or self.markdown
-        return bool(self.command) or asked or self.entries is not None
+        recorded = self.entries is not None and self.inject is None
+        return bool(self.command) or asked or recorded
 
     @property
     def lasts(self) -> bool:
@@ -82,7 +87,10 @@ def watch(options: WatchOptions) -> int:
 
     Raises:
         UsageError: options that do not go together.
+        Failure: the agent cannot be put into the process.
     """
+    if options.inject is not None and options.pid is None:
+        raise UsageError("--inject: give the process with --pid")
     if options.starts:
         return _launch(options)
     if options.until is not None and options.pid is None:
@@ -93,6 +101,8 @@ def watch(options: WatchOptions) -> int:
         raise UsageError("--no-children: give the process with --pid")
     if options.every is not None and not options.lasts:
         raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
+    if options.inject is not None and options.pid is not None:
+        put_agent_in(options.pid, options.inject, options.entries or 0)
     return run_to_exit(_Watching(options).work())
 
 
@@ -322,6 +332,14 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
     parser.add_argument("--pid", type=_pid, metavar="N", help="this process and what it started")
     parser.add_argument("--no-children", action="store_true", help="not what it started")
+    parser.add_argument(
+        "--inject",
+        nargs="?",
+        const="remote_exec",
+        choices=("gdb",),
+        help="put the agent into the process, which runs Python 3.14 or later; with =gdb into any, "
+        "by a debugger, after a question",
+    )
     parser.add_argument(
         "--jsonl", action="store_true", help="one JSON object a line, until stopped"
     )

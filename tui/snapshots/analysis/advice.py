@@ -9,6 +9,7 @@ from tui.snapshots.model.results import Advice, Cause, Growth, Top
 from tui.snapshots.model.snapshot import Snapshot
 from tui.text.numbers import count, share
 from tui.text.numbers import size as text
+from tui.watch.launch import EXAMPLE
 
 DOMINANT = 0.3
 """Share of the live bytes from which one site is worth naming."""
@@ -40,9 +41,9 @@ def advise(
         snapshot: the file, for the allocator's settings and the version of torch.
         window: the fewest blocks whose release would have made a piece large enough.
     """
-    if cause == "larger than the device":
-        return (_request(figures),)
     stuck = figures.serving_cached + figures.kind_cached
+    if cause == "larger than the device":
+        return tuple(each for each in (_request(figures), _asker(figures)) if each is not None)
     made = [
         _request(figures) if cause == "larger than what was free" else None,
         _limit_unknown(figures, cause),
@@ -56,6 +57,7 @@ def advise(
         _growth(growth) if cause in CACHE_CAUSES else None,
         _dominant(figures, cause, top),
         _empty_cache(figures, cause, stuck + figures.streams_cached),
+        _asker(figures),
     ]
     return tuple(advice for advice in made if advice is not None)
 
@@ -189,4 +191,14 @@ def _empty_cache(figures: Figures, cause: Cause, stuck: int) -> Advice | None:
         "do not expect torch.cuda.empty_cache() to help",
         "the allocator had given back its free segments before it failed; the"
         f" {text(stuck)} still cached shares segments with live blocks",
+    )
+
+
+def _asker(figures: Figures) -> Advice | None:
+    if figures.site:
+        return None
+    return Advice(
+        f"start the program with {EXAMPLE}",
+        "the line that asked is not on record; the snapshot that this writes where memory runs out"
+        " names it",
     )

@@ -10,13 +10,17 @@ from tui.snapshots.model.results import Advice, Growth, Summary, Top
 from tui.snapshots.model.snapshot import NEVER_TOLD, DeviceSnapshot, Snapshot
 from tui.text.numbers import count, share
 from tui.text.numbers import size as text
+from tui.watch.launch import EXAMPLE, RECORDING
 
 UNWOUND = 0.2
 """Where less than this share of what is reserved is live, most had been freed when it was taken."""
 WORTH_TELLING = 256 << 20
 """Bytes below which cached memory is not remarked on."""
 LARGE_PREDATING = 0.1
-_NO_TRACE = "no history was recorded; call torch.cuda.memory._record_memory_history() early"
+_NO_TRACE = (
+    "no history was recorded; call torch.cuda.memory._record_memory_history() early, or start the"
+    f" program with {RECORDING}"
+)
 
 
 def summary(
@@ -139,7 +143,7 @@ def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, 
         lines.append(
             f"only {share(requested / reserved)} of the {text(reserved)} reserved is live: if this"
             " was written in an except block, the stack had unwound and freed what filled the"
-            " device; torch._C._cuda_attach_out_of_memory_observer writes it before"
+            f" device; {EXAMPLE} writes it before that"
         )
     if private_free >= WORTH_TELLING:
         lines.append(f"{text(private_free)} is cached in private pools, which only they can use")

@@ -12,7 +12,9 @@ if TYPE_CHECKING:  # nothing is loaded into a process that would not be there wi
     from typing import Any
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_RUN = "GPU_WORKBENCH_RUN"
+_AGENT = "gpu_workbench_agent"
+_run = os.environ.get("GPU_WORKBENCH_RUN")
+_entries = os.environ.get("GPU_WORKBENCH_RECORD")
 
 
 class _AfterTorchCuda:
@@ -30,43 +32,43 @@ class _AfterTorchCuda:
             spec = None if find is None else find(name, path, target)
             if spec is not None:
                 try:
-                    spec.loader.exec_module = _ThenTell(spec.loader)
+                    _start_after(spec.loader)
                 except AttributeError as error:
                     _tell(error)
                 return spec
         return None
 
 
-class _ThenTell:
-    """Stands for a loader's method for one call, and registers the agent's start after it."""
+def _start_after(loader: "Any") -> None:
+    """Register the agent's start once a loader has executed its next module."""
+    execute = loader.exec_module
 
-    def __init__(self, loader: "Any") -> None:
-        self._loader = loader
-        self._execute = loader.exec_module
-
-    def __call__(self, module: "Any") -> None:
-        del self._loader.exec_module
-        self._execute(module)
+    def execute_and_register(module: "Any") -> None:
+        del loader.exec_module  # it stands for the loader's own, for one call
+        execute(module)
         try:
             # Within the process's own first CUDA call. What went wrong there would be its error.
             module._lazy_call(_start)
         except Exception as error:
             _tell(error)
 
+    loader.exec_module = execute_and_register
+
 
 def _start() -> None:
+    if _AGENT in sys.modules:
+        return  # it was put in twice before the first CUDA call
     try:
         from importlib import import_module
         from importlib.util import module_from_spec, spec_from_file_location
 
         folder = os.path.dirname(_FOLDER)
-        name = "gpu_workbench_agent"
         spec: Any = spec_from_file_location(
-            name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+            _AGENT, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
         )
-        sys.modules[name] = package = module_from_spec(spec)
+        sys.modules[_AGENT] = package = module_from_spec(spec)
         spec.loader.exec_module(package)
-        import_module(name + ".agent").begin(os.environ[_RUN])
+        import_module(_AGENT + ".agent").begin(_run, int(_entries or 0))
     except Exception as error:
         _tell(error)
 
@@ -74,10 +76,10 @@ def _start() -> None:
 def _tell(error: BaseException) -> None:
     """Leave in the run's folder why there is no agent; the process itself is told nothing."""
     try:
-        path = os.path.join(os.environ[_RUN], "agent-errors.log")
+        path = os.path.join(_run or os.devnull, "agent-errors.log")
         with open(path, "a", encoding="utf-8", errors="replace") as file:
             file.write("%s: %s: %s\n" % (os.getpid(), type(error).__name__, error))
-    except (OSError, KeyError):
+    except OSError:
         pass  # there is nobody to tell
 
 
@@ -94,7 +96,23 @@ def _next_sitecustomize() -> None:
         sys.modules.setdefault(__name__, own)
 
 
-sys.path[:] = [entry for entry in sys.path if entry != _FOLDER]
-if os.environ.get(_RUN):
-    sys.meta_path.insert(0, _AfterTorchCuda())
-_next_sitecustomize()
+def put_in(run: str, entries: int) -> None:
+    """Start the agent in a process that runs already: now, or at its first CUDA call.
+
+    Args:
+        run: the folder of the run.
+        entries: of torch's memory history; 0 for no history.
+    """
+    global _run, _entries
+    _run, _entries = run, str(entries)
+    if "torch.cuda" in sys.modules:
+        sys.modules["torch.cuda"]._lazy_call(_start)
+    else:
+        sys.meta_path.insert(0, _AfterTorchCuda())
+
+
+if __name__ == "sitecustomize":
+    sys.path[:] = [entry for entry in sys.path if entry != _FOLDER]
+    if _run:
+        sys.meta_path.insert(0, _AfterTorchCuda())
+    _next_sitecustomize()

@@ -12,6 +12,7 @@ from tui.text import glyphs
 from tui.text import numbers as text
 from tui.text.clean import clean
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, paragraph
+from tui.watch.launch import EXAMPLE
 from workloads.protocol.frozen import frozen
 
 ABOUT = (
@@ -19,7 +20,9 @@ ABOUT = (
     "torch version. It is read as data, in a process of its own; nothing in it runs and nothing "
     "leaves this machine."
 )
-BEFORE, AFTER = "To have one, before the work:", "and after it, or where it runs out of memory:"
+UNCHANGED = "To have one of where a program runs out of memory, without a change to the program:"
+BEFORE = "To have one by lines in the program, before the work:"
+AFTER = "and after it, or where it runs out of memory:"
 RECORD = "torch.cuda.memory._record_memory_history(max_entries=100000, stacks='python')"
 DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
 """Each on a line of its own, to be copied."""
@@ -34,7 +37,7 @@ def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
         style = TextStyle.BAD if store.status == "failed" else TextStyle.NOTE
         rows += [*paragraph(store.reason, cells, style), ()]
     rows += [*paragraph(ABOUT, cells), ()]
-    for words, code in ((BEFORE, RECORD), (AFTER, DUMP)):
+    for words, code in ((UNCHANGED, EXAMPLE), (BEFORE, RECORD), (AFTER, DUMP)):
         rows += paragraph(words, cells, TextStyle.QUIET)
         rows += [line(" ", *row) for row in paragraph(code, max(1, cells - 1), TextStyle.KEY)]
     return rows

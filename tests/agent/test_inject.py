@@ -1,0 +1,284 @@
+"""The agent, put into a process that runs already: by Python itself, by gdb, or not at all."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.agent import waiting
+from tests.agent.interpreters import others
+from tui.cli.commands.watch import WatchOptions, watch
+from tui.cli.errors import Failure, UsageError
+from tui.cli.inject import put_agent_in
+from tui.watch import inject
+from tui.watch.agents import Agents
+from tui.watch.inject import CannotInjectError, check, script, target_of
+from tui.watch.left import left_in
+from workloads.agent import identity
+
+ROOT = Path(__file__).parents[2]
+needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="there is no gdb")
+until = partial(waiting.until, patience_s=100)
+PYTHONS = [
+    sys.executable,
+    *(pytest.param(path, marks=pytest.mark.slow) for path in others().values()),
+]
+
+# As much of torch as the agent asks of it, with CUDA in use.
+TORCH = """
+import sys, time, types
+def module(name, **members):
+    sys.modules[name] = made = types.ModuleType(name)
+    made.__dict__.update(members)
+    return made
+hooks = []
+torch = module("torch", __version__="2.13.0")
+torch._C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=lambda observer: None)
+module("torch.optim")
+module("torch.optim.optimizer", register_optimizer_step_post_hook=hooks.append)
+torch.cuda = module("torch.cuda", _lazy_call=lambda work: work())
+"""
+TRAINS = """
+print("ready", flush=True)
+while sys.stdin.readable() and not stop():
+    for hook in hooks:
+        hook(None, (), {})
+    time.sleep(0.01)
+print("ended", threading.active_count(), len(hooks), names == sorted(globals()))
+"""
+# Its standard input is a pipe, whose end ends it.
+STOP = """
+import select, threading
+def stop():
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+names = hook = None
+names = sorted(globals())
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path / "state"
+
+
+@contextmanager
+def running(program: str, python: str = sys.executable) -> Iterator[subprocess.Popen[str]]:
+    """A process that has told that it is ready; ends with its standard input."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([python, "-c", program], text=True, **pipes)  # type: ignore[call-overload]
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def steps_of(pid: int) -> int | None:
+    agents = Agents()
+    try:
+        return next((each.steps for each in agents.states() if each.pid == pid), None)
+    finally:
+        agents.close()
+
+
+def asked_on_a_terminal(pid: int, answer: bytes) -> tuple[int, str, str]:
+    """``watch --pid N --inject=gdb --json``, with a terminal as its standard input."""
+    terminal, its_end = pty.openpty()
+    try:
+        os.write(terminal, answer)
+        done = subprocess.run(
+            [sys.executable, "-m", "tui", "watch", "--pid", str(pid), "--inject=gdb", "--json"],
+            stdin=its_end,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+    finally:
+        os.close(terminal)
+        os.close(its_end)
+    return done.returncode, done.stdout, done.stderr
+
+
+@needs_gdb
+@pytest.mark.parametrize("python", PYTHONS)
+def test_gdb_leaves_it_with_a_process_that_goes_on(python: str, state: Path) -> None:
+    with running(TORCH + STOP + TRAINS, python) as process:
+        code, _, said = asked_on_a_terminal(process.pid, b"no\n")
+        assert code == 1
+        assert f"process {process.pid} is left as it is" in said
+        assert not (state / "runs").exists()
+        _, _, said = asked_on_a_terminal(process.pid, b"y\n")
+        assert "go on? [y/N]" in said
+        (run,) = (state / "runs").iterdir()
+        assert f"the agent is in process {process.pid}; its run is {run}" in said
+        before = until(lambda: steps_of(process.pid))
+        until(lambda: (steps_of(process.pid) or 0) > before)
+        # A second one is not put in.
+        put_agent_in(process.pid, "gdb", 0)
+        assert [run] == list((state / "runs").iterdir())
+        out, errors = process.communicate("\n")
+        # The program sees no thread more and no name; its hook is the agent's.
+        assert (out, errors, process.returncode) == ("ended 1 1 True\n", "", 0)
+        (left,) = left_in(run)
+        assert (left.pid, left.ended, left.torch) == (process.pid, True, "2.13.0")
+
+
+@pytest.mark.parametrize("python", [sys.executable, *others().values()])
+def test_the_script_that_python_itself_executes(python: str, tmp_path: Path) -> None:
+    run = tmp_path / 'it\'s "here" \\n'
+    run.mkdir()
+    (run / "inject.py").write_text(script(run, 0))
+    takes = f"{TORCH}{STOP}exec(compile(open({str(run / 'inject.py')!r}).read(), 'x', 'exec'))\n"
+    with running(takes + "hooks[0](None, (), {})" + TRAINS, python) as process:
+        out, errors = process.communicate("\n")
+    assert (out.startswith("ended 1 1"), errors) == (True, "")
+    (left,) = left_in(run)
+    assert left.ended
+    assert (left.steps or 0) >= 1
+    assert not (run / "agent-errors.log").exists()
+
+
+def test_before_torch_is_imported_it_sleeps_and_what_fails_is_told(tmp_path: Path) -> None:
+    (tmp_path / "inject.py").write_text(script(tmp_path, 0))
+    takes = f"exec(compile(open({str(tmp_path / 'inject.py')!r}).read(), 'x', 'exec'))\n"
+    twice = "import sys\n" + takes + takes + "print(len(sys.meta_path))\n"
+    broken = "sys.modules['torch.cuda'] = None\n" + takes + "print('goes on')\n"
+    done = subprocess.run(
+        [sys.executable, "-c", twice + broken], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[1:] == ["goes on"]
+    assert done.stderr == ""
+    assert "_lazy_call" in (tmp_path / "agent-errors.log").read_text()
+    assert left_in(tmp_path) == []
+
+
+# ---- where it is refused ----
+
+
+def test_an_older_python_is_told_what_else_there_is() -> None:
+    own = target_of(os.getpid())
+    assert own.version == sys.version_info[:2]
+    for version, how, says in (
+        ((3, 13), "remote_exec", "runs Python 3.13, which takes no code while it runs"),
+        ((3, 7), "remote_exec", "3.8 is the oldest"),
+        ((3, 7), "gdb", "3.8 is the oldest"),
+    ):
+        with pytest.raises(CannotInjectError, match=says):
+            check(replace(own, version=version), how)  # type: ignore[arg-type]
+    check(replace(own, version=(3, 14)), "remote_exec")
+
+
+def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_told(tmp_path: Path) -> None:
+    target = replace(target_of(os.getpid()), pid=2**22 + 1)
+    command = inject.remote_exec_command(target, tmp_path / "x.py")
+    assert command[0] == target.program == os.path.realpath(sys.executable)
+    assert command[-3:] == [
+        "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])",
+        str(target.pid),
+        str(tmp_path / "x.py"),
+    ]
+    # Below 3.14 there is no such function, from then on no such process.
+    with pytest.raises(CannotInjectError, match=r"^python3.*Error: .+"):
+        inject.put_in(target, "remote_exec", tmp_path, 0)
+
+
+def test_what_is_no_python_or_not_there_is_refused() -> None:
+    with pytest.raises(CannotInjectError, match="there is no process 4194305"):
+        target_of(4194305)
+    process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+    try:
+        until(
+            lambda: (
+                Path(f"/proc/{process.pid}/exe").readlink().name
+                != Path(sys.executable).resolve().name
+            )
+        )
+        with pytest.raises(CannotInjectError, match="which is no Python interpreter"):
+            target_of(process.pid)
+    finally:
+        process.communicate()
+
+
+def test_another_user_s_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 4242)
+    with pytest.raises(CannotInjectError, match="run by another user"):
+        target_of(os.getpid())
+
+
+def test_gdb_is_not_used_where_there_is_none_or_nobody_to_ask(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: "/usr/bin/gdb")
+    monkeypatch.setattr("sys.stdin", open(os.devnull))  # noqa: SIM115, PTH123
+    with pytest.raises(Failure, match="there is no terminal"):
+        put_agent_in(os.getpid(), "gdb", 0)
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    with pytest.raises(Failure, match="there is no gdb here; install it, or start the program"):
+        put_agent_in(os.getpid(), "gdb", 0)
+    assert not (state / "runs").exists()
+
+
+@needs_gdb
+def test_what_gdb_may_not_do_is_told(tmp_path: Path) -> None:
+    target = replace(target_of(os.getpid()), pid=2**22 + 1)
+    with pytest.raises(CannotInjectError, match=r"gdb.*ptrace"):
+        inject.put_in(target, "gdb", tmp_path, 0)
+
+
+def test_it_is_for_a_process_that_runs() -> None:
+    with pytest.raises(UsageError, match="give the process with --pid"):
+        watch(WatchOptions(inject="gdb"))
+    with pytest.raises(UsageError, match="for a process that runs already"):
+        watch(WatchOptions(inject="gdb", pid=5, command=("python", "train.py")))
+
+
+TRAINING = """
+import sys, time, torch
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step():
+    optimizer.zero_grad()
+    model(torch.ones(2, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    time.sleep(0.01)
+step()
+print("ready", flush=True)
+import select
+while not select.select([sys.stdin], [], [], 0)[0]:
+    step()
+def grab():
+    return torch.empty(1 << 41, dtype=torch.uint8, device="cuda")
+grab()
+"""
+
+
+@needs_gdb
+@pytest.mark.simulated_gpu
+@pytest.mark.timeout(240)
+def test_a_training_that_ran_already_has_its_oom_explained(state: Path) -> None:
+    with running(TRAINING) as process:
+        _, _, said = asked_on_a_terminal(process.pid, b"y\n")
+        assert f"the agent is in process {process.pid}" in said
+        assert identity(process.pid)
+        until(lambda: (steps_of(process.pid) or 0) > 3)
+        process.communicate("\n")
+        assert process.returncode == 1
+    (left,) = left_in(next((state / "runs").iterdir()))
+    (oom,) = left.ooms
+    assert (oom.asked, oom.handled) == (1 << 41, False)
+    assert oom.snapshot is not None
+    assert oom.where is not None
