@@ -12,10 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.watch.test_watched_processes import BEGAN, held, process
 from tui.cli.errors import UsageError
+from tui.cli.kept_runs import kept_as_plain, kept_lines, left_in_words
 from tui.cli.program import parse
-from tui.cli.watched_command import Launch, kept_as_plain, kept_lines
+from tui.cli.watched_command import Launch
+from tui.cli.watched_run import Outcome
+from tui.cli.watched_run_output import as_object
+from tui.state.watched_processes import WatchedProcesses
 from tui.watch import launch, runs
+from tui.watch.messages import TorchProcesses
+from tui.watch.runs import Run
+from tui.watch.samples import StepsTold
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +128,8 @@ def test_what_stands_after_two_dashes_is_the_command_s(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (Launch(command=("a",)), "say how it is run"),
+        (Launch(command=("a",), json=True), "--json: printed without a screen; add --no-screen"),
+        (Launch(command=("a",), markdown=True), "--markdown: printed without a screen"),
         (Launch(command=("a",), here=True, no_screen=True), "give one of them"),
         (Launch(command=("a",), here=True, json=True), "takes this program's place"),
         (Launch(command=("a",), no_screen=True, json=True, markdown=True), "give one of them"),
@@ -137,7 +146,77 @@ def test_options_that_do_not_go_together_are_refused(options: Launch, says: str)
         options.check()
 
 
+def test_without_a_terminal_a_command_is_not_started_under_the_screen(state: Path) -> None:
+    done = tui(*python("print(1)"))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"the workbench needs a terminal; without one add --no-screen" in done.stderr
+    assert not (state / "runs").exists()
+
+
+def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
+    processes = WatchedProcesses()
+    processes.take(TorchProcesses(BEGAN, (process(7), process(8))))
+    for at in range(100):
+        processes.take(StepsTold(BEGAN + at, {"box-7-100": at * 4}))
+        processes.take(held(at, (1 << 30) + at * 4096))
+        processes.take(held(at, (1 << 30) + at * 4096, pid=8))
+    run = Run(state, ("python",), "/", BEGAN, ended=BEGAN + 100, code=0)
+    found = as_object(Outcome(run, processes))
+    grows = {each["pid"]: each["growth"] for each in found["processes"]}
+    assert grows[7] == {"cuda:0": {"rate": 1024.0, "low": 1024.0, "high": 1024.0, "per": "step"}}
+    assert grows[8] == {"cuda:0": {"rate": 4096.0, "low": 4096.0, "high": 4096.0, "per": "s"}}
+    short = WatchedProcesses()
+    short.take(TorchProcesses(BEGAN, (process(7),)))
+    short.take(held(1))
+    found = as_object(Outcome(run, short))
+    assert found["processes"][0]["growth"] is None
+    assert found["unavailable"]["processes.7.growth"] == "it was seen for less than 30 s"
+
+
 # ---- the runs that are kept ----
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("nothing",), "no kept run is named nothing; gpu-workbench watch lists them"),
+        (("2026",), "2 kept runs begin with 2026: 2026-b, 2026-a; give more"),
+        (("2026-a",), "the workbench needs a terminal; without one read "),
+        (("2026-a", "train.py"), "give a command after --, or the name of one kept run alone"),
+        (("2026-a", "--json"), "give a command after --, or the name of one kept run alone"),
+        (("2026-a", "--record"), "give a command after --, or the name of one kept run alone"),
+    ],
+)
+def test_a_kept_run_is_found_by_its_name_or_is_refused_in_a_line(
+    words: tuple[str, ...],
+    says: str,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for number, name in enumerate(("2026-a", "2026-b")):
+        monkeypatch.setattr(runs, "new_folder", lambda name=name: state / "runs" / name)
+        runs.save(replace(runs.begin(["x"]), began=float(number), ended=9.0, code=0))
+    assert runs.named("2026-a").folder.name == "2026-a"
+    assert runs.named("2026-b").command == ("x",)
+    with pytest.raises(UsageError, match=says):
+        parse(("watch", *words)).carry_out()
+
+
+@pytest.mark.usefixtures("state")
+def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
+    run, process = launch.begin([sys.executable, "-c", "input()"], None)
+    process.wait()
+    # Nobody has written its end down, but this program has started it.
+    said = left_in_words(run)
+    assert said.startswith(f"{sys.executable} -c ended with exit code 1 after 0")
+    assert said.endswith(
+        f"; kept in {run.folder}; gpu-workbench watch {run.folder.name} shows it again"
+    )
+    assert runs.named(run.folder.name).code == 1
+    here = runs.started(replace(run, ended=None, code=None), os.getpid())
+    assert f"goes on as process {os.getpid()}; kept in " in left_in_words(here)
+    runs.save(replace(here, start_ticks=1))
+    assert "its end was not seen; kept in " in left_in_words(here)
 
 
 def test_the_newest_twenty_are_kept_and_none_that_goes_on(
@@ -190,6 +269,7 @@ def test_they_are_listed_with_how_they_ended(state: Path) -> None:
     (state / "runs" / "strange" / "run.json").write_text('{"schema": 9}')
     heading, line = kept_lines()
     assert str(state) in heading
+    assert "gpu-workbench watch NAME shows one" in heading
     assert "exit code 1  1 snapshot" in line
     assert line.endswith("python train.py")
     (plain,) = kept_as_plain()

@@ -97,9 +97,7 @@ async def test_a_run_is_watched_to_its_oom_and_the_oom_is_explained(tmp_path: Pa
             end(run)
 
 
-async def test_q_leaves_the_run_and_it_is_followed_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_q_leaves_the_run_and_it_is_followed_again(tmp_path: Path) -> None:
     session = FakeSession(make_store("no gpu"))
     app = RealApp(session)
     stop = tmp_path / "stop"
@@ -111,7 +109,8 @@ async def test_q_leaves_the_run_and_it_is_followed_again(
         await at.press("q")
     try:
         assert run.goes_on
-        assert str(run.folder) in "".join(capsys.readouterr().err.split("\n"))
+        assert app.run_left is not None
+        assert app.run_left.folder == run.folder
         again = RealApp(FakeSession(make_store("no gpu")))
         again.open_run_at_start(run)
         async with again.run_test(size=(80, 24), notifications=True) as pilot:

@@ -120,6 +120,26 @@ def test_an_oom_is_explained_after_the_run_s_own_output(tmp_path: Path) -> None:
     assert all(json.loads(line)["type"] for line in samples)
 
 
+def test_the_newest_oom_is_told_as_markdown_for_an_issue(tmp_path: Path) -> None:
+    text = TRAIN + "print('now')\ntorch.empty(1 << 41, dtype=torch.uint8, device='cuda')\n"
+    program = write(tmp_path, text)
+    words = ("--no-screen", "--markdown", "--", sys.executable, program, "3", "0")
+    code, out, errors = done(tmp_path, *words)
+    assert code == 1
+    assert f"its output is in {the_run(tmp_path)}/output.log" in errors
+    lines = out.splitlines()
+    assert lines[0] == f"`{sys.executable} {program} 3 0`"
+    assert "now" not in lines  # its output is in the log
+    (left,) = left_in(the_run(tmp_path))
+    assert f"- process {left.pid}: 3 steps, 1 OOM; ended by OutOfMemoryError" in lines
+    assert left.ooms[0].text in out
+    assert "larger than the device" in out
+    assert "train.py:12" in out
+    # Headings and tables of Markdown, and no table of a terminal.
+    assert any(line.startswith("#") for line in lines)
+    assert any(set(line) <= set("|-: ") and "|" in line for line in lines)
+
+
 def test_two_ranks_that_run_out_have_a_row_and_a_verdict_each(tmp_path: Path) -> None:
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
     program = write(tmp_path, RANKS)

@@ -218,6 +218,36 @@ def uuid(number: int) -> str:
     return f"GPU-{number:08x}-2222-3333-4444-555555555555"
 
 
+def uneven_box() -> Scenario:
+    """Eight H200s of which one is held back by its heat, one is full and two are idle."""
+    loads = (
+        # Utilization in %, memory in GiB, degrees Celsius, watt, why the clocks are held back.
+        (61, 20.7, 45, 310.0, 0x0),
+        (95, 61.0, 70, 640.0, 0x0),
+        (97, 62.0, 74, 698.0, 0x4),
+        (88, 60.5, 91, 520.0, 0x60),
+        (72, 60.1, 66, 505.0, 0x0),
+        (0, 0.1, 31, 74.0, 0x1),
+        (0, 0.1, 30, 73.0, 0x1),
+        (15, 138.9, 52, 220.0, 0x0),
+    )
+    return Scenario(
+        devices=tuple(
+            Gpu(
+                uuid=uuid(number),
+                bus=0x18 + number,
+                util=util,
+                used=round(gib * 1024) * MIB,
+                temperature=celsius,
+                power=watt,
+                throttle=throttle,
+                wobble={"util": 5, "power": 20_000} if util else {},
+            )
+            for number, (util, gib, celsius, watt, throttle) in enumerate(loads)
+        )
+    )
+
+
 def busy_box(devices: int = 8) -> Scenario:
     """A box of H200s at work, of which nearly every figure changes each second."""
     wobble = {"util": 35, "memutil": 20, "used": 9000 * MIB, "temp": 12, "power": 220_000, "sm": 90}

@@ -196,6 +196,10 @@ def results() -> tuple[AnyEvent, ...]:
     """Runs that went well, failed, wait and go on; a comparison."""
     mlp = "mlp_training"
     oom = "CUDA out of memory: asked for 2.1 GiB, 0.4 GiB free"
+    no_rates = Rates(None, None, None)
+    nothing: dict[str, object] = {
+        "status": "failed", "time": None, "limit": None, "check": None, "rates": no_rates,
+    }  # fmt: skip
     waiting = messages.Run("waits", "tf32", "cuda:0", defaults("tf32"), {})
     going = messages.Run("goes on", "conv2d", "cuda:0", defaults("conv2d"), {})
     return (
@@ -208,7 +212,7 @@ def results() -> tuple[AnyEvent, ...]:
         *product(2048, "cpu"),
         *product(2048, "cuda:0"),
         *ran("tf32", "cpu", 1.07e-3),
-        *ran("copy_sizes", "cuda:0", 1e-3, status="failed", time=None, reason=oom),
+        *ran("copy_sizes", "cuda:0", 1e-3, reason=oom, **nothing),
         *compared(parameters=defaults("conv2d")),
         RunQueued(going),
         RunQueued(waiting),

@@ -259,7 +259,7 @@ def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:
     assert shown.name.text == "matmul size=64 of the sweep size=… float32"
     assert shown.cells["cuda:0"].text == "20.0 µs"
     assert shown.cells["cpu"].text == "1.00 µs"
-    assert plain(shown.state).startswith("sweep 4/6")
+    assert plain(shown.state).startswith("4/6")
     words = "\n".join(plain(line) for line in detail_lines(store, "matmul", 80))
     for expected in (
         "Sweep  4 of 6 runs",
@@ -287,7 +287,7 @@ def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:
 def test_a_size_without_a_time_does_not_hide_the_others() -> None:
     store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}, dropped=128)
     assert the_row(store).name.text == "matmul size=64 of the sweep size=… float32"
-    assert plain(the_row(store).state) == "sweep 4/4 2 skipped"
+    assert plain(the_row(store).state) == "4/4, 2 skipped"
 
 
 def test_before_any_has_ended_the_sweep_alone_is_named() -> None:

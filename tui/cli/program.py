@@ -144,6 +144,8 @@ def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Asked
         program.commands.get(name, program).unknown(rest, flags_in(program.format_help()))
     if name in program.commands and not one.usage_when_first:
         _see_to_what_stands_before(program, program.commands[name], found)
+    # argparse takes them out, and a command may be told from a name by them.
+    found["dashes"] = "--" in argv
     found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
     return Asked(name, one, found)
 

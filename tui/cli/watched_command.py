@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import signal
-import time
-from typing import Any
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from tui.cli.errors import Failure, UsageError
 from tui.cli.output import print_json, run_to_exit
-from tui.cli.streams import print_text
-from tui.text import numbers as text
+from tui.cli.streams import print_text, say
 from tui.text.clean import rows_of_text
 from tui.watch import launch, runs
 from tui.watch.runs import Run
 from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.settings import Value
 
 
 @frozen
@@ -29,6 +32,8 @@ class Launch:
     env: bool = False
     json: bool = False
     markdown: bool = False
+    given: Mapping[str, Value] = field(default_factory=dict)
+    """Settings of the workbench, for a command under the screen."""
 
     def check(self) -> None:
         """Whether the options go together.
@@ -48,21 +53,23 @@ class Launch:
             return
         if self.here and self.no_screen:
             raise UsageError("--here and --no-screen: give one of them")
-        if not self.here and not self.no_screen:
-            raise UsageError(
-                f"-- {self.command[0]}: say how it is run: --no-screen, with what became of it "
-                "after its output, or --here, in the place of this program"
-            )
         if self.here and (self.json or self.markdown):
             raise UsageError(
                 "--here: the command takes this program's place; print with --no-screen"
             )
         if self.json and self.markdown:
             raise UsageError("--json and --markdown: give one of them")
+        if (self.json or self.markdown) and not self.no_screen:
+            given = "--json" if self.json else "--markdown"
+            raise UsageError(f"{given}: printed without a screen; add --no-screen")
 
 
 def carry_out(options: Launch) -> int:
-    """Run the command; returns its exit code, and 128 and its number where a signal ended it.
+    """Run the command.
+
+    Returns:
+        Its exit code, and 128 and its number where a signal ended it; under the screen, which it
+        may outlive, that of the screen.
 
     Raises:
         UsageError: options that do not go together.
@@ -74,7 +81,52 @@ def carry_out(options: Launch) -> int:
         return 0
     if options.here:
         return _in_place(options)
+    if not options.no_screen:
+        return _under_the_screen(options)
     return run_to_exit(_without_a_screen(options))
+
+
+def _under_the_screen(options: Launch) -> int:
+    # The screen sets variables of its own, which are not the command's.
+    environment = dict(os.environ)
+
+    def begin() -> Run:
+        try:
+            return launch.begin(options.command, options.entries, environment)[0]
+        except launch.StartError as error:
+            raise Failure(str(error)) from error
+
+    instead = "add --no-screen: its output, then what became of it; or --here"
+    return _on_screen(begin, instead, options.given)
+
+
+def show(name: str, given: Mapping[str, Value]) -> int:
+    """Open a kept run on the screen; returns the screen's exit code.
+
+    Args:
+        name: of its folder, or the beginning of that where no other begins so.
+        given: settings of the workbench.
+
+    Raises:
+        UsageError: there is no such run, or no terminal.
+    """
+    try:
+        run = runs.named(name)
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from error
+    return _on_screen(lambda: run, f"read {run.folder}", given)
+
+
+def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value]) -> int:
+    # The door to the screens, of which a command without one reads nothing.
+    from tui.cli.workbench import WorkbenchOptions, check_terminal, open_workbench
+
+    check_terminal(instead)
+    try:
+        return open_workbench(WorkbenchOptions(given, run=run))
+    except Failure as failure:
+        say(str(failure))
+        return 1
 
 
 def _in_place(options: Launch) -> int:
@@ -117,45 +169,3 @@ def entries_of(given: str) -> int:
     if not (given.isascii() and given.isdigit() and 0 < len(given) <= 8 and int(given) > 0):
         raise UsageError(f"--record={given}: give a number of entries, such as {ENTRIES}")
     return int(given)
-
-
-# ---- the runs that are kept ----
-
-
-def kept_lines() -> list[str]:
-    """A line for each run that is kept, the newest first; nothing where there is none."""
-    found = runs.kept()
-    return [f"kept runs, in {runs.folder()}:", *map(_kept_line, found)] if found else []
-
-
-def _kept_line(run: Run) -> str:
-    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
-    size = text.size(runs.size_of(run.folder))
-    snapshots = text.count(len(list(run.folder.glob("*.pickle"))), "snapshot")
-    command = " ".join(run.command) or "by --env"
-    return f"  {run.folder.name}  {began}  {_end(run)}  {snapshots}  {size}  {command}"
-
-
-def _end(run: Run) -> str:
-    if run.signal is not None:
-        return f"ended by {signal.Signals(run.signal).name}"
-    if run.code is not None:
-        return f"exit code {run.code}"
-    return "goes on" if run.goes_on else "its end was not seen"
-
-
-def kept_as_plain() -> list[dict[str, Any]]:
-    """The same as plain data."""
-    return [
-        {
-            "folder": str(run.folder),
-            "command": list(run.command),
-            "cwd": run.cwd,
-            "began": run.began,
-            "ended": run.ended,
-            "goes_on": run.goes_on,
-            "exit": {"code": run.code, "signal": run.signal},
-            "snapshots": sorted(str(path) for path in run.folder.glob("*.pickle")),
-        }
-        for run in runs.kept()
-    ]

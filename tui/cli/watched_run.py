@@ -17,8 +17,8 @@ from tui.cli.watch_output import Row
 from tui.monitor import serving as monitor_serving
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
 from tui.session.watched.sampler import Folder, Looked, Sampler
-from tui.state.watched_processes import SeenProcess, WatchedProcesses
-from tui.text import numbers as text
+from tui.state.seen_process import SeenProcess
+from tui.state.watched_processes import WatchedProcesses
 from tui.watch import FOLDER, launch, runs
 from tui.watch.findings import Track
 from tui.watch.left import Left
@@ -174,13 +174,3 @@ def _pass_on(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     """What would end this program is for the command, which has a session of its own."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-def end_in_words(run: Run) -> str:
-    """How it ended, how long it took, and where it is kept."""
-    lasted = text.duration((run.ended or run.began) - run.began)
-    if run.signal is not None:
-        how = f"was ended by {signal.Signals(run.signal).name}"
-    else:
-        how = f"ended with exit code {run.code}"
-    return f"{' '.join(run.command[:2])} {how} after {lasted}; kept in {run.folder}"

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tui.cli.errors import Failure
+from tui.cli.kept_runs import end_in_words
 from tui.cli.reader import reading
 from tui.cli.streams import say
 from tui.cli.watch_output import as_plain
-from tui.cli.watched_run import Outcome, end_in_words
+from tui.cli.watched_run import Outcome
 from tui.snapshots.reader.messages import Export, Load
 from tui.text import numbers as text
 from tui.watch.findings import NO_GROWTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tui.cli.options import Parser
     from tui.recordings.recorder import Recorder
     from tui.settings import Settings, Value
+    from tui.watch.runs import Run
 
 DUMB = ("dumb", "unknown")
 """What TERM is where text cannot be placed; the screen would come as a stream of escape codes."""
@@ -58,6 +59,8 @@ class WorkbenchOptions:
     redact: bool = False
     storing: bool = True
     """Keep what is measured for later."""
+    run: Callable[[], Run] | None = None
+    """Starts or finds the run under the watch that is shown first, once all else is ready."""
 
 
 def add_screen(parser: Parser) -> None:
@@ -130,6 +133,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
 
     Raises:
         UsageError: there is no terminal to draw on, or it cannot place text.
+        Failure: the run that it is to show cannot be started.
     """
     check_terminal()
     text = _oom_text(options)
@@ -166,9 +170,13 @@ def open_workbench(options: WorkbenchOptions) -> int:
     )
     if options.snapshot:
         app.open_at_start(options.snapshot, text)
+    first = options.run() if options.run is not None else None
+    if first is not None:
+        app.open_run_at_start(first)
     app.snapshot_memory = options.memory
     app.keeps_results = keeper is not None
     app.run(mouse=chosen.value("mouse"))
+    _say_what_is_left(first, app.run_left)
     for problem in (*preferences.problems, *(keeper.problems if keeper else ())):
         say(problem)
     if recorder is not None and recorder.problem:
@@ -176,8 +184,23 @@ def open_workbench(options: WorkbenchOptions) -> int:
     return app.return_code or int(recorder is not None and bool(recorder.problem))
 
 
-def check_terminal() -> None:
+def _say_what_is_left(*seen: Run | None) -> None:
+    """A line for each run that goes on, or was started here: where it is, how to come back."""
+    # By their folders: of one that was opened twice there is more than one record.
+    for run in {run.folder: run for run in seen if run is not None}.values():
+        # The door to runs, of which a start that opens none reads nothing.
+        from tui.cli.kept_runs import left_in_words
+        from tui.watch import launch
+
+        if run.goes_on or launch.is_child(run.pid):
+            say(left_in_words(run))
+
+
+def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:
     """See that there is something to draw on.
+
+    Args:
+        instead: what to do where there is nothing.
 
     Raises:
         UsageError: there is no terminal, or it cannot place text.
@@ -186,12 +209,12 @@ def check_terminal() -> None:
         return  # it draws elsewhere, as in a browser
     # Keys come from standard input, and the screen is drawn on standard error.
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
-        raise UsageError(f"the workbench needs a terminal; without one use {WITHOUT_SCREEN}")
+        raise UsageError(f"the workbench needs a terminal; without one {instead}")
     term = os.environ.get("TERM", "")
     if term in DUMB:
         raise UsageError(
             f"TERM={term}: such a terminal cannot place text; set TERM to what it is, as in"
-            f" TERM=xterm-256color, or use {WITHOUT_SCREEN}"
+            f" TERM=xterm-256color, or {instead}"
         )
 
 

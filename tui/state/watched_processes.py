@@ -2,134 +2,30 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tui.monitor.messages import Device
-from tui.state.watched_run import Mark, StepPoint, WatchedDevice
+from tui.state.seen_process import (
+    NOT_DESCRIBED,
+    UNPLACED,
+    Judged,
+    SeenDevice,
+    SeenProcess,
+    undescribed,
+)
+from tui.state.watched_run import Mark, WatchedDevice
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
-from tui.watch.findings import NO_GROWTH, Finding, GrowthPer, Track
-from tui.watch.growth import Growth
+from tui.watch.findings import NO_GROWTH
 from tui.watch.left import Left, Oom
-from tui.watch.messages import ProcessFigures, TorchProcess, TorchProcesses
-from tui.watch.pairing import Placed, is_same, listed_on, place
+from tui.watch.messages import ProcessFigures, TorchProcesses
+from tui.watch.pairing import is_same, listed_on, place
+from tui.watch.peek import NO_TORCH
 from tui.watch.samples import DevicesPlaced, Seen, StepsTold
-from workloads.protocol.frozen import frozen
-from workloads.protocol.messages import TorchMemory
 
-MOST_POINTS = 1200
-"""Of a device; beyond, neighbours are joined, and the highest of each pair stays."""
-MOST_FLUSHES = 200
-"""Of a device that have a mark each, the newest."""
-JUDGE_S = 1.0
-"""Between two judgements on how the figures of a device grow, which take a millisecond or two."""
-RATE_S = 10.0
-"""Over which steps a second are counted."""
-_UNPLACED = Placed(None, None, "NVML has not been read yet", "NVML has not been read yet")
-NOT_DESCRIBED = "its description was not kept"
 BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
 KILLED = "was killed, or left by os._exit"
-
-
-@frozen
-class Judged:
-    """What the figures of a device tell over time."""
-
-    at: float
-    """Unix time of the newest of them."""
-    growth: Growth | None
-    growth_per: GrowthPer
-    findings: tuple[Finding, ...]
-
-
-class SeenDevice:
-    """One device of one process."""
-
-    def __init__(self, figures: TorchMemory) -> None:
-        self.figures = figures
-        """The newest."""
-        self.placed = _UNPLACED
-        self.track = Track()
-        self.points: list[StepPoint] = []
-        self.flushes: deque[Mark] = deque(maxlen=MOST_FLUSHES)
-        self._readings = 1
-        """For each point."""
-        self._left = 0
-        self._judged: Judged | None = None
-
-    def judged(self, *, anew: bool) -> Judged:
-        """What its figures tell: at most :data:`JUDGE_S` ago, unless anew."""
-        last = self._judged
-        if last is None or anew or self.figures.at - last.at >= JUDGE_S:
-            track = self.track
-            last = Judged(self.figures.at, track.growth(), track.growth_per, track.findings())
-            self._judged = last
-        return last
-
-    def take(self, figures: TorchMemory, step: int | None) -> None:
-        """The next reading.
-
-        Args:
-            figures: what was read.
-            step: steps that the process had told until then.
-        """
-        flushed = figures.alloc_retries - self.figures.alloc_retries
-        if flushed > 0:
-            said = f"the allocator flushed its cache {text.count(flushed, 'time')}"
-            self.flushes.append(Mark(figures.at, step, "cache flush", said))
-        self.figures = figures
-        self.track.add(figures, step)
-        point = StepPoint(figures.at, step, figures.allocated, figures.reserved)
-        if self._left and self.points:
-            self.points[-1] = _higher(self.points[-1], point)
-            self._left -= 1
-        else:
-            self.points.append(point)
-            self._left = self._readings - 1
-        if len(self.points) > MOST_POINTS:
-            pairs = zip(self.points[0::2], self.points[1::2], strict=False)
-            odd = self.points[-1:] if len(self.points) % 2 else []
-            self.points = [*(_higher(one, other) for one, other in pairs), *odd]
-            self._readings, self._left = 2 * self._readings, 0
-
-
-class SeenProcess:
-    """One process."""
-
-    def __init__(self, told: TorchProcess) -> None:
-        self.told = told
-        self.gone = False
-        """It was there, and is not any more."""
-        self.devices: dict[str, SeenDevice] = {}
-        self.silent: dict[str, str] = {}
-        """Why there are no figures of a device now, by its name."""
-        self.listed: dict[str, tuple[int | None, str]] = {}
-        """What NVML says that it holds, by the device's id."""
-        self.steps: int | None = None
-        """As its agent has told last."""
-        self._told: deque[tuple[float, int]] = deque()
-
-    def take_steps(self, at: float, steps: int) -> None:
-        """What its agent has told."""
-        self.steps = max(steps, self.steps or 0)
-        self._told.append((at, self.steps))
-        while len(self._told) > 2 and self._told[1][0] <= at - RATE_S:
-            self._told.popleft()
-
-    @property
-    def steps_per_s(self) -> float | None:
-        """Over the last :data:`RATE_S`; ``None`` before two readings."""
-        if len(self._told) < 2 or self._told[-1][0] <= self._told[0][0]:
-            return None
-        (began, before), (at, now) = self._told[0], self._told[-1]
-        return (now - before) / (at - began)
-
-    @property
-    def figures(self) -> tuple[TorchMemory, ...]:
-        """The newest of each device."""
-        return tuple(each.figures for each in self.devices.values())
 
 
 class WatchedProcesses:
@@ -198,7 +94,7 @@ class WatchedProcesses:
         """The process of which something is told; made where its description is not there."""
         process = self._newest.get(pid)
         if process is None:
-            process = self._newest[pid] = SeenProcess(_undescribed(pid, NOT_DESCRIBED))
+            process = self._newest[pid] = SeenProcess(undescribed(pid, NOT_DESCRIBED))
             self.seen[pid, None] = process
         return process
 
@@ -264,7 +160,9 @@ class WatchedProcesses:
         for each in self.left:
             if self._left_by(each) is None:
                 found += self._devices_of(_never_seen(each), each, over or each.ended)
-        return tuple(sorted(found, key=_place_in_list))
+        # The shell or the launcher that was started, where it has none of what is looked for.
+        of_use = [each for each in found if each.process.reason != NO_TORCH]
+        return tuple(sorted(of_use or found, key=_place_in_list))
 
     def _left_by(self, left: Left) -> SeenProcess | None:
         """The process whose agent has left it."""
@@ -297,9 +195,9 @@ class WatchedProcesses:
                     process=told,
                     device=name,
                     figures=seen.figures if seen and name not in process.silent else None,
-                    placed=seen.placed if seen else _UNPLACED,
+                    placed=seen.placed if seen else UNPLACED,
                     points=tuple(seen.points) if seen else (),
-                    marks=_marks(name, seen, left),
+                    marks=_marks(name, seen, left, gone),
                     agent=agent,
                     why_no_agent="" if agent else self._why_no_agent(process, left, gone),
                     left=left,
@@ -355,7 +253,7 @@ def _end_in_words(left: Left | None, gone: bool) -> str:
     return KILLED if left is not None else "ended"
 
 
-def _marks(device: str, seen: SeenDevice | None, left: Left | None) -> tuple[Mark, ...]:
+def _marks(device: str, seen: SeenDevice | None, left: Left | None, gone: bool) -> tuple[Mark, ...]:
     marks = list(seen.flushes) if seen else []
     if left is not None:
         marks += [
@@ -363,47 +261,23 @@ def _marks(device: str, seen: SeenDevice | None, left: Left | None) -> tuple[Mar
             for each in left.snapshots
         ]
         marks += [
-            Mark(oom.at, oom.step, "OOM", _oom_in_words(oom), oom.snapshot)
+            Mark(oom.at, oom.step, "OOM", _oom_in_words(oom, gone or left.ended), oom.snapshot)
             for oom in left.ooms
             if device in ("", f"cuda:{oom.device}")
         ]
     return tuple(sorted(marks, key=lambda mark: mark.at))
 
 
-def _oom_in_words(oom: Oom) -> str:
+def _oom_in_words(oom: Oom, gone: bool) -> str:
     where = f" at {oom.where}" if oom.where else ""
-    went_on = {True: "the program went on", False: "it ended the process", None: oom.why_not_known}
+    open_end = oom.why_not_known if gone else "whether the program goes on is not known yet"
+    went_on = {True: "the program went on", False: "it ended the process", None: open_end}
     sizes = f"{text.size(oom.asked)} asked{where}, {text.size(oom.free)} free"
     return f"{sizes}; {went_on[oom.handled]}"
-
-
-def _higher(one: StepPoint, other: StepPoint) -> StepPoint:
-    highest = max(one, other, key=lambda point: point.allocated)
-    return replace(highest, reserved=max(one.reserved, other.reserved))
 
 
 def _never_seen(left: Left) -> SeenProcess:
     """A process of which nothing but what its agent has left is known."""
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
-    told = _undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
+    told = undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
     return SeenProcess(replace(told, rank=rank, torch=left.torch))
-
-
-def _undescribed(pid: int, why: str) -> TorchProcess:
-    names = ("start", "parent", "user", "command", "torch", "rank", "local_rank", "world_size")
-    return TorchProcess(
-        pid=pid,
-        start=None,
-        parent=None,
-        user=None,
-        command=None,
-        torch=None,
-        rank=None,
-        local_rank=None,
-        world_size=None,
-        launcher=None,
-        visible_devices=None,
-        device_order=None,
-        reason=why,
-        unavailable=dict.fromkeys((*names, "launcher", "visible_devices"), why),
-    )

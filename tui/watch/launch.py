@@ -50,12 +50,15 @@ class StartError(Exception):
     """A command that cannot be started, and why, in one line."""
 
 
-def begin(command: Sequence[str], entries: int | None) -> tuple[Run, subprocess.Popen[bytes]]:
+def begin(
+    command: Sequence[str], entries: int | None, environment: Mapping[str, str] | None = None
+) -> tuple[Run, subprocess.Popen[bytes]]:
     """Make a run of a command and start it.
 
     Args:
         command: program and arguments.
         entries: of torch's memory history; ``None`` for no history.
+        environment: that it would have had; ``None`` for this process's.
 
     Raises:
         StartError: it cannot be started; no run is left of it.
@@ -65,7 +68,7 @@ def begin(command: Sequence[str], entries: int | None) -> tuple[Run, subprocess.
     except OSError as error:
         raise StartError(f"no folder for the run: {error}") from error
     try:
-        process = start(command, run.folder, entries)
+        process = start(command, run.folder, entries, environment)
     except OSError as error:
         runs.drop(run)
         raise StartError(f"{command[0]}: {error.strerror}") from error
@@ -75,7 +78,12 @@ def begin(command: Sequence[str], entries: int | None) -> tuple[Run, subprocess.
     return run, process
 
 
-def start(command: Sequence[str], run: Path, entries: int | None) -> subprocess.Popen[bytes]:
+def start(
+    command: Sequence[str],
+    run: Path,
+    entries: int | None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
     """Start a command that belongs to itself: neither a terminal nor this process can end it.
 
     Its output, both streams, is appended to ``output.log`` in the run's folder.
@@ -83,12 +91,13 @@ def start(command: Sequence[str], run: Path, entries: int | None) -> subprocess.
     Raises:
         OSError: there is no such program, or the folder cannot be written to.
     """
+    present = os.environ if environment is None else environment
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     log = os.open(run / "output.log", flags, 0o600)
     try:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **variables(run, entries, os.environ)},
+            env={**present, **variables(run, entries, present)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -139,8 +139,9 @@ def ended(run: Run, code: int) -> Run:
         code=code if code >= 0 else None,
         signal=-code if code < 0 else None,
     )
-    with contextlib.suppress(OSError):  # its folder is gone, or the disk is full
-        save(run)
+    if run.folder.is_dir():  # somebody may have dropped it: it is not made anew
+        with contextlib.suppress(OSError):  # the disk is full
+            save(run)
     return run
 
 

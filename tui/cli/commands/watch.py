@@ -10,18 +10,22 @@ import signal
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.errors import Failure, UsageError
 from tui.cli.inject import put_agent_in
+from tui.cli.kept_runs import kept_as_plain, kept_lines
 from tui.cli.look import look
 from tui.cli.options import Parser
 from tui.cli.output import SCHEMA, print_json, run_to_exit
 from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.watch_output import WHAT_IS_READ, Row, as_plain, reasons, rows_of, table
-from tui.cli.watched_command import Launch, carry_out, entries_of, kept_as_plain, kept_lines
+from tui.cli.watched_command import Launch, carry_out, entries_of, show
+from tui.cli.workbench import add_screen
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.clean import rows_of_text
 from tui.watch import FOLDER, serving
@@ -38,6 +42,9 @@ from tui.watch.messages import (
 from tui.watch.pairing import pids_of
 from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.settings import Value
 
 SAMPLE_S = 0.1
 """Between two readings, while something is watched for a time."""
@@ -67,14 +74,29 @@ class WatchOptions:
     inject: How | None = None
     """How the agent is put into the process; ``None`` for not at all."""
     command: Sequence[str] = ()
-    """What is to be run; without it, processes that run already are watched."""
+    """What is to be run, or the name of a kept run; without it, processes that run already are
+    watched."""
+    dashes: bool = False
+    """Two dashes stand before it: it is a command."""
+    given: Mapping[str, Value] = field(default_factory=dict)
+    """Settings of the screen."""
 
     @property
-    def starts(self) -> bool:
-        """Whether a command is to be run, or prepared."""
-        asked = self.no_screen or self.here or self.env or self.markdown
-        recorded = self.entries is not None and self.inject is None
-        return bool(self.command) or asked or recorded
+    def prints(self) -> bool:
+        """Whether something is asked for that the screen does not do."""
+        asked = self.starts_otherwise or self.json or self.lasts or self.pid is not None
+        return asked or self.no_children or self.every is not None
+
+    @property
+    def draws(self) -> bool:
+        """Whether it is under the screen."""
+        return bool(self.command) and not (self.no_screen or self.here or self.env)
+
+    @property
+    def starts_otherwise(self) -> bool:
+        """Whether it is asked for that a command be run in some way."""
+        how = self.no_screen or self.here or self.env or self.markdown
+        return how or (self.entries is not None and self.inject is None)
 
     @property
     def lasts(self) -> bool:
@@ -89,10 +111,29 @@ def watch(options: WatchOptions) -> int:
         UsageError: options that do not go together.
         Failure: the agent cannot be put into the process.
     """
+    _check(options)
+    if options.command and not options.dashes:
+        return _show(options)
+    if options.command or options.starts_otherwise:
+        return _launch(options)
+    if options.inject is not None and options.pid is not None:
+        put_agent_in(options.pid, options.inject, options.entries or 0)
+    return run_to_exit(_Watching(options).work())
+
+
+def _check(options: WatchOptions) -> None:
+    """Whether the options go together.
+
+    Raises:
+        UsageError: they do not.
+    """
     if options.inject is not None and options.pid is None:
         raise UsageError("--inject: give the process with --pid")
-    if options.starts:
-        return _launch(options)
+    for name, flag in (("theme", "--theme"), ("mouse", "--no-mouse")):
+        if name in options.given and not options.draws:
+            raise UsageError(f"{flag}: for a run that is shown on the screen")
+    if options.command or options.starts_otherwise:
+        return
     if options.until is not None and options.pid is None:
         raise UsageError("--until exit: give the process with --pid")
     if options.json and options.jsonl:
@@ -101,9 +142,14 @@ def watch(options: WatchOptions) -> int:
         raise UsageError("--no-children: give the process with --pid")
     if options.every is not None and not options.lasts:
         raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
-    if options.inject is not None and options.pid is not None:
-        put_agent_in(options.pid, options.inject, options.entries or 0)
-    return run_to_exit(_Watching(options).work())
+
+
+def _show(options: WatchOptions) -> int:
+    name, *more = options.command
+    if more or options.prints:
+        words = " ".join(options.command)
+        raise UsageError(f"{words}: give a command after --, or the name of one kept run alone")
+    return show(name, options.given)
 
 
 def _launch(options: WatchOptions) -> int:
@@ -118,6 +164,7 @@ def _launch(options: WatchOptions) -> int:
             options.env,
             options.json,
             options.markdown,
+            options.given,
         )
     )
 
@@ -329,6 +376,7 @@ def _pid(text: str) -> int:
 
 
 def _add_options(parser: Parser) -> None:
+    add_screen(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
     parser.add_argument("--pid", type=_pid, metavar="N", help="this process and what it started")
     parser.add_argument("--no-children", action="store_true", help="not what it started")
@@ -375,7 +423,11 @@ def _add_options(parser: Parser) -> None:
         "given as --record=ENTRIES",
     )
     parser.add_argument(
-        "command", nargs="*", metavar="-- COMMAND", help="what is run, after two dashes"
+        "command",
+        nargs="*",
+        metavar="RUN | -- COMMAND",
+        help="a kept run that is shown again, by its name or the beginning of it; or, after two "
+        "dashes, what is run, under the screen unless --no-screen or --here is given",
     )
 
 

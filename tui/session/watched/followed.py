@@ -108,7 +108,7 @@ class FollowedRun:
 
     async def _follow(self) -> None:
         self.sampler = sampler = Sampler(
-            self.run, self._take, starter=self._starter, clock=self._clock
+            self.run, self._take, starter=self._starter, told=self._tell, clock=self._clock
         )
         sampler.set_pace(self._pace)
         if self._sample is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tui.child.process import ChildProcess
+from tui.session.supervisors import BACK_OFF_S
 from tui.watch import FOLDER, serving
 from tui.watch.agents import Agents, AgentState, Ask
 from tui.watch.left import Left, left_in, troubles_in
@@ -95,6 +97,7 @@ class Sampler:
         run: what is watched.
         take: is called with what is seen, in the event loop.
         starter: this program has started the run.
+        told: is called when :attr:`why_no_samples` is another.
         clock: Unix time now.
     """
 
@@ -104,6 +107,7 @@ class Sampler:
         take: Callable[[Seen | Looked], None],
         *,
         starter: bool,
+        told: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.why_no_samples = ""
@@ -111,6 +115,7 @@ class Sampler:
         self.file = SamplesFile(run, starter=starter)
         self._run = run
         self._take = take
+        self._told = told
         self._clock = clock
         self._folder = Folder(run.folder)
         self._agents = Agents()
@@ -169,15 +174,22 @@ class Sampler:
     # ---- the watch ----
 
     async def _watch(self) -> None:
-        """Take what the watch says; a run goes on without it."""
+        """Keep a watch running and take what it says; a run goes on without it."""
         await self._know_pids.wait()
+        for failures in itertools.count():
+            reason = await self._watch_once()
+            self.why_no_samples = f"the watch ended: {reason}; it is restarted"
+            self._told()
+            await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
+
+    async def _watch_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
         command = serving(self._pace, sorted(self._pids), self._listed)
         child: ChildProcess[WatchEvent] = ChildProcess(command, WATCH_EVENTS, folder=FOLDER)
         try:
             await child.start()
         except OSError as error:
-            self.why_no_samples = f"samples cannot be taken: {error}"
-            return
+            return str(error)
         self._child = child
         # What was told while it was being started.
         self._send(LookFor(tuple(sorted(self._pids))))
@@ -185,9 +197,10 @@ class Sampler:
         self._send(WatchPace(self._pace))
         async for event in child.events():
             if isinstance(event, (TorchProcesses, ProcessFigures)):
+                self.why_no_samples = ""
                 self.file.keep(event)
                 self._take(event)
-        self.why_no_samples = f"the watch ended: {await child.ended()}; open the run again"
+        return await child.ended()
 
     # ---- the agents ----
 

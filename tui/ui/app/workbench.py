@@ -193,6 +193,8 @@ class WorkbenchApp(textual_private.HookedApp):
         """Made when its tab is first opened."""
         self._first_snapshot: tuple[str, str] | None = None
         self._first_run: Run | None = None
+        self.run_left: Run | None = None
+        """The run under the watch that was open at the end."""
         self.snapshot_memory: int | None = None
         """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
         self.keeps_results = True
@@ -371,6 +373,8 @@ class WorkbenchApp(textual_private.HookedApp):
         if self.snapshot is not None:
             await self.snapshot.session.stop()
         if self.watched is not None:
+            state = self.watched.session.state
+            self.run_left = None if state is None else state.run
             await self.watched.session.stop()
         try:
             await asyncio.wait_for(self._session.stop(), STOP_S)
@@ -473,21 +477,18 @@ class WorkbenchApp(textual_private.HookedApp):
         """End; where something runs or waits, after asking. A run under the watch goes on."""
         left = self.watched.left_words() if self.watched is not None else ""
         if self.readonly or not self.store.pending():
-            self._leave(left)
+            self.exit()
             return
         from tui.ui.screens.dialogs import ConfirmScreen
         from tui.ui.views.queue import quit_words
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self._leave(left)
+                self.exit()
 
         title = "Quit while runs go on?"
         words = [*quit_words(self.store), *([left] if left else [])]
         self.push_screen(ConfirmScreen(title, words), answered)
-
-    def _leave(self, words: str) -> None:
-        self.exit(message=Text(words) if words else None)
 
     def action_refresh_faster(self) -> None:
         self._refresh(max((step for step in REFRESH_STEPS if step < self.refresh_s), default=0))

@@ -105,15 +105,20 @@ def devices_title(
     name = shared_name(store.devices)
     count = [text.count(len(gpus), "GPU")] if len(gpus) > 1 else []
     kind = [fit(name, max(12, width // 3))] if name else []
-    if gpus and store.environment and not any(view.torch for view in gpus):
-        kind.append("not seen by torch")
+    unseen = gpus and store.environment and not any(view.torch for view in gpus)
+    seen = ["not seen by torch"] if unseen else []
     sorted_by = [f"by {order}"] if order != "index" else []
 
     def words(*parts: str) -> str:
         return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _held_back(store)
 
     # What is wrong with a GPU stands at the end; the heading marks the order too.
-    titles = [words(*count, *kind, *sorted_by), words(*count, *kind), words(*count)]
+    titles = [
+        words(*count, *kind, *seen, *sorted_by),
+        words(*count, *kind, *seen),
+        words(*count, *seen),
+        words(*count),
+    ]
     title = next((each for each in titles if len(each) <= width), titles[-1])
     if not folded:
         return title

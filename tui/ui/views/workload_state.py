@@ -225,14 +225,14 @@ def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
     """The table's last column: points done of all, and the one that runs or ended last."""
     if not found.done and running(found) is None:
         return (Span(f"sweep of {found.wanted} runs", TextStyle.QUIET),)
-    spans = [Span(f"sweep {found.done}/{found.wanted}", TextStyle.STRONG)]
+    spans = [Span(f"{found.done}/{found.wanted}", TextStyle.STRONG)]
     going = running(found)
     if going is not None and going.progress is not None:
         words = f" {going.request.device} {run_settings(sweep, going)} "
         spans.append(Span(words + progress_words(going.progress), TextStyle.KEY))
     elif found.done == found.wanted:
         bad = progress_text(found).partition(", ")[2]
-        spans.append(Span(f" {bad}" if bad else " ok", TextStyle.NOTE if bad else TextStyle.GOOD))
+        spans.append(Span(f", {bad}" if bad else " ok", TextStyle.NOTE if bad else TextStyle.GOOD))
     elif found.last is not None:
         spans.append(Span(f" last {run_settings(sweep, found.last)}", TextStyle.QUIET))
     return tuple(spans)

@@ -15,7 +15,7 @@ from tui.state.store import Part, Store
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-ROOM = 6
+ROOM = 4
 """Cells of the top border that a title cannot have: corners, rules and blanks."""
 
 

@@ -116,14 +116,14 @@ class WatchTab(CommandScreen):
         self._output_asked = False
         self._drawn = float("-inf")
         self._timer: Timer | None = None
+        for pane in (self.run_pane, self.memory, self.output):
+            pane.display = False
         session.listen(self._changed)
 
     def compose(self) -> ComposeResult:
         yield self.header()
         yield self.kept
-        yield self.run_pane
-        yield self.memory
-        yield self.output
+        yield from (self.run_pane, self.memory, self.output)
         yield FooterBar(self.situation)
 
     def situation(self) -> Situation:
@@ -257,7 +257,8 @@ class WatchTab(CommandScreen):
         except RunError as error:
             self.notify(str(error), severity="warning", markup=False)
             return
-        self.catch_up()
+        if self.is_mounted:  # else it is drawn once it is
+            self.catch_up()
 
     def action_go_back(self) -> None:
         """From the output to the memory, from the run to the list."""

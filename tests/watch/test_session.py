@@ -1,0 +1,274 @@
+"""Runs that are opened, of commands that need no GPU: each thing that is wrong is one line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.watch.test_samples import steps
+from tests.watch.test_watched_processes import held, process
+from tui.session.watched import ending
+from tui.session.watched.session import RunError, WatchedRunSession
+from tui.state.watched_run import WatchedRun
+from tui.watch import launch, runs
+from tui.watch.messages import TorchProcesses
+from tui.watch.runs import Run
+from tui.watch.samples import SamplesFile
+from workloads.agent import identity
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def ended() -> Run:
+    """A run with samples of one process."""
+    run = replace(runs.begin(["python", "train.py"]), began=1e9, ended=1e9 + 60, code=0)
+    runs.save(run)
+    file = SamplesFile(run, starter=True)
+    for event in (TorchProcesses(1e9, (process(rank=2),)), held(1), steps(2, 7), held(3)):
+        file.keep(event)
+    file.close()
+    run.log.write_text("done\n")
+    return run
+
+
+async def until(session: WatchedRunSession, condition: Callable[[WatchedRun], Any]) -> Any:
+    """Wait until what is known gives something that counts as true, and return it."""
+    deadline = asyncio.get_running_loop().time() + 60
+    while asyncio.get_running_loop().time() < deadline:
+        found = session.state is not None and condition(session.state)
+        if found:
+            return found
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"it never came: {session.state}")
+
+
+def opened(run: Run, then: Callable[[], None] = lambda: None) -> WatchedRun:
+    """What is known of a run that has ended, once it was read."""
+
+    async def work() -> WatchedRun:
+        session = WatchedRunSession()
+        session.open(run)
+        before = session.state
+        assert before is not None
+        assert before.why_no_samples == "its samples are being read"
+        found = await until(session, lambda state: state.replayed and state)
+        then()
+        await session.stop()
+        assert session.state is None
+        assert isinstance(found, WatchedRun)
+        return found
+
+    return asyncio.run(work())
+
+
+def test_a_run_that_has_ended_is_replayed(ended: Run) -> None:
+    found = opened(ended)
+    (row,) = found.devices
+    assert (row.process.rank, row.steps, len(row.points), row.ended) == (2, 7, 2, "ended")
+    assert (found.output, found.notes, found.why_no_samples) == (("done",), (), "")
+    assert found.run == ended
+
+
+def test_samples_that_are_damaged_cost_their_lines_and_say_so(ended: Run) -> None:
+    with ended.samples.open("ab") as file:
+        file.write(b'{"type": "process_figures", "at": "x"}\n\xff\xfe\n{"type": "st')
+    found = opened(ended)
+    assert found.notes == ("2 lines of samples.jsonl cannot be read and are left out",)
+    assert len(found.devices[0].points) == 2
+    ended.samples.unlink()
+    ended.samples.mkdir()
+    found = opened(ended)
+    assert found.notes == ("its samples cannot be read: Is a directory",)
+    assert found.devices == ()
+
+
+def test_a_run_of_another_machine_says_where_it_is_and_is_not_touched(ended: Run) -> None:
+    # Its pid is that of a process here.
+    far = replace(ended, ended=None, code=None, host="far", pid=os.getpid())
+    ticks = int(identity().rpartition("-")[2])
+    far = replace(far, start_ticks=ticks)
+    runs.save(far)
+    found = opened(runs.named(far.folder.name))
+    assert "it is a run of far" in found.why_no_samples
+    assert [row.ended for row in found.devices] == [""]
+    assert not far.goes_on
+    assert ending.send(far, signal.SIGKILL) == (
+        "SIGKILL is not sent: it is a run of far; end it there"
+    )
+
+
+def test_a_folder_that_is_gone_is_a_line(ended: Run) -> None:
+    for path in ended.folder.iterdir():
+        path.unlink()
+
+    def go() -> None:
+        ended.folder.rmdir()
+
+    found = opened(ended, go)
+    assert found.notes == ("its output went to where it was started: --here and --env keep none",)
+
+    async def work() -> None:
+        session = WatchedRunSession()
+        with pytest.raises(RunError, match="cannot be read: No such file or directory; gpu-work"):
+            session.open(ended)
+        with pytest.raises(RunError, match="no-such-program: No such file or directory"):
+            session.launch(["no-such-program"])
+        assert session.state is None
+
+    asyncio.run(work())
+    assert runs.kept() == []
+
+
+def test_a_command_is_followed_to_its_end(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, sys, time\n"
+        "print('\\x1b[1mbegun\\x1b[0m', flush=True)\n"
+        "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)\n"
+        "sys.exit(3)\n"
+    )
+
+    async def work() -> None:
+        session = WatchedRunSession()
+        session.looked_at(True)
+        run = session.launch([sys.executable, "-c", code, str(tmp_path / "go")], 500)
+        await until(session, lambda state: state.output == ("begun",))
+        assert session.state is session.state
+        known = session.state
+        assert known is not None
+        assert (known.run.goes_on, known.replayed, known.notes) == (True, False, ())
+        assert session.snapshot(os.getpid()) == f"no snapshot: the run has no process {os.getpid()}"
+        # Left and opened again, it goes on; the program that started it learns how it ends.
+        session.close()
+        assert session.state is None
+        session.open(runs.named(run.folder.name))
+        (tmp_path / "go").touch()
+        found = await until(session, lambda state: state.run.ended and state)
+        assert (found.run.code, found.run.signal, found.output) == (3, None, ("begun",))
+        await session.stop()
+
+    asyncio.run(work())
+    (kept,) = runs.kept()
+    assert kept.code == 3
+
+
+def test_its_folder_may_go_while_it_runs() -> None:
+    async def work() -> None:
+        session = WatchedRunSession()
+        run = session.launch([sys.executable, "-c", SLEEPS])
+        await until(session, lambda state: state.output)
+        for path in run.folder.iterdir():
+            path.unlink()
+        run.folder.rmdir()
+        assert "is sent" in session.end(signal.SIGTERM)
+        found = await until(session, lambda state: state.run.ended and state)
+        assert found.run.signal == signal.SIGTERM
+        assert f"{run.folder} is gone: nothing more is kept of it" in found.notes
+        await session.stop()
+
+    asyncio.run(work())
+
+
+def test_a_watch_that_dies_is_started_anew_and_a_frozen_page_stands() -> None:
+    async def work() -> None:
+        session = WatchedRunSession()
+        run = session.launch([sys.executable, "-c", SLEEPS])
+        followed = session._followed
+        assert followed is not None
+
+        def watch() -> int | None:
+            child = followed.sampler and followed.sampler._child
+            return child.pid if child else None
+
+        first = await until(session, lambda _: watch())
+        session.freeze(True)
+        frozen = session.state
+        assert frozen is not None
+        os.kill(first, signal.SIGKILL)
+        said = await until(session, lambda state: state.why_no_samples)
+        assert "the watch ended: SIGKILL" in said
+        assert said.endswith("; it is restarted")
+        await until(session, lambda state: not state.why_no_samples)
+        assert watch() not in (None, first)
+        session.freeze(True)
+        assert session.state is not None
+        assert session.state.frozen_at == frozen.frozen_at
+        assert "is sent" in session.end(signal.SIGKILL)
+        # That it has ended is told all the same.
+        await until(session, lambda state: state.run.signal == signal.SIGKILL)
+        await session.stop()
+        assert run.folder.exists()
+
+    asyncio.run(work())
+
+
+SLEEPS = "import time; print(1, flush=True); time.sleep(1000)"
+
+
+def test_a_signal_reaches_the_group_and_never_another_s_number() -> None:
+    shell = "sleep 1000 & exec sleep 1001"
+    run, process = launch.begin(["/bin/sh", "-c", shell], None)
+    stranger = subprocess.Popen(["sleep", "1002"], start_new_session=True)
+    try:
+        # The pid is another's by now: it started at another time.
+        reused = replace(run, pid=stranger.pid, start_ticks=1)
+        for number in ending.SIGNALS:
+            assert ending.send(reused, number) == f"{number.name} is not sent: it has ended already"
+        assert stranger.poll() is None
+        assert ending.send(replace(run, pid=None), signal.SIGINT) == (
+            "SIGINT is not sent: --env has no process of its own; end it where it was started"
+        )
+        with pytest.raises(ValueError, match="no signal to end a run with"):
+            ending.send(run, signal.SIGSTOP)
+        members = [pid for pid in _pids() if _group(pid) == run.pid]
+        assert len(members) == 2
+        assert ending.send(run, signal.SIGTERM) == (
+            f"SIGTERM is sent to the run's processes, group {run.pid}"
+        )
+        process.wait()
+        assert ending.send(run, signal.SIGTERM) == "SIGTERM is not sent: it has ended already"
+    finally:
+        stranger.kill()
+        stranger.wait()
+        with_left = [pid for pid in _pids() if _group(pid) == run.pid]
+        for pid in with_left:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_one_that_took_the_place_of_a_program_of_a_script_is_ended_alone() -> None:
+    # Its group is that of this test: a signal to it would end the test.
+    process = subprocess.Popen(["sleep", "1000"])
+    try:
+        run = runs.started(runs.begin(["sleep", "1000"]), process.pid)
+        assert "is sent" in ending.send(run, signal.SIGTERM)
+        assert process.wait() == -signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None

@@ -1,0 +1,233 @@
+"""What is made of what was seen of a run: rows, points, marks, steps, and why something is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.watch.test_findings import GIB, MIB, figures
+from tui.state.seen_process import MOST_POINTS
+from tui.state.watched_processes import KILLED, WatchedProcesses
+from tui.watch.agents import AgentState
+from tui.watch.left import Left, Oom, Taken
+from tui.watch.messages import ProcessFigures, TorchProcess, TorchProcesses
+from tui.watch.pairing import Placed
+from tui.watch.peek import NO_TORCH
+from tui.watch.samples import DevicesPlaced, StepsTold
+
+BEGAN = 1e9
+
+
+def process(pid: int = 7, rank: int | None = None, **facts: object) -> TorchProcess:
+    known = TorchProcess(
+        pid=pid,
+        start=BEGAN,
+        parent=1,
+        user="u",
+        command="python",
+        torch="2.13.0",
+        rank=rank,
+        local_rank=rank,
+        world_size=None,
+        launcher=None,
+        visible_devices=None,
+        device_order=None,
+    )
+    return replace(known, **facts)  # type: ignore[arg-type]
+
+
+def agent(pid: int = 7, steps: int = 0) -> AgentState:
+    return AgentState(f"box-{pid}-100", pid, "/run", steps, 0, 0, False, 0)
+
+
+def left(pid: int = 7, **facts: object) -> Left:
+    known = Left(f"box-{pid}-100", pid, "box", None, "2.13.0", BEGAN + 1)
+    return replace(known, **facts)  # type: ignore[arg-type]
+
+
+def held(at: float, allocated: int = GIB, pid: int = 7, **values: int) -> ProcessFigures:
+    reading = replace(figures(BEGAN + at, allocated=allocated, **values), pid=pid)
+    return ProcessFigures(BEGAN + at, (reading,))
+
+
+def seen(*processes: TorchProcess) -> WatchedProcesses:
+    found = WatchedProcesses()
+    found.take(TorchProcesses(BEGAN, processes))
+    return found
+
+
+def oom(number: int = 1, device: int = 0, **facts: object) -> Oom:
+    known = Oom(number, BEGAN + 9, 4, device, 2 * GIB, GIB, 8 * GIB, 0, 0, "main", "train.py:12")
+    return replace(known, **facts)  # type: ignore[arg-type]
+
+
+def test_rows_stand_by_rank_then_pid_then_device() -> None:
+    known = seen(process(5), process(9, rank=0), process(8, rank=1))
+    known.take(held(1, pid=8))
+    rows = [(row.process.rank, row.process.pid, row.device) for row in known.devices(over=False)]
+    assert rows == [(0, 9, ""), (1, 8, "cuda:0"), (None, 5, "")]
+
+
+def test_points_have_the_steps_that_were_told_until_then() -> None:
+    known = seen(process())
+    known.take(held(1))
+    for at, steps in ((2, 10), (4, 30)):
+        known.take(StepsTold(BEGAN + at, {"box-7-100": steps}))
+        known.take(held(at + 0.5))
+        known.take(held(at + 1))
+    (row,) = known.devices(over=False)
+    assert [point.step for point in row.points] == [None, 10, 10, 30, 30]
+    assert (row.steps, row.steps_per_s) == (30, 10.0)
+    assert (row.growth, row.why_no_growth) == (None, "it was seen for less than 30 s")
+
+
+def test_steps_a_second_are_of_the_last_seconds() -> None:
+    known = seen(process())
+    for second in range(100):
+        known.take(StepsTold(BEGAN + second, {"box-7-100": 5 * min(second, 60)}))
+    (row,) = known.devices(over=False)
+    assert (row.steps, row.steps_per_s) == (300, 0.0)
+
+
+@given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=5 * MOST_POINTS))
+def test_points_are_bounded_and_keep_the_highest(sizes: list[int]) -> None:
+    known = seen(process())
+    for at, size in enumerate(sizes):
+        known.take(held(at, size, reserved=size + MIB))
+    (row,) = known.devices(over=False)
+    assert len(row.points) <= MOST_POINTS
+    assert max(point.allocated for point in row.points) == max(sizes)
+    assert max(point.reserved for point in row.points) == max(sizes) + MIB
+    times = [point.at for point in row.points]
+    assert times == sorted(times)
+    assert {point.allocated for point in row.points} <= set(sizes)
+
+
+def test_flushes_ooms_and_snapshots_are_marked_where_they_were(tmp_path: Path) -> None:
+    known = seen(process())
+    known.take(held(1, alloc_retries=2))
+    known.take(held(2, alloc_retries=5))
+    taken = Taken(BEGAN + 5, 3, tmp_path / "snapshot.pickle")
+    known.take_left([left(ooms=(oom(), oom(2, device=1)), snapshots=(taken,))], [])
+    first, second = known.devices(over=False)
+    told = [(mark.kind, mark.at - BEGAN, mark.step) for mark in first.marks]
+    assert told == [("cache flush", 2, None), ("snapshot", 5, 3), ("OOM", 9, 4)]
+    assert first.marks[0].text == "the allocator flushed its cache 3 times"
+    assert first.marks[1].snapshot == taken.path
+    assert first.marks[2].text == (
+        "2.0 GiB asked at train.py:12, 1.0 GiB free; whether the program goes on is not known yet"
+    )
+    # It ran out on a device that was never seen to hold something.
+    assert (second.device, second.figures) == ("cuda:1", None)
+    assert second.process.reason == "no figures of it were read"
+    assert [mark.kind for mark in second.marks] == ["snapshot", "OOM"]
+
+
+def test_how_a_process_has_ended_is_what_its_agent_has_left() -> None:
+    for facts, gone, expected in (
+        ({"ended": True, "kind": "OutOfMemoryError"}, False, "ended by OutOfMemoryError"),
+        ({"ended": True, "steps": 60}, True, "ended"),
+        ({}, True, KILLED),
+        ({}, False, ""),
+    ):
+        known = seen(process())
+        known.take(held(1))
+        known.take(StepsTold(BEGAN + 2, {"box-7-100": 55}))
+        known.take_left([left(**facts)], [])
+        if gone:
+            known.take(TorchProcesses(BEGAN + 3, ()))
+        (row,) = known.devices(over=False)
+        assert row.ended == expected
+        assert row.steps == facts.get("steps", 55)
+        assert known.completed_left()[0].steps == facts.get("steps", 55)
+    unknown = seen(process())
+    unknown.take(held(1))
+    assert [row.ended for row in unknown.devices(over=True)] == ["ended"]
+
+
+def test_what_used_no_gpu_is_forgotten_at_its_end_and_what_was_not_seen_is_told() -> None:
+    known = seen(process(7), process(8))
+    known.take_left([left(9, rank="3", ended=True)], [])
+    assert [row.process.pid for row in known.devices(over=False)] == [9, 7, 8]
+    never = known.devices(over=False)[0]
+    assert (never.process.rank, never.process.torch) == (3, "2.13.0")
+    assert never.process.reason == "it had ended before it was seen"
+    known.take(TorchProcesses(BEGAN + 1, (process(8),)))
+    assert [row.process.pid for row in known.devices(over=False)] == [9, 8]
+    assert [row.process.pid for row in known.devices(over=True)] == [9]
+
+
+def test_a_shell_has_a_row_until_there_is_one_of_torch() -> None:
+    shell = process(6, reason=NO_TORCH)
+    known = seen(shell)
+    assert [row.process.pid for row in known.devices(over=False)] == [6]
+    known.take(TorchProcesses(BEGAN + 1, (shell, process(7))))
+    assert [row.process.pid for row in known.devices(over=False)] == [7]
+
+
+def test_a_pid_that_is_given_to_another_process_has_two_rows() -> None:
+    known = seen(process())
+    known.take(held(1, GIB))
+    known.take(TorchProcesses(BEGAN + 90, (process(start=BEGAN + 80),)))
+    known.take(held(91, 2 * GIB))
+    known.take_left([left(ended=True), left(identity="box-7-900", began=BEGAN + 85)], [])
+    rows = known.devices(over=False)
+    assert [row.figures.allocated for row in rows if row.figures] == [GIB, 2 * GIB]
+    assert [row.ended for row in rows] == ["ended", ""]
+    # The kernel's start times are worked out anew by each program that reads them.
+    known.take(TorchProcesses(BEGAN + 92, (process(start=BEGAN + 80.4),)))
+    assert len(known.devices(over=False)) == 2
+    # It is asked for by its pid, and is not there.
+    absent = process(start=None, reason="there is no process 7", refused=True)
+    known.take(TorchProcesses(BEGAN + 99, (absent,)))
+    assert [bool(row.ended) for row in known.devices(over=False)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda _: None, "it comes with the first CUDA call"),
+        (lambda known: known.take(held(1)), "hand on PYTHONPATH and GPU_WORKBENCH_RUN"),
+        (lambda known: known.take_left([left()], []), "start gpu-workbench with the same XDG"),
+        (lambda known: known.take_left([], ["7: ImportError: x"]), "start: ImportError: x"),
+    ],
+)
+def test_why_there_is_no_agent_has_what_would_help(make: object, says: str) -> None:
+    known = seen(process())
+    make(known)  # type: ignore[operator]
+    (row,) = known.devices(over=False)
+    assert row.agent is None
+    assert says in row.why_no_agent
+    known.take_agents([agent()])
+    (row,) = known.devices(over=False)
+    assert (row.agent, row.why_no_agent) == (agent(), "")
+    known.take(held(3))
+    known.take(TorchProcesses(BEGAN + 4, ()))
+    (row,) = known.devices(over=False)
+    assert (row.agent, row.why_no_agent) == (None, "the process has ended")
+
+
+def test_a_device_stays_on_its_gpu_and_what_changed_is_to_be_kept() -> None:
+    known = seen(process())
+    known.take(held(1))
+    nothing = known.take_devices((), BEGAN)
+    assert nothing is not None
+    assert known.devices(over=False)[0].placed.why_no_id == "no NVML device here"
+    placed = Placed("GPU-1", GIB, "", "")
+    known.take(DevicesPlaced(BEGAN, {"7 cuda:0": placed, "8 cuda:0": placed, "x": placed}))
+    assert known.take_devices((), BEGAN + 1) is None
+    assert known.devices(over=False)[0].placed == placed
+
+
+def test_figures_alone_are_rows_too() -> None:
+    known = WatchedProcesses()
+    known.take(held(1))
+    known.take(StepsTold(BEGAN, {"box-with-dashes-7-100": 4, "junk": 1}))
+    rows = [row for row in known.devices(over=True) if row.figures]
+    assert [(row.process.pid, row.steps, row.process.reason) for row in rows] == [
+        (7, 4, "its description was not kept")
+    ]
