@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 import sys
 from functools import partial
 from io import StringIO
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -33,6 +35,8 @@ from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings import source  # noqa: E402
 from tui.recordings.playhead import AT_ONCE  # noqa: E402
 from tui.recordings.replay import ReplaySession  # noqa: E402
+from tui.results.database import Database  # noqa: E402
+from tui.results.database import path as path_of_results  # noqa: E402
 from tui.state.store import SIMULATED  # noqa: E402
 from tui.text import glyphs  # noqa: E402
 from tui.ui.app.workbench import WorkbenchApp  # noqa: E402
@@ -114,8 +118,16 @@ def _answered(on: Running) -> bool:
     return tab.session.ready and not tab.session.main.store.waiting
 
 
+def _at_rest(on: Running) -> bool:
+    """Nothing is read from the store of results."""
+    return not any(worker.is_running for worker in on.app.workers if worker.node is on.app.front)
+
+
 async def draw(folder: Path, scene: Scene, name: str) -> None:
     """One screen at every size and in every theme."""
+    if scene.kept:
+        with Database(path_of_results(), writing=True) as database:
+            database.add(scene.kept)
     for size, (theme, told) in product(SIZES, THEMES.items()):
         runs = ScriptedRuns(kept_run(), opens=scene.watched)
         async with running(size, "empty", *scene.events, runs=runs) as on:
@@ -132,6 +144,7 @@ async def draw(folder: Path, scene: Scene, name: str) -> None:
             for key in scene.keys:
                 await on.press(key)
                 await on.until(partial(_answered, on))
+                await on.until(partial(_at_rest, on))
             await on.settle()
             await on.pilot.pause(POLL_S)
             path = folder / f"{name}-{'x'.join(map(str, size))}-{theme}.svg"
@@ -167,7 +180,10 @@ def main() -> None:
         arguments.all.mkdir(parents=True, exist_ok=True)
         for name, scene in scenes().items():
             if not arguments.names or name in arguments.names:
-                asyncio.run(draw(arguments.all, scene, name))
+                # Not the results of whoever makes the pictures.
+                with TemporaryDirectory() as state:
+                    os.environ["GPU_WORKBENCH_STATE"] = state
+                    asyncio.run(draw(arguments.all, scene, name))
         return
     FOLDER.mkdir(exist_ok=True)
     for name, svg in asyncio.run(pictures()).items():

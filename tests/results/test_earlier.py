@@ -12,6 +12,7 @@ from tests.results.samples import FACTS, kept
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, host, make_store, sample, torch_gpu, uuid
 from tests.screens.results import ran
+from tui.recordings import lines
 from tui.results.database import Database
 from tui.results.earlier import held_against, read
 from tui.results.records import Kept
@@ -190,6 +191,13 @@ async def test_a_store_that_cannot_be_read_is_one_line_of_the_log(tmp_path: Path
     (line,) = heard
     assert isinstance(line, LogLine)
     assert "it is damaged; move it away" in line.text
+
+
+def test_a_recording_has_what_was_shown_of_earlier_sessions() -> None:
+    against = Against(NOW, "slower", 0.9, (0.8, 0.95), (5, 3), 0.02, ("driver 1 → 2",))
+    for said in (EarlierRead(NOW, (_earlier(), _earlier(""))), HeldAgainst("run-1", against)):
+        written = lines.event_line(1.0, said)
+        assert lines.event_of(lines.entry(written)) == said
 
 
 # ---- in the table ------------------------------------------------------------------------------

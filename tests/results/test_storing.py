@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.children.sessions import saying
+from tests.results.samples import kept
+from tests.terminal.terminal import PROGRAM, Terminal
 from tui.cli import workbench
 from tui.cli.program import parse
+from tui.results.database import Database
 from tui.ui.app.workbench import WorkbenchApp
 
 
@@ -24,3 +29,29 @@ def test_the_workbench_keeps_results_unless_it_is_not_to(
     monkeypatch.setattr(WorkbenchApp, "run", lambda app, **_more: seen.append(app._session))
     parse(words).carry_out()
     assert [session._keeper is not None for session in seen] == [keeps]
+
+
+def _state(folder: Path) -> dict[str, tuple[int, int]]:
+    found = {each: each.stat() for each in (folder, *folder.rglob("*"))}
+    return {str(path): (stat.st_mtime_ns, stat.st_size) for path, stat in found.items()}
+
+
+@pytest.mark.parametrize("what", ["--readonly", "replay"])
+def test_a_look_and_a_recording_write_nothing(what: str, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with Database(folder / "results.sqlite3", writing=True) as database:
+        database.add([kept(1), kept(2)])
+    argv: tuple[str, ...] = (*PROGRAM, "--python", saying(tmp_path), "--readonly")
+    if what == "replay":
+        argv = (*PROGRAM, "replay", "--demo", "--speed", "max")
+    before = _state(folder)
+    with Terminal(argv, variables={"GPU_WORKBENCH_STATE": str(folder)}) as terminal:
+        terminal.until_shows("REPLAY" if what == "replay" else "ready", "transfer")
+        terminal.keys("6")
+        terminal.until_shows("This is a recording" if what == "replay" else "Results   2")
+        terminal.keys("x")
+        terminal.keys("1")
+        terminal.until_shows("Workloads")
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+    assert _state(folder) == before

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from tests.results.samples import kept
 from tests.screens import watched
 from tests.screens.helpers import (
     GIB,
@@ -25,6 +28,7 @@ from tests.screens.helpers import (
     sample,
     torch_gpu,
     torch_memory,
+    uuid,
 )
 from tests.screens.results import compared, progress, result, timing
 from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT
@@ -38,7 +42,9 @@ from tui.monitor.messages import (
 )
 from tui.recordings import source
 from tui.recordings.lines import event_of
-from tui.state.events import AnyEvent, RunQueued, SweepSet
+from tui.results.records import Kept
+from tui.state.earlier import EarlierResult
+from tui.state.events import AnyEvent, EarlierRead, RunQueued, SweepSet
 from tui.state.sweep import Sweep
 from tui.state.watched_run import WatchedRun
 from workloads.protocol import messages
@@ -73,6 +79,8 @@ class Scene:
     workload: str = ""
     """That the cursor is on."""
     snapshot: Path | None = None
+    kept: tuple[Kept, ...] = ()
+    """What is in the store of results."""
     watched: WatchedRun | None = None
     """That is open in the watch tab; the runs that are kept stand there without one."""
 
@@ -220,6 +228,58 @@ def results() -> tuple[AnyEvent, ...]:
     )
 
 
+DAY_S = 86_400
+KEPT = ("transfer", "placement", "matmul", "tf32", "conv2d", "mlp_training", "attention")
+"""Workloads with results of earlier sessions."""
+
+
+def kept_results() -> tuple[Kept, ...]:
+    """Five sessions under one driver, five under the next, in which some are faster or slower."""
+    rng = random.Random(7)
+    found = []
+    for session, (place, workload) in itertools.product(range(10), enumerate(KEPT)):
+        new = session >= 5
+        factor = {"matmul": 0.94, "conv2d": 1.08}.get(workload, 1.0) if new else 1.0
+        facts = {"box": "gpu-box-3", "gpu uuid": uuid(0)}
+        facts["driver"] = "590.10.01" if new else "580.65.06"
+        hot = ("throttled: sw_thermal_slowdown",) if (session, workload) == (7, "tf32") else ()
+        found.append(
+            kept(
+                int(NOW - 1000 - (20 - 2 * session) * DAY_S + 60 * place),
+                workload=workload,
+                median=(place + 1) * 1e-3 * factor * rng.lognormvariate(0, 0.007),
+                parameters=defaults(workload),
+                facts=facts,
+                process=f"session{session}-1",
+                warnings=hot,
+                tags=("before-upgrade",) if session == 4 else (),
+            )
+        )
+    return tuple(found)
+
+
+def earlier_results() -> EarlierRead:
+    """The newest of them, as the workbench shows it."""
+    newest = {one.record.workload: one for one in kept_results()}
+    return EarlierRead(
+        NOW,
+        tuple(
+            EarlierResult(
+                workload=name,
+                gpu=uuid(0),
+                asked=one.record.parameters,
+                used=one.record.parameters,
+                at=one.record.at,
+                median_s=one.record.median_s or 0.0,
+                ci95_s=one.record.ci95_s,
+                driver=one.facts.values["driver"],
+                torch=one.facts.values["torch"],
+            )
+            for name, one in newest.items()
+        ),
+    )
+
+
 def started(*now: Sample) -> tuple[AnyEvent, ...]:
     """A runner that is ready, after samples of the devices."""
     gpus = len(now[-1].devices)
@@ -267,7 +327,19 @@ def scenes() -> dict[str, Scene]:
         "palette": Scene(busy, ("colon", *"snap")),
         "filter": Scene(busy, ("slash", *"copy")),
         "log": Scene(busy, ("l",)),
+        "earlier": Scene((*idle, earlier_results()), (), "matmul"),
+        "results-none": Scene(busy, ("6",)),
     }
+    past = kept_results()
+    views_of_results = {
+        "list": (),
+        "compared": ("end", "space", "home", "space", "c"),
+        "past": ("down", "down", "enter"),
+        "tag": ("space", "t"),
+        "delete": ("x",),
+    }
+    for name, keys in views_of_results.items():
+        found[f"results-{name}"] = Scene(busy, ("6", *keys), kept=past)
     views = {"verdict": ("v",), "timeline": ("t",), "sites": ("s",), "map": ("m",)}
     for name, keys in views.items():
         found[f"snapshot-{name}"] = Scene(busy, keys, snapshot=SNAPSHOT)

@@ -161,6 +161,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
         monitor,
         keeper,
         EarlierSessions(traceless=options.readonly),
+        readonly=options.readonly,
     )
     if python.found:
         session.apply(LogLine("workbench", f"workloads run in {python.path}: {python.why}"))

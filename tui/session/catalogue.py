@@ -31,13 +31,19 @@ def path() -> Path:
     return reports.folder() / "catalogue.json"
 
 
-def read() -> tuple[WorkloadInfo, ...]:
-    """The catalogue: all that can be said of each workload without its code."""
+def read(*, keep: bool = True) -> tuple[WorkloadInfo, ...]:
+    """The catalogue: all that can be said of each workload without its code.
+
+    Args:
+        keep: write it down for the next start where that has not been done.
+    """
     stamp = _stamp()
     kept = _kept()
     if kept is not None and kept.stamp == stamp:
         return kept.workloads
     found = imported()
+    if not keep:
+        return found
     # Without a place to keep it, the next start takes the longer way too.
     with contextlib.suppress(OSError):
         reports.write_private(path(), wire.encode(KeptCatalogue(stamp, found)))

@@ -7,7 +7,6 @@ with the file costs these figures and is one line of the log.
 from __future__ import annotations
 
 import asyncio
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +41,8 @@ class EarlierSessions:
 
     async def read(self, store: Store, apply: Apply) -> None:
         """Tell what there is of each workload."""
+        import platform
+
         box = store.sample.host.name if store.sample else platform.node()
         found = await self._asked(lambda: self._read(box), apply)
         if found:

@@ -69,6 +69,7 @@ class Session:
         monitor: one of that interval that has been started already.
         keeper: puts what is measured into the store of results; ``None`` to keep nothing.
         earlier: tells what that store has of earlier sessions; ``None`` to look at none.
+        readonly: write nothing of its own.
     """
 
     def __init__(
@@ -80,6 +81,8 @@ class Session:
         monitor: Launched | None = None,
         keeper: Keeper | None = None,
         earlier: EarlierSessions | None = None,
+        *,
+        readonly: bool = False,
     ) -> None:
         self.store = Store()
         self._listeners: list[Listener] = []
@@ -102,7 +105,7 @@ class Session:
         self._earlier = earlier
         if recorder is not None:
             recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
-        self.apply(CatalogueRead(catalogue.read()))
+        self.apply(CatalogueRead(catalogue.read(keep=not readonly)))
 
     # ---- life ----
 

@@ -57,8 +57,7 @@ def columns_of(found: Sides, room: int) -> Columns:
     reach = interval.reach_of(
         [(one.answer.ratio.value, one.answer.ratio.ci95) for one in questions] or [(1.0, None)]
     )
-    ends = sum(map(cell_len, interval.ends_of(reach))) + 4
-    least = max(_LEAST_DRAWN, ends)
+    least = max(_LEAST_DRAWN, 2 * max(map(cell_len, interval.ends_of(reach))) + 3)
     fixed = a + b + said + 3 * _GAP
     name = min(longest, _MOST_NAME)
     if name + fixed + least + _GAP + device + _GAP > room:
@@ -78,17 +77,18 @@ def heading(chosen: Columns) -> Line:
         words += " " * _GAP + right(name, cells)
     words += " " * _GAP + left("B is", chosen.verdict)
     if chosen.drawn:
-        low, high = interval.ends_of(chosen.reach)
-        room = chosen.drawn - (1 - chosen.drawn % 2)
-        space = room - cell_len(low) - cell_len(high)
-        if space >= 3:
-            middle = room // 2 - cell_len(low)
-            if 0 < middle < space - 1:
-                axis = f"{low}{' ' * middle}1{' ' * (space - middle - 1)}{high}"
-            else:
-                axis = f"{low}{' ' * space}{high}"
-            words += " " * _GAP + axis
+        words += " " * _GAP + _axis(chosen)
     return (Span(words, TextStyle.QUIET),)
+
+
+def _axis(chosen: Columns) -> str:
+    """What the ends of the drawn lines stand for, and 1 above their middle."""
+    room = chosen.drawn - (1 - chosen.drawn % 2)
+    low, high = interval.ends_of(chosen.reach)
+    if len(low) >= room // 2 or len(high) >= room // 2:
+        # Which side is faster stands beside it in words.
+        low, high = low.rpartition(" ")[2], high.partition(" ")[0]
+    return f"{left(low, room // 2)}1{right(high, room // 2)}"
 
 
 def question_line(one: Question, chosen: Columns) -> Line:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from tui.results.look import Past
 from tui.results.records import Row
 from tui.results.statistics import spread
+from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, TextStyle, paragraph
-from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
+from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.ui.views.results import name_of
 from tui.ui.views.scale import Scale
-from workloads.protocol.frozen import frozen
 
 _TICKED = ("driver", "torch")
 """Facts whose changes are drawn."""
@@ -26,38 +26,51 @@ _MARGIN = 0.05
 _FLAT = 0.01
 """A span of the values below this share of them is drawn as if it were this."""
 _LEAST_HEIGHT, _MOST_HEIGHT = 4, 20
+_MOST_CURVES, _MOST_NAMED, _MOST_TICKS = 6, 8, 30
+"""Drivers and torches that have marks of their own, changes that have names, and those drawn."""
 
 
-@frozen
-class Stretch:
-    """Runs that follow each other under the same driver and torch."""
-
-    rows: tuple[Row, ...]
-    facts: tuple[tuple[str, str], ...]
+Software = tuple[tuple[str, str], ...]
+"""Names and versions of what is ticked, as far as they are known."""
 
 
-def stretches(found: Past) -> list[Stretch]:
-    """The runs, cut where driver or torch changed; the oldest first."""
-    cut: list[tuple[tuple[tuple[str, str], ...], list[Row]]] = []
+def software(found: Past, row: Row) -> Software:
+    """The driver and the torch of a run."""
+    values = found.facts[row.environment].values
+    return tuple((name, values[name]) for name in _TICKED if name in values)
+
+
+def by_software(found: Past) -> dict[Software, list[Row]]:
+    """The runs by their driver and torch, in the order in which those came up."""
+    groups: dict[Software, list[Row]] = {}
     for row in found.rows:
-        values = found.facts[row.environment].values
-        told = tuple((name, values[name]) for name in _TICKED if name in values)
-        if not cut or cut[-1][0] != told:
-            cut.append((told, []))
-        cut[-1][1].append(row)
-    return [Stretch(tuple(rows), told) for told, rows in cut]
+        groups.setdefault(software(found, row), []).append(row)
+    return groups
 
 
-def changed(before: Stretch, after: Stretch) -> str:
+def changes(found: Past) -> list[tuple[Row, str]]:
+    """The runs before which driver or torch changed, with what they are from there on."""
+    return [
+        (row, changed(software(found, before), software(found, row)))
+        for before, row in pairwise(found.rows)
+        if software(found, before) != software(found, row)
+    ]
+
+
+def changed(before: Software, after: Software) -> str:
     """``torch 2.13.0``: what is another one from there on."""
-    known = dict(before.facts)
-    new = [f"{name} {value}" for name, value in after.facts if known.get(name) != value]
-    gone = [f"{name} not known" for name in known if name not in dict(after.facts)]
+    known = dict(before)
+    new = [f"{name} {value}" for name, value in after if known.get(name) != value]
+    gone = [f"{name} not known" for name in known if name not in dict(after)]
     return ", ".join([*new, *gone])
 
 
+def _words(known: Software) -> str:
+    return ", ".join(f"{name} {value}" for name, value in known) or "driver, torch not known"
+
+
 def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line]:
-    """The plot, then each stretch with its median.
+    """The plot, then each driver and torch with the median of its runs.
 
     Args:
         found: the runs.
@@ -65,8 +78,8 @@ def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line
         cells: width of a line.
         height: rows that there are for all of it; the plot gets what the rest leaves.
     """
-    cut = stretches(found)
-    rows = [row for one in cut for row in _stretch_lines(one, cells)]
+    groups = by_software(found)
+    rows = [row for known, runs in groups.items() for row in _group_lines(known, runs, cells)]
     if found.elsewhere:
         further = text.count(found.elsewhere, "further run")
         words = f"not drawn: {further} of it, on another box or GPU or under other flags"
@@ -77,7 +90,7 @@ def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line
     if cells < LEAST_CELLS:
         return rows
     left = height - len(rows) - _HEADING
-    plot = plot_lines(_plot(found, cut, now), cells, max(_LEAST_HEIGHT, min(_MOST_HEIGHT, left)))
+    plot = plot_lines(_plot(found, groups, now), cells, max(_LEAST_HEIGHT, min(_MOST_HEIGHT, left)))
     return [*plot, (), *rows]
 
 
@@ -85,7 +98,7 @@ _HEADING = 6
 """Rows of a plot beside its height, and the blank one."""
 
 
-def _plot(found: Past, cut: Sequence[Stretch], now: float) -> Plot:
+def _plot(found: Past, groups: Mapping[Software, Sequence[Row]], now: float) -> Plot:
     first, last = found.rows[0].at, found.rows[-1].at
     span = max(now - first, last - first)
     seconds, unit = next((size, name) for size, name, least in _UNITS if span >= least)
@@ -97,14 +110,22 @@ def _plot(found: Past, cut: Sequence[Stretch], now: float) -> Plot:
     low, high = min(medians), max(medians)
     room = max((high - low) * _MARGIN, high * _FLAT / 2)
     across = Scale(place(found.rows[0]), place(found.rows[-1]))
-    clear = tuple((place(row), row.median_s) for row in found.rows if not row.marks)
+    told = groups if 1 < len(groups) <= _MOST_CURVES else {(): found.rows}
+    curves = []
+    for number, (known, rows) in enumerate(told.items()):
+        clear = tuple((place(row), row.median_s) for row in rows if not row.marks)
+        name = _words(known) if known else "runs"
+        if clear:
+            curves.append(Curve(name, clear, mark_of(number), style_of(number), joined=False))
     marked = tuple((place(row), row.median_s) for row in found.rows if row.marks)
-    curves = [Curve("runs", clear, mark_of(0), TextStyle.KEY, joined=False)] if clear else []
     if marked:
-        curves.append(Curve("with warnings", marked, mark_of(1), TextStyle.NOTE, joined=False))
-    events = tuple(
-        Event(changed(before, after), place(after.rows[0])) for before, after in pairwise(cut)
-    )
+        warning = glyphs.GLYPHS.warning
+        curves.append(Curve("with warnings", marked, warning, TextStyle.NOTE, joined=False))
+    ticks = changes(found)
+    # Of very many the names would be all that there is.
+    few = len(ticks) <= _MOST_NAMED
+    shown = ticks if len(ticks) <= _MOST_TICKS else []
+    events = tuple(Event(name if few else "", place(row)) for row, name in shown)
     return Plot(
         Axis("time before now", unit, across),
         Axis("median of a run", "s", Scale(max(0.0, low - room), high + room)),
@@ -113,21 +134,19 @@ def _plot(found: Past, cut: Sequence[Stretch], now: float) -> Plot:
     )
 
 
-def _stretch_lines(one: Stretch, cells: int) -> list[Line]:
-    medians = [row.median_s for row in one.rows if row.median_s]
+def _group_lines(known: Software, runs: Sequence[Row], cells: int) -> list[Line]:
+    medians = [row.median_s for row in runs if row.median_s]
     varied = spread([medians])
     middle = text.seconds(statistics.median(medians), varied.share if varied else None)
-    first, last = (datetime.datetime.fromtimestamp(row.at) for row in (one.rows[0], one.rows[-1]))
-    when = f"{first:%Y-%m-%d %H:%M}"
-    if f"{last:%Y-%m-%d %H:%M}" != when:
-        same_day = last.date() == first.date()
-        when += f" to {last:%H:%M}" if same_day else f" to {last:%Y-%m-%d %H:%M}"
-    told = ", ".join(f"{name} {value}" for name, value in one.facts) or "driver and torch not known"
-    words = f"{told}: {middle}, {text.count(len(medians), 'run')}"
+    words = f"{_words(known)}: {middle}, {text.count(len(medians), 'run')}"
     words += f" {text.spread(varied.share)} from run to run" if varied else ""
-    marked = sum(bool(row.marks) for row in one.rows)
+    marked = sum(bool(row.marks) for row in runs)
     words += f", {marked} with warnings" if marked else ""
-    return paragraph(f"{when}  {words}", cells, indent="  ")
+    first, last = (
+        f"{datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M}" for row in (runs[0], runs[-1])
+    )
+    words += f", {first}" + (f" to {last}" if last != first else "")
+    return paragraph(words, cells, indent="  ")
 
 
 def title(found: Past) -> str:

@@ -307,8 +307,8 @@ class PastPane(Pane):
     HELP = (
         "Each run of this workload on this GPU and box, with the same parameters and flags: its"
         " median over the time at which it ended. A line straight up: from there on another driver"
-        " or torch. Below, the median of each stretch between two changes and how much its runs"
-        " vary. escape goes back."
+        " or torch. Below, for each of those, the median of its runs and how much they vary. escape"
+        " goes back."
     )
 
     def __init__(self, store: Store, found: Past, clock: Callable[[], float]) -> None:

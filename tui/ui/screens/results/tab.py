@@ -39,6 +39,8 @@ from tui.ui.widgets.line_bar import FooterBar
 from tui.ui.widgets.pane import Pane
 
 T = TypeVar("T")
+READING, WRITING = "reading what was measured", "writing"
+"""What is said while the store is asked."""
 _TOLD = 5
 """Results that a question before a deletion names."""
 
@@ -117,13 +119,21 @@ class ResultsTab(CommandScreen):
     async def _asked(self, ask: Callable[[], T]) -> T:
         return await asyncio.to_thread(ask)
 
-    async def _told(self, ask: Callable[[], T]) -> T | None:
-        """What the store answers; where it cannot, that is said and nothing else happens."""
+    async def _told(self, ask: Callable[[], T], doing: str) -> T | None:
+        """What the store answers; where it cannot, that is said and nothing else happens.
+
+        Args:
+            ask: the question, asked in a thread.
+            doing: what is said meanwhile.
+        """
+        self.pane.say(doing, TextStyle.QUIET)
         try:
             return await self._asked(ask)
         except (StoreError, SelectionError) as error:
             self.notify(str(error), severity="warning", markup=False)
             return None
+        finally:
+            self.pane.say("")
 
     @on(ResultsPane.Narrowed)
     def _narrowed(self) -> None:
@@ -164,7 +174,9 @@ class ResultsTab(CommandScreen):
         readonly = self.program.readonly
 
         async def show() -> None:
-            found = await self._told(lambda: look.past(self._place, row, traceless=readonly))
+            found = await self._told(
+                lambda: look.past(self._place, row, traceless=readonly), READING
+            )
             if found is not None:
                 await self._put_over(PastPane(self.store, found, self.program.clock))
 
@@ -180,7 +192,9 @@ class ResultsTab(CommandScreen):
         readonly = self.program.readonly
 
         async def show() -> None:
-            found = await self._told(lambda: look.sides(self._place, a, b, traceless=readonly))
+            found = await self._told(
+                lambda: look.sides(self._place, a, b, traceless=readonly), READING
+            )
             if found is not None:
                 await self._put_over(ComparisonPane(self.store, found))
 
@@ -251,7 +265,7 @@ class ResultsTab(CommandScreen):
                 change()
                 return True
 
-            if await self._told(done):
+            if await self._told(done, WRITING):
                 self.notify(told, markup=False)
                 self.load()
 

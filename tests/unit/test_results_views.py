@@ -1,0 +1,190 @@
+"""Kept results as lines: columns that fit, intervals on one scale, changes over time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.results.samples import kept
+from tui.results.compare import compare
+from tui.results.look import Listed, Past, Sides
+from tui.results.records import Kept, Row, row_of
+from tui.ui.views import result_comparison, result_history, result_list
+from tui.ui.views.interval import ends_of, interval_line, reach_of
+from tui.ui.views.lines import cell_len, plain, width
+
+DRIVERS = {"driver": "580.1"}, {"driver": "590.2"}
+
+
+def _listed(*ones: Kept) -> Listed:
+    rows = tuple(row_of(one, number=place) for place, one in enumerate(ones))
+    facts = {one.facts.hash: one.facts for one in ones}
+    tags = {place: one.tags for place, one in enumerate(ones) if one.tags}
+    return Listed(rows, facts, tags, len(rows), len(rows))
+
+
+def _sides(a: list[Kept], b: list[Kept]) -> Sides:
+    facts = {one.facts.hash: one.facts for one in (*a, *b)}
+    found = compare([row_of(one) for one in a], [row_of(one) for one in b], facts)
+    return Sides(("a box", "another"), found, facts)
+
+
+@given(st.integers(min_value=30, max_value=220))
+def test_no_line_of_a_list_is_wider_than_the_screen(cells: int) -> None:
+    ones = [
+        kept(1, workload="a_workload_with_a_long_name", tags=("one", "two")),
+        kept(2, facts={"box": "beta", "gpu": "NVIDIA A100-SXM4-80GB", "torch": "2.12.1+cu130"}),
+        kept(3, warnings=("throttled",), facts=DRIVERS[1]),
+    ]
+    found = _listed(*ones)
+    rows = result_list.ordered(found.rows, "newest")
+    chosen = result_list.columns_of(found, rows, cells, 2000.0)
+    least = 2 + sum(chosen.cells.values()) + 2 * (len(chosen.cells) - 1)
+    assert {"when", "workload", "result"} <= chosen.cells.keys()
+    for at, row in enumerate(rows):
+        assert width(result_list.row_line(chosen, at, row, "A")) == least
+    assert least <= max(cells, 49)
+    for row in rows:
+        for line in result_list.selected_lines(row, found, cells):
+            assert width(line) <= cells
+
+
+def test_what_all_share_has_no_column_and_what_differs_has() -> None:
+    found = _listed(kept(1, facts=DRIVERS[0]), kept(2, facts=DRIVERS[1]))
+    chosen = result_list.columns_of(found, list(found.rows), 120, 2000.0)
+    assert "driver" in chosen.cells
+    assert "torch" not in chosen.cells
+    assert "tags" not in chosen.cells
+
+
+def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
+    failed = kept(5).record
+    record = type(failed)(
+        **{**vars(failed), "status": "failed", "reason": "no memory", "run": None}
+    )
+    rows = [
+        row_of(Kept(record, kept(5).facts), "no memory"),
+        row_of(kept(1)),
+        row_of(kept(2, median=1)),
+    ]
+    found = result_list.ordered(rows, "time")
+    assert [row.median_s for row in found] == [1, 1e-3, None]
+    facts = {row.environment: kept(1).facts for row in rows}
+    listed = Listed(tuple(rows), facts, {}, 3, 3)
+    chosen = result_list.columns_of(listed, rows, 100, 2000.0)
+    assert "failed: no memory" in plain(result_list.row_line(chosen, 0, rows[0], ""))
+
+
+# ---- two sets ----------------------------------------------------------------------------------
+
+
+def _pair(factor: float, workload: str, first: int = 0) -> tuple[list[Kept], list[Kept]]:
+    a = [
+        kept(first + number, workload=workload, median=1e-3 + number * 2e-6, facts=DRIVERS[0])
+        for number in range(4)
+    ]
+    b = [
+        kept(
+            first + 50 + number,
+            workload=workload,
+            median=(1e-3 + number * 2e-6) * factor,
+            facts=DRIVERS[1],
+        )
+        for number in range(4)
+    ]
+    return a, b
+
+
+@pytest.mark.parametrize("cells", [79, 85, 119, 199])
+def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> None:
+    (a, b), (c, d) = _pair(1.3, "matmul"), _pair(0.99, "conv2d", 200)
+    found = _sides(a + c, b + d)
+    chosen = result_comparison.columns_of(found, cells)
+    lines = [
+        plain(result_comparison.question_line(one, chosen)) for one in found.compared.questions
+    ]
+    assert {one.workload: one.answer.verdict for one in found.compared.questions} == {
+        "conv2d": "same",
+        "matmul": "slower",
+    }
+    assert chosen.reach == 1.5
+    low, high = ends_of(1.5) if cells > 79 else ("0.667x", "1.5x")
+    head = plain(result_comparison.heading(chosen))
+    assert low in head
+    assert high in head
+    assert cell_len(head) <= cells
+    assert all(cell_len(line) <= cells for line in lines)
+    # They begin and end in the same columns, so that 1 is below 1.
+    assert len({line.index("╌") for line in lines}) == 1
+    assert len({len(line) for line in lines}) == 1
+    assert head.index(low) == lines[0].index("╌")
+    assert head[head.index(low) + (len(lines[0]) - head.index(low)) // 2] == "1"
+
+
+@given(st.floats(0.2, 5), st.floats(0, 0.5), st.integers(9, 80), st.sampled_from([5.0, 10.0, 50.0]))
+def test_an_interval_is_drawn_within_its_cells(
+    ratio: float, spread: float, cells: int, reach: float
+) -> None:
+    interval = (ratio * (1 - spread), ratio * (1 + spread))
+    drawn = interval_line(ratio, interval, cells, reach, named=False)
+    assert width(drawn) == cells - (1 - cells % 2)
+    assert reach_of([(ratio, interval)]) >= max(interval[1], 1 / interval[0])
+
+
+def test_too_few_runs_say_so_and_no_interval_is_drawn() -> None:
+    a, b = _pair(1.3, "matmul")
+    found = _sides(a[:1], b[:1])
+    (one,) = found.compared.questions
+    chosen = result_comparison.columns_of(found, 119)
+    assert "├" not in plain(result_comparison.question_line(one, chosen))
+    words = " ".join(plain(row).strip() for row in result_comparison.foot_lines(found, one, 119))
+    assert "unclear: one run each, of 3 a side" in words
+    assert "driver 580.1 → 590.2" in words
+
+
+# ---- over time ---------------------------------------------------------------------------------
+
+
+def _past(*ones: Kept, elsewhere: int = 0) -> Past:
+    rows: tuple[Row, ...] = tuple(row_of(one) for one in ones)
+    return Past(rows[-1], rows, {one.facts.hash: one.facts for one in ones}, elsewhere)
+
+
+def _history(found: Past, cells: int = 100) -> str:
+    return "\n".join(plain(row) for row in result_history.history_lines(found, 90_000.0, cells, 30))
+
+
+def test_a_change_of_driver_or_torch_is_named_once_where_it_was() -> None:
+    newer = {**DRIVERS[1], "torch": "2.14.0"}
+    found = _past(*(kept(n, facts=DRIVERS[0]) for n in (1, 2, 3)), kept(9, facts=newer))
+    assert [name for _, name in result_history.changes(found)] == ["driver 590.2, torch 2.14.0"]
+    text = _history(found)
+    assert text.count("▾") == 1
+    assert "driver 580.1, torch 2.13.0+cu130: 1.00 ms, 3 runs ±0.0% from run to run" in text
+    assert "driver 590.2, torch 2.14.0: 1.00 ms, 1 run," in text
+
+
+def test_two_that_take_turns_have_marks_of_their_own_and_very_many_changes_no_names() -> None:
+    found = _past(*(kept(number, facts=DRIVERS[number % 2]) for number in range(20)))
+    text = _history(found)
+    assert "● driver 580.1" in text
+    assert "○ driver 590.2" in text
+    assert text.count("driver 580.1") == 2
+    assert text.count("▾") == 19
+
+
+def test_runs_with_warnings_are_marked_and_what_is_elsewhere_is_counted() -> None:
+    found = _past(kept(1), kept(2, warnings=("hot",)), kept(3), elsewhere=4)
+    text = _history(found)
+    assert "! with warnings" in text
+    assert "3 runs ±0.0% from run to run, 1 with warnings" in text
+    assert "not drawn: 4 further runs of it" in text
+
+
+def test_the_axis_holds_the_runs_and_not_zero() -> None:
+    text = _history(_past(*(kept(n, median=1e-3 * (1 + n / 100)) for n in range(5))))
+    assert "1.04" in text
+    assert "\n   0┤" not in text
+    flat = _history(_past(kept(1), kept(2)))
+    assert "median of a run in" in flat
