@@ -161,7 +161,8 @@ class WatchedProcesses:
             if self._left_by(each) is None:
                 found += self._devices_of(_never_seen(each), each, over or each.ended)
         # The shell or the launcher that was started, where it has none of what is looked for.
-        of_use = [each for each in found if each.process.reason != NO_TORCH]
+        # Of a process that is about to end torch is no longer found, and its figures stay.
+        of_use = [each for each in found if each.process.reason != NO_TORCH or each.points]
         return tuple(sorted(of_use or found, key=_place_in_list))
 
     def _left_by(self, left: Left) -> SeenProcess | None:
