@@ -24,10 +24,15 @@ from tui.watch import inject
 from tui.watch.agents import Agents
 from tui.watch.inject import CannotInjectError, check, script, target_of
 from tui.watch.left import left_in
+from tui.watch.permission import refusal_of_running
 from workloads.agent import identity
 
 ROOT = Path(__file__).parents[2]
 needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="there is no gdb")
+REFUSED = refusal_of_running()
+may_stop = pytest.mark.skipif(
+    REFUSED is not None, reason=f"no process may be stopped here: {REFUSED and REFUSED.reason}"
+)
 until = partial(waiting.until, patience_s=100)
 PYTHONS = [
     sys.executable,
@@ -114,6 +119,7 @@ def asked_on_a_terminal(pid: int, answer: bytes) -> tuple[int, str, str]:
 
 
 @needs_gdb
+@may_stop
 @pytest.mark.parametrize("python", PYTHONS)
 def test_gdb_leaves_it_with_a_process_that_goes_on(python: str, state: Path) -> None:
     with running(TORCH + STOP + TRAINS, python) as process:
@@ -243,7 +249,7 @@ def test_it_is_for_a_process_that_runs() -> None:
     with pytest.raises(UsageError, match="give the process with --pid"):
         watch(WatchOptions(inject="gdb"))
     with pytest.raises(UsageError, match="for a process that runs already"):
-        watch(WatchOptions(inject="gdb", pid=5, command=("python", "train.py")))
+        watch(WatchOptions(inject="gdb", pid=5, command=("python", "train.py"), dashes=True))
 
 
 TRAINING = """
@@ -267,6 +273,7 @@ grab()
 
 
 @needs_gdb
+@may_stop
 @pytest.mark.simulated_gpu
 @pytest.mark.timeout(240)
 def test_a_training_that_ran_already_has_its_oom_explained(state: Path) -> None:

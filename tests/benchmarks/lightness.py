@@ -46,6 +46,10 @@ class Program:
 
 
 OURS = Program("gpu-workbench", PROGRAM, startup.USABLE, "q", SETTLE_S)
+NO_HISTORY = Program(
+    "the same with the CPU selected", (*PROGRAM, "--device", "cpu"), startup.USABLE, "q", SETTLE_S
+)
+"""Without the selected GPU's history and the allocators of what runs there, which nvitop lacks."""
 NVITOP = Program("nvitop", (sys.executable, "-m", "nvitop"), ("NVITOP", "Processes:"), "q")
 EMPTY = Program("empty Textual app", startup.EMPTY, startup.EMPTY_USABLE, "\x11")
 
@@ -222,7 +226,9 @@ def main() -> None:
     working_s = min(arguments.seconds, 30.0)
     with tempfile.TemporaryDirectory() as name:
         variables = driver(Path(name) / "driver")
-        costs = compare((OURS, NVITOP, EMPTY), variables, arguments.seconds, arguments.starts)
+        costs = compare(
+            (OURS, NO_HISTORY, NVITOP, EMPTY), variables, arguments.seconds, arguments.starts
+        )
         if not arguments.json:
             # Before what may be stopped by who waits for this.
             print(table(costs), flush=True)

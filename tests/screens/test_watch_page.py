@@ -277,6 +277,10 @@ async def test_a_run_is_opened_at_the_start_and_only_then_is_there_a_session() -
         at = Running(app, session, pilot)
         await at.until(lambda: f"Memory of {STRANGER}" in at.text)
         assert "Run   torchrun" in at.rows[1]
+        assert "train.py" in at.rows[1]
+        assert "2.0 GiB" in at.row("    777 ")
+        await at.press("down")
+        await at.until(lambda: "Memory of 5001" in at.text)
         assert runs.asked[0][0] == "devices"
         assert ("looked at", True) in runs.asked
         await at.press("1")

@@ -26,7 +26,7 @@ from tests.screens.watched import (
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice
 from tui.text.glyphs import GLYPHS
 from tui.ui.views.lines import Line, plain, width
-from tui.ui.views.watched.kept import COMMAND, KeptRun, kept_heading, kept_lines, none_lines
+from tui.ui.views.watched.kept import KeptRun, kept_heading, kept_lines, none_lines
 from tui.ui.views.watched.plot import MOST_OF_A_KIND, Over, plot_of
 from tui.ui.views.watched.table import COLUMNS, heading, key_of, missing_lines, row_line
 from tui.ui.views.watched.words import (
@@ -41,6 +41,7 @@ from tui.ui.views.watched.words import (
 )
 from tui.watch.findings import Finding
 from tui.watch.growth import Growth
+from tui.watch.launch import EXAMPLE
 
 WIDTHS = (60, 80, 120, 200)
 
@@ -308,7 +309,7 @@ def test_a_kept_run_is_a_line_with_its_end_and_its_counts(cells: int) -> None:
 
 
 def test_where_no_run_is_kept_the_command_stands_whole() -> None:
-    assert COMMAND in [plain(row).strip() for row in none_lines(60)]
+    assert EXAMPLE in [plain(row).strip() for row in none_lines(60)]
 
 
 def test_a_row_is_held_on_to_by_more_than_its_number() -> None:

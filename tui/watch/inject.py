@@ -49,8 +49,9 @@ except BaseException as error:
 '''
 """Leaves no name in the process's ``__main__``, in which both ways execute it."""
 # mmap needs no lock of the process, which malloc might; of a script that fails gdb leaves the rest.
-_GDB = """sharedlibrary libc
-sharedlibrary libpython
+# Of CUDA's libraries, whose names begin as libc's does, the symbols would take it seconds.
+_GDB = """sharedlibrary /(libc[.-]|ld-musl)[^/]*$
+sharedlibrary /libpython[^/]*$
 set $page = ((void *(*)(void *, unsigned long, int, int, int, long)) mmap)(0, {room}, 3, 34, -1, 0)
 restore {script} binary $page
 set $added = ((int (*)(void *, void *)) Py_AddPendingCall)((void *) PyRun_SimpleString, $page)

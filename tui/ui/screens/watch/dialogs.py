@@ -18,9 +18,9 @@ from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import NumberedList
 
 SIGNALS = {
-    "i": (signal.SIGINT, "as Ctrl-C: Python raises KeyboardInterrupt in the main thread"),
-    "t": (signal.SIGTERM, "asks it to end: what it has not saved is lost"),
-    "k": (signal.SIGKILL, "ends it at once: nothing is saved, no exit handler runs"),
+    "i": (signal.SIGINT, "KeyboardInterrupt in Python's main thread, as by Ctrl-C"),
+    "t": (signal.SIGTERM, "most programs end, and lose what they have not saved"),
+    "k": (signal.SIGKILL, "it ends at once: nothing is saved, no exit handler runs"),
 }
 
 
@@ -49,7 +49,7 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
     def _lines(self, cells: int) -> list[Line]:
         rows = [row for words in self._words for row in paragraph(words, cells)]
         for key, (number, about) in SIGNALS.items():
-            rows += paragraph(f"{number.name}: {about}", cells, indent="   ", label=f"{key}  ")
+            rows += paragraph(f"{number.name}: {about}", cells, indent="  ", label=f"{key} ")
         return rows
 
     def action_answer(self, key: str) -> None:

@@ -31,8 +31,8 @@ from tui.ui.widgets.watched.run import DeviceList, KeptList, KeptPane, OutputPan
 from tui.watch.left import left_in
 from tui.watch.runs import Run
 
-PAUSE_S = 0.25
-"""Least time between two drawings: samples come ten times a second, which no eye needs."""
+PAUSE_S = 0.5
+"""Least time between two drawings that no key has asked for: samples come ten times a second."""
 TALL_ROWS = 45
 """Rows of the screen from which the output stands below the memory."""
 
@@ -109,6 +109,8 @@ class WatchTab(CommandScreen):
         self.run_pane = RunPane(program.store, lambda: session.state, clock)
         self.memory = WatchedMemoryPane(program.store, lambda: self.run_pane.table.selected, clock)
         self.output = OutputPane(program.store, lambda: session.state)
+        for pane in (self.run_pane, self.memory, self.output):
+            pane.display = False
         self._open: Run | None = None
         """That is shown; its state may be another's by the time it is drawn."""
         self._output_asked = False

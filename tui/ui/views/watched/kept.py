@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, right
 from tui.ui.views.watched.words import command_words, end_words, lasted_words
+from tui.watch.launch import EXAMPLE
 from tui.watch.left import Left
 from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
 
-COMMAND = "gpu-workbench watch -- python train.py"
 NONE_KEPT = (
     "No run is kept. This runs a training, which is not changed, under the watch: its memory is "
     "shown here, and where it runs out of memory a snapshot tells why."
@@ -48,7 +48,7 @@ class KeptRun:
 
 def none_lines(cells: int) -> list[Line]:
     """What to do where no run is kept."""
-    return [*paragraph(NONE_KEPT, cells), (), line(" ", Span(COMMAND, TextStyle.KEY))]
+    return [*paragraph(NONE_KEPT, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
 
 
 def kept_heading(cells: int) -> Line:

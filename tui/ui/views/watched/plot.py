@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice
 from tui.ui.views.lines import Line, TextStyle, paragraph
-from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, plot_lines
-from tui.ui.views.scale import Scale, scale_for
+from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
+from tui.ui.views.scale import Scale, below, scale_for
 
 Over = Literal["time", "steps"]
 AROUND = 5
@@ -20,6 +21,8 @@ NAMES = {"OOM": "OOM", "snapshot": "snapshot", "cache flush": "flush"}
 MOST_OF_A_KIND = 10
 """Marks of a kind that are nearer to each other than such a part of the axis are one: lines for a
 thousand cache flushes would hide the curves."""
+PARTS = 10
+"""In at least so many steps the end of the axis is moved."""
 _TIMES = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
 """From how many seconds on an axis of time is in which unit."""
 
@@ -70,7 +73,12 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
 def _scale(points: Sequence[tuple[float, StepPoint]], marks: Sequence[tuple[float, Mark]]) -> Scale:
     places = [place for place, _ in points]
     places += [place for place, _ in marks]
-    return Scale(min(places), max(places))
+    low, high = min(places), max(places)
+    if high > low:
+        # Ends a little later, so that the picture stands still until that is reached.
+        part = below((high - low) / PARTS)
+        high = low + part * math.ceil((high - low) / part)
+    return Scale(low, high)
 
 
 def _plot(
@@ -84,7 +92,8 @@ def _plot(
     curves = (
         Curve("reserved", tuple((at, float(p.reserved)) for at, p in points), "", TextStyle.CACHED),
         Curve(
-            "allocated", tuple((at, float(p.allocated)) for at, p in points), "",
+            "allocated", tuple((at, float(p.allocated)) for at, p in points),
+            mark_of(0),
             TextStyle.ALLOCATED,
         ),
     )  # fmt: skip
