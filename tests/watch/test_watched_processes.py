@@ -173,9 +173,9 @@ def test_a_rank_of_which_torch_was_not_found_as_it_ended_keeps_its_row() -> None
     known = seen(process(8, rank=0), process(9, rank=1))
     known.take(held(1, pid=8))
     known.take(held(1, pid=9))
-    ending = (process(8, rank=0), process(9, rank=1, reason=NO_TORCH))
-    known.take(TorchProcesses(BEGAN + 2, ending))
-    assert [row.process.pid for row in known.devices(over=True)] == [8, 9]
+    known.take(TorchProcesses(BEGAN + 2, (process(8, rank=0), process(9, reason=NO_TORCH))))
+    rows = known.devices(over=True)
+    assert [(row.process.rank, row.process.pid) for row in rows] == [(0, 8), (1, 9)]
 
 
 def test_a_pid_that_is_given_to_another_process_has_two_rows() -> None:

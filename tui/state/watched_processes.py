@@ -72,6 +72,8 @@ class WatchedProcesses:
             if process is None or not same:
                 process = self._newest[told.pid] = SeenProcess(told)
                 self.seen[told.pid, told.start] = process
+            elif told.reason == NO_TORCH and process.devices:
+                continue  # it is about to end: its rank and its torch are no longer to be found
             process.told = told
         for pid, process in self._newest.items():
             process.gone = pid not in there
@@ -161,8 +163,7 @@ class WatchedProcesses:
             if self._left_by(each) is None:
                 found += self._devices_of(_never_seen(each), each, over or each.ended)
         # The shell or the launcher that was started, where it has none of what is looked for.
-        # Of a process that is about to end torch is no longer found, and its figures stay.
-        of_use = [each for each in found if each.process.reason != NO_TORCH or each.points]
+        of_use = [each for each in found if each.process.reason != NO_TORCH]
         return tuple(sorted(of_use or found, key=_place_in_list))
 
     def _left_by(self, left: Left) -> SeenProcess | None:
