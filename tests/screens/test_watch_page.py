@@ -119,9 +119,14 @@ async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
         assert "Memory of" not in at.text
         at.runs.tell(replace(TWO, output=(*TWO.output, "and one more")))
         await at.until(at.on_page("and one more"))
+        # Who has scrolled up is left there; the end follows again.
         await at.press("k", "k")
+        assert "and one more" not in at.text
         at.runs.tell(replace(TWO, output=(*TWO.output, "and one more", "that is below")))
-        await at.until(lambda: not asked_for(at.runs, "close"))
+        await at.press("tab", "shift+tab")
+        assert "that is below" not in at.text
+        await at.press("G")
+        await at.until(at.on_page("that is below"))
         await at.press("escape")
         assert "Memory of 5001" in at.text
         await at.press("escape")

@@ -228,14 +228,8 @@ class WatchTab(CommandScreen):
         shown = (not only_output, only_output or tall)
         if shown != (self.memory.display, self.output.display):
             self.memory.display, self.output.display = shown
-            self.call_after_refresh(self._placed)
+            self.call_after_refresh(self.catch_up)
         self.output.set_class(tall and not only_output, "-below")
-
-    def _placed(self) -> None:
-        """Draw what has a size by now; output is shown from its end."""
-        self.catch_up()
-        if self.output.display:
-            self.output.body.scroll_end(animate=False)
 
     @on(DeviceList.Moved)
     @on(KeptList.Moved)

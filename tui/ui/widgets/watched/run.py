@@ -179,6 +179,24 @@ class RunPane(Pane):
             part.rebuild()
 
 
+class TailView(LinesView):
+    """Stays at its end unless it was scrolled up; it is there again once it was scrolled down."""
+
+    follows = True
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Whoever scrolls up wants to read; a screen that grows only has less above."""
+        super().watch_scroll_y(old_value, new_value)
+        at_end = new_value >= self.max_scroll_y
+        self.follows = at_end or (self.follows and new_value >= old_value)
+
+    def rebuild(self) -> None:
+        """Make the lines anew, with the newest in view."""
+        super().rebuild()
+        if self.follows:
+            self.scroll_end(animate=False)
+
+
 class OutputPane(Pane):
     """The end of what the run has written, which is followed unless it was scrolled up."""
 
@@ -191,7 +209,7 @@ class OutputPane(Pane):
     def __init__(self, store: Store, read: Read) -> None:
         super().__init__(store, id="watched-output")
         self._read = read
-        self.body = LinesView(self._lines, stick_to_end=True)
+        self.body = TailView(self._lines)
 
     def compose(self) -> ComposeResult:
         yield self.body
