@@ -137,7 +137,7 @@ def test_t9_a_reloaded_driver_is_used_again_without_a_restart(kept: Kept) -> Non
 def test_t23_the_selection_follows_the_device_and_not_its_number(
     terminal: Terminal, scripted_nvml: ScriptedNvml
 ) -> None:
-    terminal.keys("d", "d", "d")
+    terminal.keys("d", "d")
     terminal.until_shows("▸ nvml:2", "Memory   nvml:2")
     first, _, third = BOX.devices
     assert third.uuid == uuid(2)
