@@ -249,7 +249,7 @@ def test_it_is_for_a_process_that_runs() -> None:
     with pytest.raises(UsageError, match="give the process with --pid"):
         watch(WatchOptions(inject="gdb"))
     with pytest.raises(UsageError, match="for a process that runs already"):
-        watch(WatchOptions(inject="gdb", pid=5, command=("python", "train.py")))
+        watch(WatchOptions(inject="gdb", pid=5, command=("python", "train.py"), dashes=True))
 
 
 TRAINING = """

@@ -189,8 +189,8 @@ def test_a_gauge_that_is_killed_costs_the_run_nothing(tmp_path: Path) -> None:
     from tui.watch.agents import Agents
 
     agents = Agents()
-    state = until(lambda: [each for each in agents.states() if each.run == str(run)])
-    more = until(lambda: [e for e in agents.states() if e.steps > state[0].steps])
+    state = until(lambda: agents.states(str(run)))
+    more = until(lambda: [e for e in agents.states(str(run)) if e.steps > state[0].steps])
     assert more[0].steps < 60
     agents.close()
     (left,) = until(lambda: [each for each in left_in(run) if each.ended])

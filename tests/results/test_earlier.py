@@ -20,6 +20,7 @@ from tui.session.earlier import EarlierSessions
 from tui.state.earlier import Against, EarlierResult
 from tui.state.events import AnyEvent, EarlierRead, HeldAgainst, LogLine, ParametersSet
 from tui.state.store import Store
+from tui.ui.views.detail import detail_lines
 from tui.ui.views.lines import plain
 from tui.ui.views.workload_table import columns_for, entries, entry_line, row
 from workloads.protocol import messages
@@ -276,8 +277,8 @@ def test_only_what_was_measured_on_the_gpu_of_the_column_is_shown() -> None:
 @pytest.mark.parametrize(
     ("verdict", "ratio", "words"),
     [
-        ("slower", 1 / 1.1, "ok ±0.4%, 1.10x slower than 2 d ago"),
-        ("faster", 1.1, "ok ±0.4%, 1.10x faster than 2 d ago"),
+        ("slower", 1 / 1.1, "1.10x slower than 2 d ago, ok ±0.4%"),
+        ("faster", 1.1, "1.10x faster than 2 d ago, ok ±0.4%"),
         ("same", 1.0, "ok ±0.4%, same: 1.00x as 2 d ago"),
         ("unclear", 1.05, "ok ±0.4%, unclear: 1.05x, 2 d ago"),
     ],
@@ -288,6 +289,33 @@ def test_a_new_run_says_how_it_compares(verdict: str, ratio: float, words: str) 
     against = Against(NOW - 2 * DAY_S, verdict, ratio, None, (3, 1), 0.027, ("driver 1 → 2",))  # type: ignore[arg-type]
     store = make_store("one gpu", *events, ended, HeldAgainst(ended.result.id, against))
     assert plain(row(store, store.catalogue[0]).state) == words
+
+
+def test_the_detail_tells_earlier_figures_and_how_a_run_compares_in_full() -> None:
+    store = make_store("one gpu", EarlierRead(NOW, (_earlier(),)))
+    text = _detail(store)
+    assert "earlier: 2.71 ms ±<0.1%, 2 d ago with driver 580.65.06, torch 2.12.1" in text
+    *events, ended = ran()
+    assert isinstance(ended, messages.Finished)
+    for event in (*events, ended):
+        store.apply(event)
+    few = Against(NOW - 3600, "unclear", 1.02, None, (5, 1), 0.027, ())
+    store.apply(HeldAgainst(ended.result.id, few))
+    text = _detail(store)
+    assert (
+        "unclear: 1.02x beside 5 runs of earlier sessions, the last 1 h ago; three runs a" in text
+    )
+    assert "how much it varies from run to run is ±2.7%" in text
+    many = Against(NOW - 3600, "slower", 0.9, (0.87, 0.93), (5, 3), None, ("driver 1 → 2",))
+    store.apply(HeldAgainst(ended.result.id, many))
+    text = _detail(store)
+    assert "1.11x slower beside 5 runs of earlier sessions, the last 1 h ago" in text
+    assert "├" in text
+    assert "differences (not causes): driver 1 → 2" in text
+
+
+def _detail(store: Store) -> str:
+    return " ".join(" ".join(plain(row) for row in detail_lines(store, "matmul", 110)).split())
 
 
 async def test_the_age_of_an_old_figure_grows_while_nothing_is_run() -> None:

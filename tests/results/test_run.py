@@ -26,8 +26,9 @@ def program(tmp_path: Path) -> Program:
     def call(*words: str, median: float = 1e-3) -> subprocess.CompletedProcess[str]:
         made = f"exec {shlex.quote(sys.executable)} -m tests.results.made_runner {median}"
         python = script(tmp_path, f"cd {shlex.quote(str(ROOT))}\n{made}")
+        which = ("--python", python) if words[0] == "run" else ()
         return subprocess.run(
-            [sys.executable, "-m", "tui", "--python", python, *words],
+            [sys.executable, "-m", "tui", *which, *words],
             capture_output=True,
             text=True,
             timeout=100,

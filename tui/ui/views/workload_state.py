@@ -130,9 +130,11 @@ def _all_ok(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
     # First, so that it is not what there is no room for.
     doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if _doubted(runs) else ()
     beside = against_words(runs, store.sample.at if store.sample else store.earlier.at)
-    # What is faster or slower is told before what is to be said against it.
-    first, last = (beside, ()) if _differs(runs) else ((), beside)
-    return (*doubt, Span("ok", TextStyle.GOOD), Span(spread), *first, *marks, *last)
+    ok = (Span("ok", TextStyle.GOOD), Span(spread))
+    if _differs(runs):
+        # First, as above: what is faster or slower is what one looks for.
+        return (*doubt, *beside, Span(", "), *ok, *marks)
+    return (*doubt, *ok, *marks, *((Span(", "), *beside) if beside else ()))
 
 
 def _differs(runs: list[RunState]) -> bool:
@@ -143,7 +145,7 @@ AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
 
 
 def against_words(runs: list[RunState], now: float) -> tuple[Span, ...]:
-    """How they compare with earlier sessions: ``, 1.10x slower than 2 d ago``.
+    """How they compare with earlier sessions: ``1.10x slower than 2 d ago``.
 
     Of two devices the GPU is told, or the CPU where that alone is faster or slower.
     """
@@ -155,7 +157,7 @@ def against_words(runs: list[RunState], now: float) -> tuple[Span, ...]:
     )
     beside = " than" if main.verdict in AGAINST_STYLES else " as" if main.verdict == "same" else ","
     on = f" on {device}" if len(runs) > 1 else ""
-    words = f", {verdict_words(main.verdict, main.ratio)}{beside} {text.age(now - main.at)}{on}"
+    words = f"{verdict_words(main.verdict, main.ratio)}{beside} {text.age(now - main.at)}{on}"
     return (Span(words, AGAINST_STYLES.get(main.verdict, TextStyle.QUIET)),)
 
 

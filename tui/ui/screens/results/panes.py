@@ -44,8 +44,11 @@ class ResultList(KeyedList):
         super().__init__()
         self._pane = pane
         self._clock = clock
-        self._made: tuple[object, ...] = ()
         self._columns: listing.Columns | None = None
+        self._of: list[Row] = []
+        """The results that the columns were worked out for."""
+        self._wide = 0
+        """And the width."""
 
     @property
     def selected(self) -> Row | None:
@@ -62,9 +65,8 @@ class ResultList(KeyedList):
         pane, cells = self._pane, max(1, self.cells)
         if pane.found is None:
             return None
-        made = (id(pane.rows), cells)
-        if made != self._made or self._columns is None:
-            self._made = made
+        if self._columns is None or self._of is not pane.rows or self._wide != cells:
+            self._of, self._wide = pane.rows, cells
             self._columns = listing.columns_of(pane.found, pane.rows, cells, self._clock())
         return self._columns
 
