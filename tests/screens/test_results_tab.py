@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from tests.results.samples import kept
 from tests.screens.app_helpers import Running, running
+from tests.screens.helpers import HOSTILE
 from tui.results import database, look
 from tui.results.database import Database
 from tui.results.records import Kept
@@ -261,6 +262,23 @@ async def test_one_run_alone_has_no_history(place: Path) -> None:
         await at.press("enter")
         await read(at)
         assert "there is no history to draw yet" in said(at)
+
+
+async def test_what_came_from_a_stranger_is_text_everywhere(place: Path) -> None:
+    name = f"evil\x1b[31m{HOSTILE}"
+    fill(
+        place,
+        kept(1, workload=name, facts={**OLD, "box": name}, tags=(name,)),
+        kept(2, workload=name, facts={**NEW, "box": name}, warnings=(name,)),
+    )
+    async with running((200, 55)) as at:
+        await opened(at)
+        assert "[cuda:0] aten::conv[NHWC]" in said(at)
+        for keys in (("x",), ("escape", "space", "space", "c"), ("enter",)):
+            await at.press(*keys)
+            await read(at)
+            assert "[cuda:0] aten::conv[NHWC]" in said(at)
+            assert "\x1b" not in at.text
 
 
 async def test_a_tag_is_given_and_a_wrong_name_is_told(place: Path) -> None:

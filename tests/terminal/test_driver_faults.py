@@ -131,13 +131,14 @@ def test_t9_a_reloaded_driver_is_used_again_without_a_restart(kept: Kept) -> Non
     # It may count its devices in another order when it comes back.
     kept.nvml.change(BOX.with_devices(*reversed(BOX.devices)))
     terminal.until(lambda text: len(list(FIGURES.finditer(text))) >= 3 and "lost" not in text)
-    assert {process.pid for process in terminal.family()} == family
+    # The look at other processes' allocators may have been started meanwhile.
+    assert family <= {process.pid for process in terminal.family()}
 
 
 def test_t23_the_selection_follows_the_device_and_not_its_number(
     terminal: Terminal, scripted_nvml: ScriptedNvml
 ) -> None:
-    terminal.keys("d", "d", "d")
+    terminal.keys("d", "d")
     terminal.until_shows("▸ nvml:2", "Memory   nvml:2")
     first, _, third = BOX.devices
     assert third.uuid == uuid(2)

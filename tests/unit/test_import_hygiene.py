@@ -49,3 +49,11 @@ program.open_workbench(program.WorkbenchOptions())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", ["tui.ui.app.workbench", "tui.session.session"])
+def test_a_start_reaches_no_store_of_results(module: str) -> None:
+    code = f"import sys, {module}; print(*(name for name in sys.modules if name == 'sqlite3' or"
+    code += " name.startswith('tui.results.')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -12,6 +12,7 @@ from tui.results.records import Row
 from tui.results.statistics import spread
 from tui.text import glyphs
 from tui.text import numbers as text
+from tui.text.clean import clean
 from tui.ui.views.lines import Line, TextStyle, paragraph
 from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.ui.views.results import name_of
@@ -152,5 +153,6 @@ def _group_lines(known: Software, runs: Sequence[Row], cells: int) -> list[Line]
 def title(found: Past) -> str:
     """What it is the history of."""
     subject = found.subject
-    name = name_of(subject.workload, subject.parameters)
+    # It may have come in from a stranger's file, and a border takes text as it is.
+    name = clean(name_of(subject.workload, subject.parameters))
     return f"{text.count(len(found.rows), 'run')} over time   {name} on {subject.device}"

@@ -40,6 +40,8 @@ class LinesView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._build = build
         self._stick_to_end = stick_to_end
+        self._was_left = False
+        """Somebody has scrolled away from the end."""
         self._lines: Sequence[Line] = []
         self._cells = 0
         self._base = Style()
@@ -54,12 +56,11 @@ class LinesView(ScrollView, can_focus=True):
         cells = self.cells
         if cells <= 0:
             return
-        at_end = self._stick_to_end and self.scroll_offset.y >= self.max_scroll_y
         old, old_cells = self._lines, self._cells
         self._lines, self._cells = self._build(cells), cells
         if self.virtual_size != Size(cells, len(self._lines)):
             self.virtual_size = Size(cells, len(self._lines))
-        if at_end:
+        if self._stick_to_end and not self._was_left:
             self.scroll_end(animate=False)
         if old_cells != cells:
             self.refresh()
@@ -72,6 +73,11 @@ class LinesView(ScrollView, can_focus=True):
         ]
         if regions:
             self.refresh(*regions)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Whether the end is looked at; what is not laid out yet has none to be away from."""
+        super().watch_scroll_y(old_value, new_value)
+        self._was_left = new_value < self.max_scroll_y
 
     def line_style(self, _index: int) -> Style | None:
         """What is laid over a whole line."""
