@@ -121,6 +121,11 @@ def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
     assert "ended" in gauge.term("process").bytes.reason  # type: ignore[union-attr]
     lines = [plain(line) for line in process_lines(found, gauge, store.devices[0], None, NOW, 80)]
     assert "the process has ended" in lines[0]
+    # Why all of them are old is said once, and each says what it is.
+    words = " ".join(" ".join(lines).split())
+    assert words.count("s old: the process has ended") == 1
+    assert "in grey: 9 s old: the process has ended" in words
+    assert "held by live tensors" in words
 
 
 def test_a_process_that_runs_another_program_is_another_process() -> None:

@@ -110,13 +110,24 @@ def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
     return found
 
 
+def _shared_age(terms: tuple[Term, ...]) -> Stale | None:
+    """Why figures are old, where it is the same of more than one, and how old the oldest is."""
+    old = [term.bytes for term in terms if isinstance(term.bytes, Stale)]
+    if len(old) < 2 or len({each.reason for each in old}) > 1:
+        return None
+    return max(old, key=lambda each: each.age_s or 0.0)
+
+
 def _rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
     """Label, bytes, source, and what it is or why it is absent."""
     wide = cells >= 110
     sources = [term.source if wide else _SHORT.get(term.source, term.source) for term in terms]
     source_cells = max((len(source) for source in sources), default=0)
     lead = LABEL + SIZE + 2 + source_cells + 2
+    shared = _shared_age(terms)
     found: list[Line] = []
+    if shared is not None:
+        found += paragraph(f"in grey: {_age(shared)}", cells, TextStyle.QUIET, indent="  ")
     for term, source in zip(terms, sources, strict=True):
         absent = isinstance(term.bytes, Absent)
         size = term.bytes.short if isinstance(term.bytes, Absent) else text.size(term.bytes.value)
@@ -126,17 +137,22 @@ def _rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
             Span(right(size, SIZE), style),
             Span(f"  {left(source, source_cells)}", TextStyle.QUIET),
         )
-        found += _with_remark(head, _remark(term), lead, cells)
+        found += _with_remark(head, _remark(term, shared), lead, cells)
     return found
 
 
-def _remark(term: Term) -> str:
+def _remark(term: Term, told: Stale | None) -> str:
+    """What it is, or why it is absent or old; ``told`` is why all old ones are that."""
     if isinstance(term.bytes, Absent):
         return term.bytes.reason
-    if isinstance(term.bytes, Stale):
-        age = f"{text.old(term.bytes.age_s)} old" if term.bytes.age_s is not None else "old"
-        return f"{age}: {term.bytes.reason}"
+    if isinstance(term.bytes, Stale) and told is None:
+        return _age(term.bytes)
     return term.about
+
+
+def _age(figure: Stale) -> str:
+    age = f"{text.old(figure.age_s)} old" if figure.age_s is not None else "old"
+    return f"{age}: {figure.reason}"
 
 
 def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
