@@ -272,3 +272,21 @@ def _group(pid: int) -> int | None:
         return os.getpgid(pid)
     except ProcessLookupError:
         return None
+
+
+def test_a_run_that_is_left_has_its_end_written_down_all_the_same() -> None:
+    async def work() -> Run:
+        session = WatchedRunSession()
+        changes: list[bool] = []
+        run = session.launch([sys.executable, "-c", "input()"])
+        session.close()
+        session.listen(lambda: changes.append(True))
+        deadline = asyncio.get_running_loop().time() + 60
+        while not changes:
+            assert asyncio.get_running_loop().time() < deadline, "its end was not told"
+            await asyncio.sleep(0.01)
+        await session.stop()
+        return runs.read_again(run)
+
+    run = asyncio.run(work())
+    assert (run.code, run.ended is None) == (1, False)  # its input is empty

@@ -15,6 +15,9 @@ from tui.watch import launch, runs
 from tui.watch.agents import Ask
 from tui.watch.runs import Run
 
+END_LOOK_S = 0.5
+"""Between two looks at whether a run has ended that is not looked at."""
+
 
 class RunError(Exception):
     """A run that cannot be started or opened; the text is one line: what, why, what to do."""
@@ -31,6 +34,8 @@ class WatchedRunSession:
         self._followed: FollowedRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Task[None]] = set()
+        """For the ends of runs that this program has started and that are not looked at."""
         self._seen = False
         self._sample: Sample | None = None
 
@@ -89,8 +94,9 @@ class WatchedRunSession:
     async def stop(self) -> None:
         """Leave it for good: end this program's own children, not the run."""
         self._leave()
-        if self._ending:
-            await asyncio.gather(*self._ending, return_exceptions=True)
+        for task in self._waiting:
+            task.cancel()
+        await asyncio.gather(*self._ending, *self._waiting, return_exceptions=True)
 
     # ---- what it is told of the outside ----
 
@@ -181,12 +187,25 @@ class WatchedRunSession:
         self._changed()
 
     def _leave(self) -> None:
+        followed = self._followed
+        if followed is not None and not followed.over and launch.is_child(followed.run.pid):
+            waiting = asyncio.create_task(self._wait_for_end(followed.run))
+            self._waiting.add(waiting)
+            waiting.add_done_callback(self._waiting.discard)
         if self._task is not None:
             self._task.cancel()
             self._ending.add(self._task)
             self._task.add_done_callback(self._ending.discard)
             self._task = None
         self._followed = None
+
+    async def _wait_for_end(self, run: Run) -> None:
+        """Write down how a run has ended: no other program can learn it."""
+        while (code := launch.end_of(run.pid)) is None:
+            await asyncio.sleep(END_LOOK_S)
+        if runs.read_again(run).ended is None:
+            runs.ended(run, code)
+        self._changed()
 
 
 def _see(task: asyncio.Task[None]) -> None:

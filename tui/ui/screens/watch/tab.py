@@ -31,6 +31,8 @@ from tui.ui.widgets.watched.run import DeviceList, KeptList, KeptPane, OutputPan
 from tui.watch.left import left_in
 from tui.watch.runs import Run
 
+KEPT_S = 2.0
+"""Between two looks at the kept runs while the list of them is on the screen."""
 PAUSE_S = 0.5
 """Least time between two drawings that no key has asked for: samples come ten times a second."""
 TALL_ROWS = 45
@@ -116,8 +118,6 @@ class WatchTab(CommandScreen):
         self._output_asked = False
         self._drawn = float("-inf")
         self._timer: Timer | None = None
-        for pane in (self.run_pane, self.memory, self.output):
-            pane.display = False
         session.listen(self._changed)
 
     def compose(self) -> ComposeResult:
@@ -152,9 +152,13 @@ class WatchTab(CommandScreen):
     def _suspended(self) -> None:
         self.session.looked_at(False)
 
+    def on_mount(self) -> None:
+        """Others start and end runs too."""
+        self.set_interval(KEPT_S, self._read_kept)
+
     def _read_kept(self) -> None:
         """Read what each run has left, in a thread: there may be many files."""
-        if self.session.state is None:
+        if self.session.state is None and self in self.app.screen_stack:
             _: Worker[None] = self.run_worker(self._keep, exclusive=True, group="kept runs")
 
     async def _keep(self) -> None:
