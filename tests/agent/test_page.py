@@ -13,6 +13,7 @@ from tests.agent.test_runs import ROOT, write
 from tests.screens.app_helpers import PromptApp, Running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
+from tests.watch.test_session import begun
 from tui.session.watched.session import WatchedRunSession
 from tui.state.watched_run import WatchedRun
 from tui.ui.screens.watch.tab import RunSession
@@ -64,7 +65,7 @@ async def test_a_run_is_watched_to_its_oom_and_the_oom_is_explained(tmp_path: Pa
         at = Running(app, session, pilot)
         await at.press("5")
         await at.until(lambda: "gpu-workbench watch -- python train.py" in at.text)
-        run = app.real.launch([sys.executable, write(tmp_path, TRAINS), str(stop)])
+        run = begun(app.real, [sys.executable, write(tmp_path, TRAINS), str(stop)])
         try:
             await at.until(lambda: "over time" in at.text and "cuda:0" in at.row(" runs"))
             (device,) = state_of(app).devices
@@ -104,7 +105,7 @@ async def test_q_leaves_the_run_and_it_is_followed_again(tmp_path: Path) -> None
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         at = Running(app, session, pilot)
         await at.press("5")
-        run = app.real.launch([sys.executable, write(tmp_path, TRAINS), str(stop)])
+        run = begun(app.real, [sys.executable, write(tmp_path, TRAINS), str(stop)])
         await at.until(lambda: "cuda:0" in at.row(" runs"))
         await at.press("q")
     try:

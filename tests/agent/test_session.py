@@ -16,6 +16,7 @@ import pytest
 
 from tests.agent import waiting
 from tests.agent.test_runs import ROOT, TRAIN, write
+from tests.watch.test_session import begun
 from tui.session.watched.session import WatchedRunSession
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.watch import findings, runs
@@ -65,7 +66,7 @@ def test_a_run_is_started_asked_and_ended(tmp_path: Path, monkeypatch: pytest.Mo
         session.looked_at(True)
         told: list[int] = []
         session.listen(lambda: told.append(1))
-        run = session.launch(train(tmp_path, 100_000, 0.01, HOLDS))
+        run = begun(session, train(tmp_path, 100_000, 0.01, HOLDS))
         assert [each.folder for each in session.kept()] == [run.folder]
         device = await until(session, on_gpu)
         pid = device.process.pid
@@ -141,9 +142,11 @@ def growing(state: WatchedRun) -> WatchedDevice | None:
 SCREEN = """
 import asyncio, sys
 from tui.session.watched.session import WatchedRunSession
+from tui.watch import launch
 async def work():
     session = WatchedRunSession()
-    run = session.launch(sys.argv[1:])
+    run, _ = launch.begin(sys.argv[1:], None)
+    session.open(run)
     while not any(each.steps for each in session.state.devices):
         await asyncio.sleep(0.02)
     print(run.folder.name, flush=True)
@@ -211,7 +214,7 @@ def test_ranks_have_rows_and_all_of_them_are_ended(tmp_path: Path) -> None:
 
     async def work() -> None:
         session = WatchedRunSession()
-        session.launch([sys.executable, *torchrun, write(tmp_path, RANKS)])
+        begun(session, [sys.executable, *torchrun, write(tmp_path, RANKS)])
 
         def two(state: WatchedRun) -> Any:
             found = [each for each in state.devices if each.figures and each.agent]

@@ -182,3 +182,13 @@ def test_a_file_of_an_earlier_version_has_figures_alone(run: Run) -> None:
     assert seen_in(run) == ([held(1)], Read(0, 0))
     run.samples.unlink()
     assert seen_in(run) == ([], Read(0, 0))
+
+
+def test_reading_stops_where_it_is_not_wanted_any_more(run: Run) -> None:
+    file = SamplesFile(run, starter=True)
+    for second in range(9):
+        file.keep(steps(second, second))
+    file.close()
+    taken: list[Seen] = []
+    samples.read(run, taken.append, lambda: len(taken) < 2)
+    assert len(taken) == 2

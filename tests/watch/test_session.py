@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -59,6 +59,13 @@ async def until(session: WatchedRunSession, condition: Callable[[WatchedRun], An
             return found
         await asyncio.sleep(0.01)
     raise AssertionError(f"it never came: {session.state}")
+
+
+def begun(session: WatchedRunSession, command: Sequence[str], entries: int | None = None) -> Run:
+    """Start a command under the watch and follow it."""
+    run, _ = launch.begin(command, entries)
+    session.open(run)
+    return run
 
 
 def opened(run: Run, then: Callable[[], None] = lambda: None) -> WatchedRun:
@@ -130,8 +137,8 @@ def test_a_folder_that_is_gone_is_a_line(ended: Run) -> None:
         session = WatchedRunSession()
         with pytest.raises(RunError, match="cannot be read: No such file or directory; gpu-work"):
             session.open(ended)
-        with pytest.raises(RunError, match="no-such-program: No such file or directory"):
-            session.launch(["no-such-program"])
+        with pytest.raises(launch.StartError, match="no-such-program: No such file or directory"):
+            begun(session, ["no-such-program"])
         assert session.state is None
 
     asyncio.run(work())
@@ -149,7 +156,7 @@ def test_a_command_is_followed_to_its_end(tmp_path: Path) -> None:
     async def work() -> None:
         session = WatchedRunSession()
         session.looked_at(True)
-        run = session.launch([sys.executable, "-c", code, str(tmp_path / "go")], 500)
+        run = begun(session, [sys.executable, "-c", code, str(tmp_path / "go")], 500)
         await until(session, lambda state: state.output == ("begun",))
         assert session.state is session.state
         known = session.state
@@ -173,7 +180,7 @@ def test_a_command_is_followed_to_its_end(tmp_path: Path) -> None:
 def test_its_folder_may_go_while_it_runs() -> None:
     async def work() -> None:
         session = WatchedRunSession()
-        run = session.launch([sys.executable, "-c", SLEEPS])
+        run = begun(session, [sys.executable, "-c", SLEEPS])
         await until(session, lambda state: state.output)
         for path in run.folder.iterdir():
             path.unlink()
@@ -190,7 +197,7 @@ def test_its_folder_may_go_while_it_runs() -> None:
 def test_a_watch_that_dies_is_started_anew_and_a_frozen_page_stands() -> None:
     async def work() -> None:
         session = WatchedRunSession()
-        run = session.launch([sys.executable, "-c", SLEEPS])
+        run = begun(session, [sys.executable, "-c", SLEEPS])
         followed = session._followed
         assert followed is not None
 
@@ -302,7 +309,7 @@ def test_one_that_took_the_place_of_a_program_of_a_script_is_ended_alone() -> No
     process = subprocess.Popen(["sleep", "1000"])
     try:
         run = runs.started(runs.begin(["sleep", "1000"]), process.pid)
-        assert "is sent" in ending.send(run, signal.SIGTERM)
+        assert ending.send(run, signal.SIGTERM) == f"SIGTERM is sent to process {process.pid}"
         assert process.wait() == -signal.SIGTERM
     finally:
         process.kill()
@@ -324,7 +331,7 @@ def test_a_run_that_is_left_has_its_end_written_down_all_the_same() -> None:
     async def work() -> Run:
         session = WatchedRunSession()
         changes: list[bool] = []
-        run = session.launch([sys.executable, "-c", "input()"])
+        run = begun(session, [sys.executable, "-c", "input()"])
         session.close()
         session.listen(lambda: changes.append(True))
         deadline = asyncio.get_running_loop().time() + 60

@@ -161,12 +161,13 @@ class Read:
     """Bytes at the beginning of a file that is too long."""
 
 
-def read(run: Run, take: Callable[[Seen], None]) -> Read:
+def read(run: Run, take: Callable[[Seen], None], wanted: Callable[[], bool] = lambda: True) -> Read:
     """Read what was seen of a run, the oldest first.
 
     Args:
         run: which one.
         take: is called with each.
+        wanted: whether to go on: a long file takes seconds.
 
     Raises:
         OSError: the file cannot be read; one that is not there is empty.
@@ -182,6 +183,8 @@ def read(run: Run, take: Callable[[Seen], None]) -> Read:
             file.seek(left_out)
             left_out += len(file.readline(MOST_BYTES))
         for line in file:
+            if not wanted():
+                break
             if not line.endswith(b"\n"):
                 break  # somebody is about to write the rest of it, or was killed at that
             try:

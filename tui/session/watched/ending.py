@@ -37,33 +37,34 @@ def send(run: Run, number: signal.Signals) -> str:
         return f"{name} is not sent: --env has no process of its own; end it where it was started"
     try:
         sent = _to_group(run, number)
-        if number == signal.SIGKILL:
-            sent = _to_each(run) or sent
+        if number == signal.SIGKILL and _to_each(run):
+            sent = sent or "each process of the run that has an agent"
     except PermissionError:
         return f"{name} is not sent: it runs as another user; end it as that user"
     if not sent:
         return f"{name} is not sent: it has ended already"
-    return f"{name} is sent to the run's processes, group {run.pid}"
+    return f"{name} is sent to {sent}"
 
 
-def _to_group(run: Run, number: signal.Signals) -> bool:
-    """To the group of the first process; whether there was one."""
+def _to_group(run: Run, number: signal.Signals) -> str:
+    """To the group of the first process, or to that alone; to what, and empty where it is gone."""
     pid = run.pid
     assert pid is not None
+    group = f"the run's processes, group {pid}"
     # The number of a group is not given to a new process while one is in it; nor is that of a
     # child before its end was seen.
     is_held = launch.is_child(run) and launch.end_of(run) is None
     with contextlib.suppress(ProcessLookupError):
         if is_held or (run.goes_on and os.getpgid(pid) == pid):
             os.killpg(pid, number)
-            return True
+            return group
         if run.goes_on:
             _to_one(pid, number, run)  # the group is the shell's that has started it in place
-            return True
+            return f"process {pid}"
         if _in_group(run):
             os.killpg(pid, number)
-            return True
-    return False
+            return group
+    return ""
 
 
 def _to_one(pid: int, number: signal.Signals, run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Callable
 
@@ -80,8 +81,14 @@ class FollowedRun:
     async def _replay(self) -> None:
         processes = WatchedProcesses()
         self._output.read()
+        left = threading.Event()
         try:
-            done = await asyncio.to_thread(samples.read, self.run, processes.take)
+            done = await asyncio.to_thread(
+                samples.read, self.run, processes.take, lambda: not left.is_set()
+            )
+        except asyncio.CancelledError:
+            left.set()  # the end of the program waits for its threads
+            raise
         except OSError as error:
             self._notes.append(f"its samples cannot be read: {error.strerror}")
         else:

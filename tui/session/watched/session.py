@@ -1,11 +1,11 @@
-"""The run that is looked at: started or opened, sampled, asked, ended. No Textual."""
+"""The run that is looked at: opened, sampled, asked, ended. No Textual."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tui.monitor.messages import Sample
 from tui.session.watched import ending
@@ -20,7 +20,7 @@ END_LOOK_S = 0.5
 
 
 class RunError(Exception):
-    """A run that cannot be started or opened; the text is one line: what, why, what to do."""
+    """A run that cannot be opened; the text is one line: what, why, what to do."""
 
 
 class WatchedRunSession:
@@ -54,23 +54,6 @@ class WatchedRunSession:
         """The runs that are kept, the newest first."""
         return runs.kept()
 
-    def launch(self, command: Sequence[str], entries: int | None = None) -> Run:
-        """Start a command as a run of its own and open it; whatever was open is left.
-
-        Args:
-            command: program and arguments.
-            entries: of torch's memory history, from the first CUDA call on; ``None`` for none.
-
-        Raises:
-            RunError: it cannot be started.
-        """
-        try:
-            run, _ = launch.begin(command, entries)
-        except launch.StartError as error:
-            raise RunError(str(error)) from error
-        self._begin(run, starter=True)
-        return run
-
     def open(self, run: Run) -> None:
         """Follow a run that goes on, replay one that has ended; whatever was open is left.
 
@@ -83,7 +66,7 @@ class WatchedRunSession:
             raise RunError(
                 f"{run.folder} cannot be read: {error.strerror}; gpu-workbench watch lists the runs"
             ) from error
-        # This program may have started it before there was a screen.
+        # This program may have started it, and nothing may have been seen of it yet.
         self._begin(run, starter=launch.is_child(run) and not run.samples.exists())
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from tui.results.environment import place
@@ -21,7 +21,6 @@ from tui.ui.views.lines import (
     left,
     line,
     paragraph,
-    right,
 )
 from tui.ui.views.results import name_of, outcome, when
 from workloads.protocol.frozen import frozen
@@ -113,12 +112,8 @@ def _result(row: Row) -> str:
 
 def heading(chosen: Columns) -> Line:
     """The names of the columns."""
-    words = (" " * _GAP).join(_aligned(name, name, size) for name, size in chosen.cells.items())
+    words = (" " * _GAP).join(left(name, size) for name, size in chosen.cells.items())
     return (Span(" " * _LEAD + words, TextStyle.QUIET),)
-
-
-def _aligned(words: str, name: str, cells: int) -> str:
-    return right(words, cells) if name == "time" else left(words, cells)
 
 
 def row_line(chosen: Columns, at: int, row: Row, mark: str) -> Line:
@@ -189,13 +184,11 @@ def selected_lines(row: Row | None, found: Listed | None, cells: int) -> list[Li
         rows += paragraph(f"{glyphs.GLYPHS.warning} {mark}", cells, TextStyle.NOTE)
     told = [*sorted(facts.values.items(), key=lambda item: place(item[0]))]
     parts = [line(Span(f"{name} ", TextStyle.QUIET), value) for name, value in told]
-    parts += [line(Span(f"{name} not known: {why}", TextStyle.QUIET)) for name, why in _why(facts)]
+    parts += [
+        line(Span(f"{name} not known: {why}", TextStyle.QUIET))
+        for name, why in facts.unknown.items()
+    ]
     return rows + flow(parts, cells, gap="  ")
-
-
-def _why(facts: object) -> Sequence[tuple[str, str]]:
-    unknown: Mapping[str, str] = getattr(facts, "unknown", {})
-    return tuple(unknown.items())
 
 
 NOTHING_KEPT = (

@@ -162,8 +162,7 @@ class WatchTab(CommandScreen):
             _: Worker[None] = self.run_worker(self._keep, exclusive=True, group="kept runs")
 
     async def _keep(self) -> None:
-        runs = self.session.kept()
-        self.kept.runs = tuple(await asyncio.to_thread(_with_left, runs))
+        self.kept.runs = tuple(await asyncio.to_thread(_with_left, self.session.kept))
         self.catch_up()
 
     def left_words(self) -> str:
@@ -375,8 +374,8 @@ class WatchTab(CommandScreen):
             self.catch_up()
 
 
-def _with_left(runs: list[Run]) -> list[KeptRun]:
-    return [KeptRun(run, run.goes_on, tuple(left_in(run.folder))) for run in runs]
+def _with_left(kept: Callable[[], list[Run]]) -> list[KeptRun]:
+    return [KeptRun(run, run.goes_on, tuple(left_in(run.folder))) for run in kept()]
 
 
 def _no_snapshot(row: WatchedDevice | None) -> str:

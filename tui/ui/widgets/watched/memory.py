@@ -186,9 +186,7 @@ class WatchedMemoryPane(Pane):
         return plot_of(self.row, self.over, cells, rows) if self.row is not None else []
 
     def _account(self, cells: int) -> list[Line]:
-        if self.row is None:
+        if self.row is None or self._gauge is None:
             return []
         facts = process_facts(self.row.process, self._clock())
-        if self._gauge is None:
-            return []
         return account_lines(self._gauge, self._view, facts, None, cells, "process")
