@@ -19,7 +19,8 @@ from tests.screens.helpers import gpu, gpu_process, host, sample
 from tui import reports
 from tui.cli.bundle import PATH, Anonymizer, contents, write
 from tui.cli.commands import doctor
-from tui.cli.commands.doctor import DoctorOptions, Finding, within
+from tui.cli.commands.doctor import DoctorOptions, within
+from tui.cli.doctor_checks import Finding
 from tui.cli.python_choice import PythonChoice
 from tui.monitor.messages import HostProcesses
 

@@ -16,12 +16,11 @@ from tests.screens.helpers import (
     torch_gpu,
     uuid,
 )
-from tui.cli.commands.doctor import (
+from tui.cli.commands.doctor import as_text, indices
+from tui.cli.doctor_checks import (
     CONTEXT_BYTES,
     Finding,
-    as_text,
     driver_findings,
-    indices,
     pairing_findings,
     room_findings,
     watch_finding,

@@ -20,7 +20,8 @@ from tests.screens.helpers import (
     torch_memory,
 )
 from tui.cli.commands.devices import as_text as devices_text
-from tui.cli.commands.doctor import as_text, driver_findings, pairing_findings
+from tui.cli.commands.doctor import as_text
+from tui.cli.doctor_checks import driver_findings, pairing_findings
 from tui.memory import account
 from tui.monitor import driver as monitor_driver
 from tui.monitor.messages import Driver
