@@ -125,27 +125,6 @@ class SeenProcess:
         return tuple(each.figures for each in self.devices.values())
 
 
-def undescribed(pid: int, why: str) -> TorchProcess:
-    """A process of which nothing is known but its pid, and why."""
-    names = ("start", "parent", "user", "command", "torch", "rank", "local_rank", "world_size")
-    return TorchProcess(
-        pid=pid,
-        start=None,
-        parent=None,
-        user=None,
-        command=None,
-        torch=None,
-        rank=None,
-        local_rank=None,
-        world_size=None,
-        launcher=None,
-        visible_devices=None,
-        device_order=None,
-        reason=why,
-        unavailable=dict.fromkeys((*names, "launcher", "visible_devices"), why),
-    )
-
-
 def _higher(one: StepPoint, other: StepPoint) -> StepPoint:
     highest = max(one, other, key=lambda point: point.allocated)
     return replace(highest, reserved=max(one.reserved, other.reserved))

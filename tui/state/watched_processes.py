@@ -12,14 +12,13 @@ from tui.state.seen_process import (
     Judged,
     SeenDevice,
     SeenProcess,
-    undescribed,
 )
 from tui.state.watched_run import Mark, WatchedDevice
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
 from tui.watch.findings import NO_GROWTH
 from tui.watch.left import Left, Oom
-from tui.watch.messages import ProcessFigures, TorchProcesses
+from tui.watch.messages import ProcessFigures, TorchProcesses, undescribed
 from tui.watch.pairing import is_same, listed_on, place
 from tui.watch.peek import NO_TORCH
 from tui.watch.samples import DevicesPlaced, Seen, StepsTold

@@ -6,9 +6,10 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from tui.monitor.process_owners import ProcessOwners
-from tui.watch.messages import LookFor, TorchProcess
+from tui.watch.messages import LookFor, TorchProcess, undescribed
 from tui.watch.peek import LIBRARIES
 from tui.watch.permission import Refusal
 from tui.watch.process_files import PROC, GoneError, ProcessFiles, library_in
@@ -169,26 +170,7 @@ class Discovery:
 
 def absent(pid: int, why: Refusal) -> TorchProcess:
     """A process that was asked for and is not there."""
-    names = ("start", "parent", "user", "command", "torch", "rank", "local_rank", "world_size")
-    return TorchProcess(
-        pid=pid,
-        start=None,
-        parent=None,
-        user=None,
-        command=None,
-        torch=None,
-        rank=None,
-        local_rank=None,
-        world_size=None,
-        launcher=None,
-        visible_devices=None,
-        device_order=None,
-        reason=why.reason,
-        word=why.word,
-        advice=why.advice,
-        refused=True,
-        unavailable=dict.fromkeys((*names, "launcher", "visible_devices"), why.reason),
-    )
+    return replace(undescribed(pid, why.reason), word=why.word, advice=why.advice, refused=True)
 
 
 def _is_own(entry: os.DirEntry[str]) -> bool:

@@ -52,6 +52,27 @@ class TorchProcess:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
+def undescribed(pid: int, why: str) -> TorchProcess:
+    """A process of which nothing is known but its pid, and why."""
+    names = ("start", "parent", "user", "command", "torch", "rank", "local_rank", "world_size")
+    return TorchProcess(
+        pid=pid,
+        start=None,
+        parent=None,
+        user=None,
+        command=None,
+        torch=None,
+        rank=None,
+        local_rank=None,
+        world_size=None,
+        launcher=None,
+        visible_devices=None,
+        device_order=None,
+        reason=why,
+        unavailable=dict.fromkeys((*names, "launcher", "visible_devices"), why),
+    )
+
+
 @frozen
 class TorchProcesses:
     """All that are watched; sent when something of it has changed."""

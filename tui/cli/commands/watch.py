@@ -26,6 +26,7 @@ from tui.cli.subcommand import Subcommand
 from tui.cli.watch_output import WHAT_IS_READ, Row, as_plain, reasons, rows_of, table
 from tui.cli.watched_command import Launch, carry_out, entries_of, show
 from tui.cli.workbench import add_screen
+from tui.monitor import serving as monitor_serving
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.clean import rows_of_text
 from tui.watch import FOLDER, serving
@@ -192,8 +193,8 @@ class _Watching:
             await self._watch.start()
             if options.lasts:
                 interval = max(1.0, options.every or 1.0)
-                command = ("-m", "tui.monitor", "serve", "--interval", str(interval))
-                monitor = ChildProcess((sys.executable, *command), MONITOR_EVENTS, folder="/")
+                command = monitor_serving(interval)
+                monitor = ChildProcess(command, MONITOR_EVENTS, folder=FOLDER)
                 await monitor.start()
                 tasks.append(asyncio.create_task(self._follow(monitor)))
             return await self._until_enough(self._watch)
