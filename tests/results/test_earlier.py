@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -289,6 +290,10 @@ def test_a_new_run_says_how_it_compares(verdict: str, ratio: float, words: str) 
     against = Against(NOW - 2 * DAY_S, verdict, ratio, None, (3, 1), 0.027, ("driver 1 → 2",))  # type: ignore[arg-type]
     store = make_store("one gpu", *events, ended, HeldAgainst(ended.result.id, against))
     assert plain(row(store, store.catalogue[0]).state) == words
+    # The number of warnings is what a narrow table leaves out, not how it compares.
+    doubted = replace(ended, result=replace(ended.result, warnings=("not quiet", "throttled")))
+    store = make_store("one gpu", *events, doubted, HeldAgainst(ended.result.id, against))
+    assert plain(row(store, store.catalogue[0]).state) == f"! {words}, 2 warnings"
 
 
 def test_the_detail_tells_earlier_figures_and_how_a_run_compares_in_full() -> None:
