@@ -135,6 +135,18 @@ def test_an_older_file_gets_the_tables_of_today_whole_or_not_at_all(
         assert raw.execute("SELECT count(*) FROM extra").fetchone() == (0,)
 
 
+def test_what_is_asked_in_one_moment_is_of_one_moment(tmp_path: Path) -> None:
+    place = tmp_path / "results.sqlite3"
+    with Database(place, writing=True) as writer:
+        writer.add([kept(1, facts={"driver": "570"})])
+        with Database(place) as reader, reader.moment():
+            facts = reader.facts()
+            writer.add([kept(2, facts={"driver": "590"})])
+            rows = reader.rows()
+    assert {row.environment for row in rows} <= set(facts)
+    assert len(rows) == 1
+
+
 def test_a_newer_file_is_left_as_it_is(tmp_path: Path) -> None:
     place = tmp_path / "r"
     with sqlite3.connect(place) as raw:

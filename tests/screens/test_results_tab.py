@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from textual.message import Message
 from textual.widgets import Input
 
 from tests.results.samples import kept
@@ -16,6 +17,7 @@ from tests.screens.helpers import HOSTILE
 from tui.results import database, look
 from tui.results.database import Database
 from tui.results.records import Kept
+from tui.ui.screens.results.panes import PastPane, QuestionList, ResultList
 from tui.ui.screens.results.tab import ResultsTab
 
 SIZES = [(60, 20), (80, 24), (120, 40), (200, 55)]
@@ -184,6 +186,42 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "B beside A" in at.rows[1]
         await at.press("escape")
         assert "2 results marked" in at.rows[1]
+
+
+async def test_a_key_that_comes_late_puts_nothing_over_what_has_the_place(place: Path) -> None:
+    async def comes(at: Running, message: Message) -> None:
+        at.app.screen.post_message(message)
+        await at.settle()
+        await read(at)
+
+    fill(place)
+    async with running((120, 40)) as at:
+        await opened(at)
+        await at.press("end", "space", "home", "space", "c")
+        await read(at)
+        for _ in range(2):
+            await comes(at, QuestionList.Chosen())
+        await comes(at, ResultList.Chosen())
+        assert len(tab(at).query(PastPane)) == 1
+        await at.press("escape", "escape")
+        assert tab(at).pane.display
+        assert not tab(at).query(PastPane)
+
+
+async def test_what_another_program_has_deleted_is_said_and_not_shown(place: Path) -> None:
+    fill(place)
+    async with running((120, 40)) as at:
+        await opened(at)
+        await at.press("end", "space", "home", "space")
+        with Database(place, writing=True) as store:
+            store.delete([row.number for row in store.rows()])
+        await at.press("c")
+        await read(at)
+        assert "has been deleted" in said(at)
+        assert tab(at).pane.display
+        await at.press("enter")
+        await read(at)
+        assert not tab(at).query(PastPane)
 
 
 async def test_a_third_mark_takes_the_place_of_the_second_and_space_takes_one_back(

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
+from tests.screens.fakes import FakeSession
+from tui.state.store import Store
 from tui.ui.app.replay import ReplayApp
 from tui.ui.app.workbench import WorkbenchApp
 from tui.ui.commands.command import NAMES, Command, Situation
@@ -22,6 +24,7 @@ from tui.ui.commands.registry import (
     key_text,
     keys_text,
 )
+from tui.ui.commands.tabs import TABS
 from tui.ui.screens.command_screen import CommandScreen
 from tui.ui.screens.demo import DemoScreen
 from tui.ui.screens.memory import MemoryTab
@@ -30,7 +33,6 @@ from tui.ui.screens.results.tab import ResultsTab
 from tui.ui.screens.snapshot.tab import SnapshotTab
 from tui.ui.screens.watch.tab import WatchTab
 from tui.ui.screens.workbench import WorkbenchScreen
-from tui.ui.views.header import TABS
 from tui.ui.views.keys import KEPT, chosen, command_at, footer_line, help_lines, sections
 from tui.ui.views.lines import plain, width
 
@@ -65,7 +67,7 @@ SITUATIONS = [
 ]
 
 
-@pytest.mark.parametrize("tab", [*(name for name, *_ in TABS), "demo"])
+@pytest.mark.parametrize("tab", [*(tab.id for tab in TABS), "demo"])
 def test_no_key_has_two_commands_on_a_tab(tab: str) -> None:
     keys = [key for command in COMMANDS if tab in command.tabs for key in command.keys]
     assert len(keys) == len(set(keys))
@@ -85,7 +87,8 @@ def test_a_command_has_an_action_and_a_help_of_one_sentence(command: Command) ->
     owners: list[type] = [SCREENS[tab] for tab in command.tabs]
     if command.target == "app":
         owners = [ReplayApp if command.replays else WorkbenchApp]
-    assert all(hasattr(owner, f"action_{command.id}") for owner in owners)
+    method = command.action.partition(".")[2].partition("(")[0]
+    assert all(hasattr(owner, f"action_{method}") for owner in owners)
     help_text = command.help
     assert help_text[0].isupper()
     assert help_text.endswith(".")
@@ -153,9 +156,14 @@ def test_readonly_offers_nothing_that_asks_the_runner() -> None:
 
 def test_the_tabs_open_with_the_keys_that_the_header_shows() -> None:
     by_id = {command.id: command for command in COMMANDS}
-    assert {f"tab_{name}": key for name, key, *_ in TABS} == {
+    assert {f"tab_{tab.id}": tab.key for tab in TABS} == {
         command.id: command.keys[0] for command in by_id.values() if command.id.startswith("tab_")
     }
+
+
+def test_each_tab_has_a_door() -> None:
+    app = WorkbenchApp(FakeSession(Store()))
+    assert [app.DEFAULT_MODE, *app.doors()] == [tab.id for tab in TABS]
 
 
 # ---- the footer --------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
 from tui.state.events import ChildStatus, RunnerStatus
 from tui.state.store import SIMULATED, Store
-from tui.ui.views.header import TABS, header_line, runner_words, tab_at
+from tui.ui.commands.tabs import TABS
+from tui.ui.views.header import header_line, runner_words, tab_at
 from tui.ui.views.lines import plain, width
 from workloads.protocol import messages
 
@@ -94,7 +95,7 @@ def test_simulated_gpus_are_named_whatever_goes_on(cells: int, busy: bool) -> No
     store.simulated = True
     words = plain(header_line(store, "workbench", cells, note="REPLAY 1:20"))
     assert SIMULATED in words
-    keys = " ".join(key for _, key, *_ in TABS)
+    keys = " ".join(tab.key for tab in TABS)
     assert words.endswith(f" {keys}" if cells < 80 else words[-3:])
     assert width(header_line(store, "workbench", cells)) == cells
 
@@ -145,7 +146,7 @@ def test_tabs_keep_their_place_whatever_goes_on_and_whichever_is_open(cells: int
 
     idle, busy = make_store(), make_store("one gpu", queued(), progress())
     found = places(idle, "workbench")
-    tabs = [name for name, *_ in TABS]
+    tabs = [tab.id for tab in TABS]
     assert set(found) == {None, *tabs}
     for tab in tabs:
         assert places(idle, tab) == places(busy, tab) == found

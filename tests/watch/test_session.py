@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,18 +12,19 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
-from tui.session.watched import ending
+from tui.child.process import ChildProcess
+from tui.session.watched import ending, sampler
 from tui.session.watched.session import RunError, WatchedRunSession
 from tui.state.watched_run import WatchedRun
 from tui.ui.views.watched.words import is_on, title_words
 from tui.watch import launch, runs
-from tui.watch.messages import TorchProcesses
+from tui.watch.messages import TorchProcesses, WatchEvent
 from tui.watch.runs import Run
 from tui.watch.samples import SamplesFile
 from workloads.agent import identity
@@ -251,6 +253,50 @@ def test_a_signal_reaches_the_group_and_never_another_s_number() -> None:
         with_left = [pid for pid in _pids() if _group(pid) == run.pid]
         for pid in with_left:
             os.kill(pid, signal.SIGKILL)
+
+
+def test_a_kept_run_of_the_same_pid_is_not_the_child_of_that_pid() -> None:
+    run, process = launch.begin(["sleep", "1000"], None)
+    try:
+        # In a container the same numbers come again after each start of it.
+        folder = run.folder.with_name("20250101-000000-1")
+        folder.mkdir()
+        earlier = replace(run, folder=folder, start_ticks=1)
+        assert ending.send(earlier, signal.SIGTERM) == "SIGTERM is not sent: it has ended already"
+        assert process.poll() is None
+        assert not launch.is_child(earlier)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_is_left_while_the_watch_is_being_started_leaves_no_child(
+    ended: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    class Halting(ChildProcess[WatchEvent]):
+        """Its process is there, and the pipes to it are not yet."""
+
+        async def _read_from(self, pipe: IO[bytes]) -> asyncio.StreamReader:
+            assert not pipe.closed
+            started.append(self)
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    monkeypatch.setattr(sampler, "ChildProcess", Halting)
+
+    async def work() -> None:
+        sampling = sampler.Sampler(replace(ended, pid=os.getpid()), lambda _: None, starter=True)
+        task = asyncio.create_task(sampling.work())
+        while not started:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(work())
+    assert [child.running for child in started] == [False]
 
 
 def test_one_that_took_the_place_of_a_program_of_a_script_is_ended_alone() -> None:

@@ -79,6 +79,7 @@ def test_points_have_the_steps_that_were_told_until_then() -> None:
         known.take(StepsTold(BEGAN + at, {"box-7-100": steps}))
         known.take(held(at + 0.5))
         known.take(held(at + 1))
+    known.take_agents([agent()])
     (row,) = known.devices(over=False)
     assert [point.step for point in row.points] == [None, 10, 10, 30, 30]
     assert (row.steps, row.steps_per_s) == (30, 10.0)
@@ -89,8 +90,24 @@ def test_steps_a_second_are_of_the_last_seconds() -> None:
     known = seen(process())
     for second in range(100):
         known.take(StepsTold(BEGAN + second, {"box-7-100": 5 * min(second, 60)}))
+    known.take_agents([agent()])
     (row,) = known.devices(over=False)
     assert (row.steps, row.steps_per_s) == (300, 0.0)
+
+
+def test_there_are_no_steps_a_second_once_no_agent_answers() -> None:
+    known = seen(process())
+    known.take(held(1))
+    for second in range(4):
+        known.take(StepsTold(BEGAN + second, {"box-7-100": 5 * second}))
+    known.take_agents([agent()])
+    assert [row.steps_per_s for row in known.devices(over=False)] == [5.0]
+    # The interpreter is held: how fast it goes is not known.
+    known.take_agents([])
+    assert [row.steps_per_s for row in known.devices(over=False)] == [None]
+    # It has ended: what it did in its last seconds is not what it does.
+    known.take_agents([agent()])
+    assert [row.steps_per_s for row in known.devices(over=True)] == [None]
 
 
 @given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=5 * MOST_POINTS))

@@ -13,7 +13,7 @@ from tui.watch.runs import Run
 
 def left_in_words(run: Run) -> str:
     """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
-    code = launch.end_of(run.pid)
+    code = launch.end_of(run)
     run = runs.read_again(run)
     if code is not None and run.ended is None:
         run = runs.ended(run, code)

@@ -193,7 +193,7 @@ def _say_what_is_left(*seen: Run | None) -> None:
         from tui.cli.kept_runs import left_in_words
         from tui.watch import launch
 
-        if run.goes_on or launch.is_child(run.pid):
+        if run.goes_on or launch.is_child(run):
             say(left_in_words(run))
 
 

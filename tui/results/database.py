@@ -222,6 +222,22 @@ class Database:
 
     # ---- look ----
 
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """All that is asked within sees the store as it is at the first, whatever others write.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        if self._connection is not None:
+            with self._explained():
+                self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
     def _ask(self, query: str, values: Sequence[object] = ()) -> list[Any]:
         if self._connection is None:
             return []

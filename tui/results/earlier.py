@@ -34,7 +34,7 @@ def read(place: Path, box: str, before: float, *, traceless: bool) -> tuple[Earl
     Raises:
         StoreError: it cannot be read.
     """
-    with Database(place, busy_s=BUSY_S, traceless=traceless) as database:
+    with Database(place, busy_s=BUSY_S, traceless=traceless) as database, database.moment():
         environments: dict[str, list[str]] = {}
         facts = database.facts()
         for key, one in facts.items():
@@ -93,7 +93,7 @@ def held_against(
     """
     newest = runs[-1]
     mine = [row_of(one) for one in runs]
-    with Database(place, busy_s=BUSY_S, traceless=traceless) as database:
+    with Database(place, busy_s=BUSY_S, traceless=traceless) as database, database.moment():
         facts = {**database.facts(), newest.facts.hash: newest.facts}
         known = database.rows(Selection(workload=newest.record.workload, before=before))
     alike = [row for row in known if _is_alike(row, mine[-1], facts)]

@@ -91,7 +91,7 @@ def listed(place: Path, text: str, now: float, *, traceless: bool) -> Listed:
         SelectionError: as of :func:`filter_of`.
     """
     wanted = filter_of(text, now)
-    with Database(place, traceless=traceless) as database:
+    with Database(place, traceless=traceless) as database, database.moment():
         rows = database.rows(wanted, MOST)
         total = database.count()
         many = len(rows) if len(rows) < MOST else database.count(wanted)
@@ -109,9 +109,9 @@ def sides(place: Path, a: Row, b: Row, *, traceless: bool) -> Sides:
 
     Raises:
         StoreError: the store cannot be read.
-        SelectionError: both stand for the same.
+        SelectionError: both stand for the same, or one has been deleted.
     """
-    with Database(place, traceless=traceless) as database:
+    with Database(place, traceless=traceless) as database, database.moment():
         facts = database.facts()
         of_session = a.environment == b.environment
         if of_session and session_of(a) == session_of(b):
@@ -121,12 +121,19 @@ def sides(place: Path, a: Row, b: Row, *, traceless: bool) -> Sides:
         names, sets = [], []
         for one, other in ((a, b), (b, a)):
             rows = database.rows(Selection(environments=(one.environment,)))
+            _check_kept(one, rows)
             if of_session:
                 rows = [row for row in rows if session_of(row) == session_of(one)]
             sets.append(rows)
             names.append(stands_for(one, other, facts, of_session=of_session))
         found = compared(database, *sets)
     return Sides((names[0], names[1]), found, facts)
+
+
+def _check_kept(row: Row, rows: Sequence[Row]) -> None:
+    """See that another program has not deleted it since it was listed."""
+    if all(one.number != row.number for one in rows):
+        raise SelectionError(f"{row.id[:8]} has been deleted; open the tab again for a new list")
 
 
 def session_of(row: Row) -> str:
@@ -162,10 +169,12 @@ def past(place: Path, subject: Row, *, traceless: bool) -> Past:
 
     Raises:
         StoreError: the store cannot be read.
+        SelectionError: it has been deleted.
     """
-    with Database(place, traceless=traceless) as database:
+    with Database(place, traceless=traceless) as database, database.moment():
         facts = database.facts()
         rows = database.rows(Selection(workload=subject.workload))
+    _check_kept(subject, rows)
     timed = [
         row
         for row in rows

@@ -204,7 +204,7 @@ class WatchedProcesses:
                     why_no_agent="" if agent else self._why_no_agent(process, left, gone),
                     left=left,
                     steps=steps,
-                    steps_per_s=process.steps_per_s,
+                    steps_per_s=process.steps_per_s if agent is not None else None,
                     growth=judged.growth,
                     growth_per=judged.growth_per,
                     why_no_growth="" if judged.growth else NO_GROWTH if seen else told.reason,

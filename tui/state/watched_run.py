@@ -66,7 +66,7 @@ class WatchedDevice:
     """What its agent has written down: OOMs, snapshots, how it ended."""
     steps: int | None
     steps_per_s: float | None
-    """Over the last seconds; ``None`` before two readings."""
+    """Over the last seconds; ``None`` before two readings, and while no agent answers."""
     growth: Growth | None
     """Of allocated, in bytes per ``growth_per``."""
     growth_per: Literal["step", "s"]

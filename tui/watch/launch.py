@@ -20,8 +20,9 @@ RECORDING = "gpu-workbench watch --record -- python train.py"
 """The same with torch's memory history, which tells who held the memory."""
 FOLDER = Path(workloads.agent.__file__).with_name("start")
 """Holds the file that Python executes at its start, and nothing else."""
-_STARTED: dict[int, subprocess.Popen[bytes]] = {}
-"""By pid: the parent alone learns an exit code, whichever part of the program asks for it."""
+_STARTED: dict[Path, subprocess.Popen[bytes]] = {}
+"""By the run's folder: the parent alone learns an exit code, whichever part of it asks. A kept run
+of earlier may have had the same pid, above all in a container."""
 
 
 def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dict[str, str]:
@@ -105,23 +106,23 @@ def start(
         )
     finally:
         os.close(log)
-    _STARTED[process.pid] = process
+    _STARTED[run] = process
     return process
 
 
-def is_child(pid: int | None) -> bool:
+def is_child(run: Run) -> bool:
     """Whether this process has started it: then its pid is no other's until its end was seen."""
-    return pid in _STARTED
+    process = _STARTED.get(run.folder)
+    return process is not None and process.pid == run.pid
 
 
-def end_of(pid: int | None) -> int | None:
-    """How a command has ended that this process has started, as ``Popen.returncode`` tells it.
+def end_of(run: Run) -> int | None:
+    """How a run has ended that this process has started, as ``Popen.returncode`` tells it.
 
     Returns:
         ``None`` while it goes on, and where this process has not started it.
     """
-    process = None if pid is None else _STARTED.get(pid)
-    return None if process is None else process.poll()
+    return _STARTED[run.folder].poll() if is_child(run) else None
 
 
 def replace_with(command: Sequence[str], run: Path, entries: int | None) -> None:

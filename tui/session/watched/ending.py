@@ -52,7 +52,7 @@ def _to_group(run: Run, number: signal.Signals) -> bool:
     assert pid is not None
     # The number of a group is not given to a new process while one is in it; nor is that of a
     # child before its end was seen.
-    is_held = launch.is_child(pid) and launch.end_of(pid) is None
+    is_held = launch.is_child(run) and launch.end_of(run) is None
     with contextlib.suppress(ProcessLookupError):
         if is_held or (run.goes_on and os.getpgid(pid) == pid):
             os.killpg(pid, number)

@@ -131,13 +131,13 @@ class FollowedRun:
         await self._finish()
 
     def _goes_on(self) -> bool:
-        if launch.is_child(self.run.pid):
-            return launch.end_of(self.run.pid) is None
+        if launch.is_child(self.run):
+            return launch.end_of(self.run) is None
         return self.run.goes_on
 
     async def _learn_end(self) -> None:
         """How it has ended, as far as anybody has seen."""
-        code = launch.end_of(self.run.pid)
+        code = launch.end_of(self.run)
         if code is not None:
             self.run = runs.ended(self.run, code)
             return

@@ -186,11 +186,11 @@ class Sampler:
         """Start it and take what it says until it ends; returns how it ended."""
         command = serving(self._pace, sorted(self._pids), self._listed)
         child: ChildProcess[WatchEvent] = ChildProcess(command, WATCH_EVENTS, folder=FOLDER)
+        self._child = child
         try:
             await child.start()
         except OSError as error:
             return str(error)
-        self._child = child
         # What was told while it was being started.
         self._send(LookFor(tuple(sorted(self._pids))))
         self._send(ListedProcesses(self._listed))

@@ -84,7 +84,7 @@ class WatchedRunSession:
                 f"{run.folder} cannot be read: {error.strerror}; gpu-workbench watch lists the runs"
             ) from error
         # This program may have started it before there was a screen.
-        self._begin(run, starter=launch.is_child(run.pid) and not run.samples.exists())
+        self._begin(run, starter=launch.is_child(run) and not run.samples.exists())
 
     def close(self) -> None:
         """Leave the run as it is; :attr:`state` is ``None`` from here on."""
@@ -188,7 +188,7 @@ class WatchedRunSession:
 
     def _leave(self) -> None:
         followed = self._followed
-        if followed is not None and not followed.over and launch.is_child(followed.run.pid):
+        if followed is not None and not followed.over and launch.is_child(followed.run):
             waiting = asyncio.create_task(self._wait_for_end(followed.run))
             self._waiting.add(waiting)
             waiting.add_done_callback(self._waiting.discard)
@@ -201,7 +201,7 @@ class WatchedRunSession:
 
     async def _wait_for_end(self, run: Run) -> None:
         """Write down how a run has ended: no other program can learn it."""
-        while (code := launch.end_of(run.pid)) is None:
+        while (code := launch.end_of(run)) is None:
             await asyncio.sleep(END_LOOK_S)
         if runs.read_again(run).ended is None:
             runs.ended(run, code)

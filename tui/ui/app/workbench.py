@@ -28,15 +28,13 @@ from textual.worker import Worker
 from tui.session.actions import Actions
 from tui.settings import THEME
 from tui.state.events import LogLine
-from tui.state.store import Part, Parts, Store
+from tui.state.store import Parts, Store
 from tui.text import glyphs
 from tui.text.clean import clean
 from tui.ui.app.drawing import Drawing
+from tui.ui.app.tabs import TabbedApp, command_of
 from tui.ui.app.upkeep import Upkeep
 from tui.ui.commands import bindings
-from tui.ui.commands.registry import BY_ID
-from tui.ui.screens.command_screen import CommandScreen, Program, front_of
-from tui.ui.screens.workbench import WorkbenchScreen
 from tui.ui.terminal import palettes, textual_private
 from tui.ui.terminal.frame_bytes import FrugalUpdate
 from tui.ui.widgets import styles
@@ -45,9 +43,6 @@ from tui.ui.widgets.pane import pane_of
 
 if TYPE_CHECKING:
     from tui.session.preferences import Preferences
-    from tui.ui.screens.snapshot.tab import SnapshotTab
-    from tui.ui.screens.watch.tab import RunSession, WatchTab
-    from tui.watch.runs import Run
 
 INTERRUPTED = 130
 AT_ONCE_S = 0.05
@@ -107,27 +102,6 @@ def _palette() -> type[Provider]:
     return WorkbenchCommands
 
 
-def _memory_tab(program: Program) -> Screen[None]:
-    """Imported when the tab is opened."""
-    from tui.ui.screens.memory import MemoryTab
-
-    return MemoryTab(program)
-
-
-def _processes_tab(program: Program) -> Screen[None]:
-    """Imported when the tab is opened."""
-    from tui.ui.screens.processes import ProcessesTab
-
-    return ProcessesTab(program)
-
-
-def _results_tab(program: Program) -> Screen[None]:
-    """Imported when the tab is opened."""
-    from tui.ui.screens.results.tab import ResultsTab
-
-    return ResultsTab(program)
-
-
 def _selected(screen: Screen[object]) -> str:
     """The text that is selected, in the field that is typed into or else anywhere."""
     # A field takes 10 ms of a start to import.
@@ -138,7 +112,7 @@ def _selected(screen: Screen[object]) -> str:
     return selected or screen.get_selected_text() or ""
 
 
-class WorkbenchApp(textual_private.HookedApp):
+class WorkbenchApp(TabbedApp):
     """The workbench on a terminal.
 
     Args:
@@ -151,7 +125,6 @@ class WorkbenchApp(textual_private.HookedApp):
     """
 
     TITLE = "gpu-workbench"
-    DEFAULT_MODE = WorkbenchScreen.TAB
     # What the first screen needs; the others bring their own when they are opened.
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         *sorted(set((HERE / "widgets").glob("*.tcss")) - {FRAMEWORK}),
@@ -162,7 +135,6 @@ class WorkbenchApp(textual_private.HookedApp):
     COMMAND_PALETTE_BINDING = "colon"
     COMMANDS: ClassVar = {_palette}
     MOST_NOTIFICATIONS = 2
-    replay = False
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings.of_app(),
         Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
@@ -177,36 +149,13 @@ class WorkbenchApp(textual_private.HookedApp):
         preferences: Preferences | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__()
-        self.store = session.store
-        self.actions: Actions = session
-        self.readonly = readonly
-        self.clock = clock
-        self.header_note: Callable[[], str] = str
+        super().__init__(session.store, session, readonly=readonly, clock=clock)
         self.refresh_s = preferences.refresh if preferences else DEFAULT_REFRESH_S
         """Seconds between two samples of the devices."""
-        self.snapshot: SnapshotTab | None = None
-        """Made when its tab is first opened."""
         self._session = session
         self._first_demo = demo
-        self.watched: WatchTab | None = None
-        """Made when its tab is first opened."""
-        self._first_snapshot: tuple[str, str] | None = None
-        self._first_run: Run | None = None
-        self.run_left: Run | None = None
-        """The run under the watch that was open at the end."""
-        self.snapshot_memory: int | None = None
-        """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
-        self.keeps_results = True
-        """What is measured is put into the store of results."""
-        self._torch_is_looked_at = False
         self._drawing = Drawing(self, self._draw)
         self._upkeep = Upkeep()
-        self.add_mode("memory", lambda: _memory_tab(self))
-        self.add_mode("processes", lambda: _processes_tab(self))
-        self.add_mode("snapshot", self.snapshot_tab)
-        self.add_mode("watch", self.watch_tab)
-        self.add_mode("results", lambda: _results_tab(self))
         self._preferences = preferences
         self.register_theme(DEFAULT_THEME)
         self.theme = preferences.theme if preferences else THEME
@@ -214,79 +163,6 @@ class WorkbenchApp(textual_private.HookedApp):
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
-
-    # ---- screens ----
-
-    @property
-    def front(self) -> CommandScreen | None:
-        """The screen that is looked at, if under a dialog; ``None`` once the screens are gone."""
-        return front_of(self)
-
-    def get_default_screen(self) -> Screen[None]:
-        """The workbench: as a mode of its own it would be painted 30 ms later."""
-        return WorkbenchScreen(self)
-
-    def snapshot_tab(self) -> Screen[None]:
-        """The tab, made when it is first opened: what it needs is imported then."""
-        from tui.ui.screens.snapshot.tab import SnapshotTab
-
-        self.snapshot = SnapshotTab(self, self.snapshot_memory)
-        return self.snapshot
-
-    def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
-        """Read a file and show it in its tab.
-
-        Args:
-            path: of the file.
-            oom_text: messages of exceptions that belong to it.
-            text_source: where they come from, if they were not given by hand.
-        """
-        self.switch_mode("snapshot")
-        if self.snapshot is not None:
-            self.snapshot.session.open(path, oom_text, text_source)
-
-    def compare_snapshots(self, earlier: str, later: str) -> None:
-        """Show in the snapshot tab what has grown from one file to another."""
-        self.open_snapshot(earlier)
-        if self.snapshot is not None:
-            self.snapshot.session.compare_with(later)
-            self.snapshot.session.show("difference")
-
-    # ---- runs under the watch ----
-
-    def watch_tab(self) -> Screen[None]:
-        """The tab, made when it is first opened: what it needs is imported then."""
-        from tui.ui.screens.watch.tab import WatchTab
-
-        self.watched = WatchTab(self, self.run_session())
-        self._session.subscribe(self._tell_watched)
-        self._tell_watched(frozenset({Part.DEVICES}))
-        return self.watched
-
-    def run_session(self) -> RunSession:
-        """What the tab shows."""
-        from tui.session.watched.session import WatchedRunSession
-
-        return WatchedRunSession()
-
-    def _tell_watched(self, parts: Parts) -> None:
-        """NVML tells where the processes of a run are, and what they hold there."""
-        if self.watched is not None and Part.DEVICES in parts and self.store.sample is not None:
-            self.watched.session.take_devices(self.store.sample)
-
-    def open_run(self, run: Run) -> None:
-        """Show a run that goes on or has ended in its tab."""
-        self.switch_mode("watch")
-        if self.watched is not None:
-            self.watched.open_run(run)
-
-    def open_run_at_start(self, run: Run) -> None:
-        """Have :meth:`open_run` done once the app runs."""
-        self._first_run = run
-
-    def open_at_start(self, path: str, oom_text: str = "") -> None:
-        """Have :meth:`open_snapshot` done once the app runs."""
-        self._first_snapshot = (path, oom_text)
 
     # ---- how it looks ----
 
@@ -331,6 +207,7 @@ class WorkbenchApp(textual_private.HookedApp):
         self._session.watch()
         await self._session.looked(AT_ONCE_S)
         self._session.subscribe(self._drawing.changed)
+        self._session.subscribe(self.devices_changed)
 
     def on_mount(self) -> None:
         """The screen is made."""
@@ -342,18 +219,13 @@ class WorkbenchApp(textual_private.HookedApp):
         self._upkeep.painted()
         self.stylesheet.read(FRAMEWORK)
         self._drawing.watch_age(self.store, self.clock)
-        # A tab can be gone back to once it is a named mode, which would be painted later.
-        self.add_mode(self.DEFAULT_MODE, self.get_default_screen)
         # The function and not its coroutine: where the end comes first, nothing is left unawaited.
         _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
         if self._first_demo:
             from tui.ui.screens.demo import DemoScreen
 
             self.push_screen(DemoScreen(self, self._first_demo))
-        if self._first_snapshot is not None:
-            self.open_snapshot(*self._first_snapshot)
-        if self._first_run is not None:
-            self.open_run(self._first_run)
+        self.open_tabs()
 
     async def _start_session(self) -> None:
         """Start the runner once the devices are drawn: torch's import would fight with them."""
@@ -370,12 +242,7 @@ class WorkbenchApp(textual_private.HookedApp):
         self._upkeep.end()
         if self._preferences is not None:
             self._preferences.remember(self.store, self.theme, self.refresh_s)
-        if self.snapshot is not None:
-            await self.snapshot.session.stop()
-        if self.watched is not None:
-            state = self.watched.session.state
-            self.run_left = None if state is None else state.run
-            await self.watched.session.stop()
+        await self.end_tabs()
         try:
             await asyncio.wait_for(self._session.stop(), STOP_S)
         except asyncio.TimeoutError:
@@ -397,12 +264,6 @@ class WorkbenchApp(textual_private.HookedApp):
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
         self._drawing.now()
-
-    def look_at_torch(self, wanted: bool) -> None:
-        """Have the allocators of other processes read while they are on the screen."""
-        if wanted != self._torch_is_looked_at:
-            self._torch_is_looked_at = wanted
-            self.actions.watch_torch(wanted)
 
     def _draw(self, parts: Parts) -> None:
         if parts and self.front is not None:
@@ -428,28 +289,10 @@ class WorkbenchApp(textual_private.HookedApp):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Commands by the registry, the framework's own actions always."""
-        command = BY_ID.get(action)
+        command = command_of(action, parameters)
         if command is None or command.target != "app":
             return super().check_action(action, parameters)
         return False if self.front is None else command.check(self.front.situation())
-
-    def action_tab_workbench(self) -> None:
-        self.switch_mode("workbench")
-
-    def action_tab_memory(self) -> None:
-        self.switch_mode("memory")
-
-    def action_tab_snapshot(self) -> None:
-        self.switch_mode("snapshot")
-
-    def action_tab_processes(self) -> None:
-        self.switch_mode("processes")
-
-    def action_tab_watch(self) -> None:
-        self.switch_mode("watch")
-
-    def action_tab_results(self) -> None:
-        self.switch_mode("results")
 
     def action_command_palette(self) -> None:
         self.push_screen(CommandPalette(placeholder="words of a command", id="--command-palette"))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Literal
 
+from tui.ui.commands.tabs import TABS
 from workloads.protocol.frozen import frozen
 
 Group = Literal[
@@ -32,17 +33,11 @@ WATCH = ("watch",)
 RESULTS = ("results",)
 DEMO = ("demo",)
 """Commands of the demo alone may have keys that mean something else elsewhere."""
-EVERYWHERE = (*WORKBENCH, "memory", *SNAPSHOT, *PROCESSES, *WATCH, *RESULTS)
-NAMES = {
-    "workbench": "Workbench",
-    "memory": "Memory",
-    "snapshot": "Snapshot",
-    "processes": "Processes",
-    "watch": "Watch",
-    "results": "Results",
-    "demo": "Demo",
-}
+EVERYWHERE = tuple(tab.id for tab in TABS)
+NAMES = {**{tab.id: tab.title for tab in TABS}, "demo": "Demo"}
 """What each is called on the screen."""
+SWITCH = "switch_mode"
+"""The framework's action that opens a tab."""
 
 
 @frozen
@@ -109,12 +104,15 @@ class Command:
     footer: int | None = None
     """Place in the footer; ``None`` for commands that are not shown there."""
     target: Literal["screen", "app"] = "screen"
-    """What has the method ``action_<id>``: the screen of each of its tabs, or the program."""
+    """What has the method of the action: the screen of each of its tabs, or the program."""
+    opens: str = ""
+    """The tab that it opens, by an action of the framework's, which all tabs share."""
 
     @property
     def action(self) -> str:
         """The action as Textual's bindings name it."""
-        return f"{self.target}.{self.id}"
+        called = f"{SWITCH}('{self.opens}')" if self.opens else self.id
+        return f"{self.target}.{called}"
 
     def offered(self, now: Situation) -> bool:
         """It belongs to what is on the screen."""

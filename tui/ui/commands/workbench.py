@@ -12,6 +12,7 @@ from tui.ui.commands.command import (
     Command,
     Situation,
 )
+from tui.ui.commands.tabs import TABS
 
 
 def _can_run(now: Situation) -> bool:
@@ -283,58 +284,17 @@ SCREEN = (
         group="Screen",
         tabs=EVERYWHERE,
     ),
-    Command(
-        "tab_workbench",
-        ("1",),
-        "Workbench",
-        "Show the workbench.",
-        group="Screen",
-        tabs=EVERYWHERE,
-        target="app",
-    ),
-    Command(
-        "tab_memory",
-        ("2",),
-        "Memory",
-        "Show the memory of the devices.",
-        group="Screen",
-        tabs=EVERYWHERE,
-        target="app",
-    ),
-    Command(
-        "tab_snapshot",
-        ("3",),
-        "Snapshot",
-        "Show the allocator snapshot that is read, or open one.",
-        group="Screen",
-        tabs=EVERYWHERE,
-        target="app",
-    ),
-    Command(
-        "tab_processes",
-        ("4",),
-        "Processes",
-        "Show who holds the memory of the selected device.",
-        group="Screen",
-        tabs=EVERYWHERE,
-        target="app",
-    ),
-    Command(
-        "tab_watch",
-        ("5",),
-        "Watch",
-        "Show a run under the watch, or the runs that are kept.",
-        group="Screen",
-        tabs=EVERYWHERE,
-        target="app",
-    ),
-    Command(
-        "tab_results",
-        ("6",),
-        "Results",
-        "Show what was measured earlier, and compare it.",
-        group="Screen",
-        tabs=EVERYWHERE,
-        target="app",
+    *(
+        Command(
+            f"tab_{tab.id}",
+            (tab.key,),
+            tab.title,
+            tab.help,
+            group="Screen",
+            tabs=EVERYWHERE,
+            target="app",
+            opens=tab.id,
+        )
+        for tab in TABS
     ),
 )

@@ -6,18 +6,10 @@ from tui.monitor.messages import Driver
 from tui.state.events import RunnerStatus
 from tui.state.store import SIMULATED, Store
 from tui.text import numbers as text
+from tui.ui.commands.tabs import TABS, Tab
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, width
 from workloads.protocol.messages import Progress
 
-TABS = (
-    ("workbench", "1", "Workbench", "Work"),
-    ("memory", "2", "Memory", "Mem"),
-    ("snapshot", "3", "Snapshot", "Snap"),
-    ("processes", "4", "Processes", "Proc"),
-    ("watch", "5", "Watch", "Watch"),
-    ("results", "6", "Results", "Results"),
-)
-"""Name, key, title and short title of each tab."""
 LONG_FROM, SHORT_FROM, KEYS_BELOW, CLOSE_BELOW = 140, 80, 54, 40
 """Cells of the header from which all tabs have their titles, and their short titles; below that
 only the open one has a short title, and below the next it too has only its key; below the last the
@@ -116,19 +108,18 @@ def tabs_line(tab: str, cells: int) -> Line:
         cells: of the whole header: where it is narrow, titles are short, or only their keys left.
     """
     return tuple(
-        Span(_tab(key, title, short, cells, chosen=name == tab), _style(name == tab))
-        for name, key, title, short in TABS
+        Span(_tab(each, cells, chosen=each.id == tab), _style(each.id == tab)) for each in TABS
     )
 
 
-def _tab(key: str, title: str, short: str, cells: int, *, chosen: bool) -> str:
+def _tab(tab: Tab, cells: int, *, chosen: bool) -> str:
     if cells >= LONG_FROM:
-        return f" {key} {title} "
+        return f" {tab.key} {tab.title} "
     if cells >= SHORT_FROM:
-        return f" {key} {short}"
+        return f" {tab.key} {tab.short}"
     if cells < CLOSE_BELOW:
-        return f" {key}"
-    return f" {key} {short} " if chosen and cells >= KEYS_BELOW else f" {key} "
+        return f" {tab.key}"
+    return f" {tab.key} {tab.short} " if chosen and cells >= KEYS_BELOW else f" {tab.key} "
 
 
 def _style(chosen: bool) -> TextStyle:
@@ -144,10 +135,10 @@ def tab_at(store: Store, x: int, cells: int, tab: str) -> str | None:
     """The tab under a column of a header ``cells`` wide, on which ``tab`` is open."""
     spans = tabs_shown(store, tab, cells)
     start = cells - width(spans)
-    for (name, *_), span in zip(TABS, spans, strict=True):
+    for each, span in zip(TABS, spans, strict=True):
         end = start + span.width
         if start <= x < end:
-            return name
+            return each.id
         start = end
     return None
 

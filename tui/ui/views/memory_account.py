@@ -110,7 +110,7 @@ def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
     return found
 
 
-def _shared_age(terms: tuple[Term, ...]) -> Stale | None:
+def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
     """Why figures are old, where it is the same of more than one, and how old the oldest is."""
     old = [term.bytes for term in terms if isinstance(term.bytes, Stale)]
     if len(old) < 2 or len({each.reason for each in old}) > 1:
@@ -141,7 +141,7 @@ def _rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
     return found
 
 
-def _remark(term: Term, told: Stale | None) -> str:
+def _remark(term: Term, told: Stale[int] | None) -> str:
     """What it is, or why it is absent or old; ``told`` is why all old ones are that."""
     if isinstance(term.bytes, Absent):
         return term.bytes.reason
@@ -150,7 +150,7 @@ def _remark(term: Term, told: Stale | None) -> str:
     return term.about
 
 
-def _age(figure: Stale) -> str:
+def _age(figure: Stale[int]) -> str:
     age = f"{text.old(figure.age_s)} old" if figure.age_s is not None else "old"
     return f"{age}: {figure.reason}"
 

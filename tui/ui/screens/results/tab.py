@@ -25,7 +25,6 @@ from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program
 from tui.ui.screens.results.panes import (
-    LIST,
     ComparisonPane,
     PastPane,
     QuestionList,
@@ -70,7 +69,7 @@ class ResultsTab(CommandScreen):
         now = super().situation()
         return replace(
             now,
-            pane=self._over[-1].id if self._over else LIST,
+            pane=self._top.id,
             has_selection=not self._over and self.pane.table.selected is not None,
             can_go_back=bool(self._over) or bool(self.pane.pattern),
         )
@@ -145,26 +144,30 @@ class ResultsTab(CommandScreen):
 
     # ---- what stands in place of the list ----
 
+    @property
+    def _top(self) -> Pane:
+        return self._over[-1] if self._over else self.pane
+
     async def _put_over(self, pane: Pane) -> None:
-        below = self._over[-1] if self._over else self.pane
+        below = self._top
         self._over.append(pane)
-        await self.mount(pane, after=below)
+        # A key may come while it is being mounted, and take it away again.
         below.display = False
-        self.set_focus(pane.keys_go_to)
+        await self.mount(pane, after=below)
+        if self._top is pane:
+            self.set_focus(pane.keys_go_to)
         self.query_one(FooterBar).rebuild()
 
     @on(ResultList.Chosen)
     def _result_chosen(self) -> None:
         row = self.pane.table.selected
-        if row is not None:
+        if row is not None and not self._over:
             self._show_past(row)
 
     @on(QuestionList.Chosen)
     def _question_chosen(self) -> None:
-        top = self._over[-1]
-        assert isinstance(top, ComparisonPane)
-        question = top.table.question
-        if question is not None:
+        top = self._top
+        if isinstance(top, ComparisonPane) and (question := top.table.question) is not None:
             self._show_past(question.b.rows[-1])
 
     def _show_past(self, row: Row) -> None:
@@ -200,17 +203,19 @@ class ResultsTab(CommandScreen):
 
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 
-    def action_go_back(self) -> None:
+    async def action_go_back(self) -> None:
         """Go back to what stood here before, or drop the filter."""
+        # What is still being read is not wanted any more.
+        self.workers.cancel_group(self, "over")
         if not self._over:
             self.pane.filter_line.end(keep=False)
             return
         top = self._over.pop()
-        below = self._over[-1] if self._over else self.pane
-        below.display = True
-        self.set_focus(below.keys_go_to)
-        top.remove()
+        self._top.display = True
+        self.set_focus(self._top.keys_go_to)
         self.query_one(FooterBar).rebuild()
+        # The next that is put here may be of the same kind, and no two have one name.
+        await top.remove()
 
     # ---- the list ----
 
