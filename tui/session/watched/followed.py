@@ -97,7 +97,7 @@ class FollowedRun:
 
     async def _look_once(self) -> None:
         """What there is of a run that has ended, or is out of reach."""
-        if self.run.ended is None and launch.is_child(self.run.pid):
+        if self.run.ended is None and launch.is_child(self.run):
             await self._learn_end()  # it has ended before it was looked at
         self._replayed = True
         self._over = self.run.is_of_this_machine
