@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.watch.test_watched_processes import BEGAN, held, process
+from tui import reports
 from tui.cli.errors import UsageError
 from tui.cli.kept_runs import kept_as_plain, kept_lines, left_in_words
 from tui.cli.program import parse
@@ -185,6 +187,7 @@ def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
         (("2026-a", "train.py"), "give a command after --, or the name of one kept run alone"),
         (("2026-a", "--json"), "give a command after --, or the name of one kept run alone"),
         (("2026-a", "--record"), "give a command after --, or the name of one kept run alone"),
+        (("--",), "--: give a command after it, as in -- python train.py"),
     ],
 )
 def test_a_kept_run_is_found_by_its_name_or_is_refused_in_a_line(
@@ -200,6 +203,22 @@ def test_a_kept_run_is_found_by_its_name_or_is_refused_in_a_line(
     assert runs.named("2026-b").command == ("x",)
     with pytest.raises(UsageError, match=says):
         parse(("watch", *words)).carry_out()
+
+
+def test_a_run_that_a_full_disk_has_no_room_for_leaves_no_folder(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: Path, _content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(reports, "write_private", full)
+    with pytest.raises(launch.StartError) as caught:
+        launch.begin([sys.executable], None)
+    assert str(caught.value) == (
+        f"no folder for the run in {state / 'runs'}: No space left on device; set "
+        "GPU_WORKBENCH_STATE to a folder with room that may be written to"
+    )
+    assert runs.kept() == []
 
 
 @pytest.mark.usefixtures("state")

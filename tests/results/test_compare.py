@@ -161,6 +161,9 @@ def test_a_result_is_not_held_against_itself(tmp_path: Path) -> None:
     store = Store(tmp_path / "r", runs, runs[:2])
     with pytest.raises(SelectionError, match="2 results are in both A and B"):
         store.compared()
+    store = Store(tmp_path / "one", runs, runs[:1])
+    with pytest.raises(SelectionError, match=r"^[0-9a-f]+ is in both A and B: a result cannot"):
+        store.compared()
 
 
 def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: Path) -> None:

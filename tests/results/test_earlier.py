@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -20,7 +21,7 @@ from tui.session.earlier import EarlierSessions
 from tui.state.earlier import Against, EarlierResult
 from tui.state.events import AnyEvent, EarlierRead, HeldAgainst, LogLine, ParametersSet
 from tui.state.store import Store
-from tui.ui.views.detail import detail_lines
+from tui.ui.views.detail import detail_lines, earlier_in_full
 from tui.ui.views.lines import plain
 from tui.ui.views.workload_table import columns_for, entries, entry_line, row
 from workloads.protocol import messages
@@ -230,6 +231,12 @@ def _shown(store: Store, cells: int) -> str:
     )
 
 
+def test_a_sentence_of_what_is_not_known_of_the_software_ends_with_the_age() -> None:
+    store = make_store()
+    assert earlier_in_full(store, _earlier(torch="", driver="")).endswith(" ago")
+    assert earlier_in_full(store, _earlier(driver="")).endswith(" ago with torch 2.12.1")
+
+
 @pytest.mark.parametrize("cells", [79, 119, 199])
 def test_an_old_figure_stands_in_parentheses_and_with_its_age(cells: int) -> None:
     told = EarlierRead(NOW, (_earlier(), _earlier("", median_s=0.412, ci95_s=None)))
@@ -289,6 +296,10 @@ def test_a_new_run_says_how_it_compares(verdict: str, ratio: float, words: str) 
     against = Against(NOW - 2 * DAY_S, verdict, ratio, None, (3, 1), 0.027, ("driver 1 → 2",))  # type: ignore[arg-type]
     store = make_store("one gpu", *events, ended, HeldAgainst(ended.result.id, against))
     assert plain(row(store, store.catalogue[0]).state) == words
+    # The number of warnings is what a narrow table leaves out, not how it compares.
+    doubted = replace(ended, result=replace(ended.result, warnings=("not quiet", "throttled")))
+    store = make_store("one gpu", *events, doubted, HeldAgainst(ended.result.id, against))
+    assert plain(row(store, store.catalogue[0]).state) == f"! {words}, 2 warnings"
 
 
 def test_the_detail_tells_earlier_figures_and_how_a_run_compares_in_full() -> None:

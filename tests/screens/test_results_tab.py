@@ -241,13 +241,15 @@ async def test_results_of_one_environment_stand_for_their_sessions(place: Path) 
     fill(
         place,
         *(kept(number, process=f"one-{number}") for number in range(3)),
-        *(kept(50 + number, median=1.2e-3, process=f"other-{number}") for number in range(3)),
+        *(kept(10 + number, median=1.2e-3, process=f"other-{number}") for number in range(3)),
     )
     async with running((120, 40)) as at:
         await opened(at)
         await at.press("end", "space", "home", "space", "c")
         await read(at)
         assert "the session of 1970" in at.row("A: alpha")
+        # Where the minutes are the same, the seconds tell them apart.
+        assert at.row("A: alpha").partition("A:")[2] != at.row("B: alpha").partition("B:")[2]
         assert "1.20x slower" in at.row("matmul n=4096")
         assert "none that is known" in said(at)
         await at.press("escape", "space", "down", "space", "space")

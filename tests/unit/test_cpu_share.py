@@ -117,4 +117,4 @@ def test_what_a_study_times_itself_is_watched_too(
     with patch.object(cpu_share, "now", lambda: CpuTime(next(cpu_s), 0.0)):
         found = ok(name, **parameters)
     (warning,) = (line for line in found.warnings if "not to keep" in line)
-    assert finding in warning.partition("not to keep: ")[2].split(", ")
+    assert finding in warning.partition("cores busy: ")[2].split(", ")

@@ -126,8 +126,8 @@ def test_no_row_has_anything_of_a_stranger_that_moves_the_cursor() -> None:
             "allocated grows by 6.1 MiB per step (95 %: 5.9 to 6.3)",
         ),
         (Growth(-3.0 * GIB, -3.2 * GIB, -2.8 * GIB), "s", "allocated falls by 3.0 GiB per s"),
-        (Growth(0.0, -512.0, 512.0), "step", "does not grow for certain: 0 B per step"),
-        (Growth(0.0, 0.0, 0.0), "step", "does not grow for certain: 0 B per step (95 %: 0 to 0)"),
+        (Growth(0.0, -512.0, 512.0), "step", "may grow, fall or stay: 0 B per step"),
+        (Growth(0.0, 0.0, 0.0), "step", "allocated does not grow: 0 B per step (95 %: 0 to 0)"),
     ],
 )
 def test_growth_is_told_with_its_interval(growth: Growth, per: str, said: str) -> None:

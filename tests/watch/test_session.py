@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from tui.child.process import ChildProcess
 from tui.session.watched import ending, sampler
 from tui.session.watched.session import RunError, WatchedRunSession
 from tui.state.watched_run import WatchedRun
+from tui.ui.views.watched.words import is_on, title_words
 from tui.watch import launch, runs
 from tui.watch.messages import TorchProcesses, WatchEvent
 from tui.watch.runs import Run
@@ -343,3 +345,37 @@ def test_a_run_that_is_left_has_its_end_written_down_all_the_same() -> None:
 
     run = asyncio.run(work())
     assert (run.code, run.ended is None) == (1, False)  # its input is empty
+
+
+def test_a_run_that_has_failed_before_it_is_looked_at_says_how() -> None:
+    async def work() -> WatchedRun:
+        session = WatchedRunSession()
+        run, process = launch.begin([sys.executable, "-c", "import no_such_module"], None)
+        process.wait()
+        session.open(run)
+        state: WatchedRun = await until(session, lambda state: state.run.ended and state)
+        await session.stop()
+        return state
+
+    state = asyncio.run(work())
+    assert state.run.code == 1
+    assert runs.read_again(state.run) == state.run
+    assert "ModuleNotFoundError" in state.output[-1]
+
+
+def test_a_run_that_ends_where_nobody_sees_how_does_not_go_on() -> None:
+    async def work() -> WatchedRun:
+        # As --here does: the one that has started it is another, and writes nothing down.
+        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        run = runs.started(runs.begin(["python"]), process.pid)
+        session = WatchedRunSession()
+        session.open(run)
+        await until(session, lambda state: is_on(state) and not state.why_no_samples)
+        process.kill()
+        process.communicate()
+        state: WatchedRun = await until(session, lambda state: not is_on(state) and state)
+        await session.stop()
+        return state
+
+    state = asyncio.run(work())
+    assert title_words(state, time.time(), 80) == "Run   python   its end was not seen"

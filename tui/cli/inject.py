@@ -53,7 +53,7 @@ def put_agent_in(pid: int, how: How, entries: int) -> None:
     except CannotInjectError as error:
         raise Failure(str(error)) from error
     except OSError as error:
-        raise Failure(f"no folder for the run: {error}") from error
+        raise Failure(runs.no_folder_words(error)) from error
     _tell(pid, run)
 
 

@@ -134,7 +134,7 @@ def _in_place(options: Launch) -> int:
         run = runs.begin(options.command)
         runs.started(run, runs.own_pid())
     except OSError as error:
-        raise Failure(f"no folder for the run: {error}") from error
+        raise Failure(runs.no_folder_words(error)) from error
     try:
         launch.replace_with(options.command, run.folder, options.entries)
     except OSError as error:

@@ -119,10 +119,10 @@ def compare(
     """
     twice = {row.id for row in a} & {row.id for row in b}
     if twice:
-        raise SelectionError(
-            f"{len(twice)} results are in both A and B, {min(twice)} for one: a result cannot be"
-            " held against itself"
-        )
+        shared = f"{len(twice)} results are in both A and B, {min(twice)} for one"
+        if len(twice) == 1:
+            shared = f"{min(twice)} is in both A and B"
+        raise SelectionError(f"{shared}: a result cannot be held against itself")
     of_a, of_b = _timed(a), _timed(b)
     pairs, only = _paired(of_a, of_b, facts)
     found = answers([ratio_of_runs(one.medians, other.medians) for one, other in pairs])

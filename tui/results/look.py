@@ -154,8 +154,14 @@ def stands_for(row: Row, other: Row, facts: dict[str, Facts], *, of_session: boo
         if name.startswith(FLAG) and theirs.get(name) != text
     ]
     if of_session:
-        words.append(f"the session of {datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M}")
+        # To the second where the minute is that of the other one.
+        cells = 16 if _when(row)[:16] != _when(other)[:16] else 19
+        words.append(f"the session of {_when(row)[:cells]}")
     return ", ".join(words)
+
+
+def _when(row: Row) -> str:
+    return f"{datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M:%S}"
 
 
 def past(place: Path, subject: Row, *, traceless: bool) -> Past:

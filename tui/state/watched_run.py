@@ -88,6 +88,8 @@ class WatchedRun:
     """The last lines of its output, cleaned for the screen."""
     replayed: bool
     """Its samples are read from its folder alone: it has ended, or is of another machine."""
+    over: bool = False
+    """It has ended, whether or not anybody has seen how."""
     frozen_at: float | None = None
     """Unix time since which its figures are held still; ``None`` while they follow the run."""
     why_no_samples: str = ""

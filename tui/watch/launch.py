@@ -67,7 +67,7 @@ def begin(
     try:
         run = runs.begin(command)
     except OSError as error:
-        raise StartError(f"no folder for the run: {error}") from error
+        raise StartError(runs.no_folder_words(error)) from error
     try:
         process = start(command, run.folder, entries, environment)
     except OSError as error:

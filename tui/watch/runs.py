@@ -92,9 +92,21 @@ def begin(command: Sequence[str]) -> Run:
     place.mkdir(mode=0o700)
     host = os.uname().nodename
     run = Run(place, tuple(command), str(Path.cwd()), time.time(), host=host)
-    save(run)
+    try:
+        save(run)
+    except OSError:
+        drop(run)  # an empty folder would be taken for a run of --env
+        raise
     prune(keep=place)
     return run
+
+
+def no_folder_words(error: OSError) -> str:
+    """Why no run can be begun, and what helps."""
+    return (
+        f"no folder for the run in {folder()}: {error.strerror or error}; set GPU_WORKBENCH_STATE "
+        "to a folder with room that may be written to"
+    )
 
 
 def own_pid() -> int:

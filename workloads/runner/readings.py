@@ -144,7 +144,7 @@ def _beside(study: Study, device: str) -> tuple[str, ...]:
         return ()
     what = ", ".join(busy)
     most = max(busy.values())
-    return (f"other processes kept up to {most:.1f} cores busy: not to keep: {what}",)
+    return (f"not to keep, for other processes kept up to {most:.1f} cores busy: {what}",)
 
 
 def beside_pairs(others: Others, device: str) -> tuple[str, ...]:

@@ -128,6 +128,8 @@ def _check(options: WatchOptions) -> None:
     Raises:
         UsageError: they do not.
     """
+    if options.dashes and not options.command:
+        raise UsageError("--: give a command after it, as in -- python train.py")
     if options.inject is not None and options.pid is None:
         raise UsageError("--inject: give the process with --pid")
     for name, flag in (("theme", "--theme"), ("mouse", "--no-mouse")):

@@ -104,6 +104,8 @@ class FollowedRun:
 
     async def _look_once(self) -> None:
         """What there is of a run that has ended, or is out of reach."""
+        if self.run.ended is None and launch.is_child(self.run):
+            await self._learn_end()  # it has ended before it was looked at
         self._replayed = True
         self._over = self.run.is_of_this_machine
         if not self._over:
@@ -223,6 +225,7 @@ class FollowedRun:
             devices=self.processes.devices(over=self._over) if devices is None else devices,
             output=self._output.lines,
             replayed=self._replayed,
+            over=self._over,
             frozen_at=at,
             why_no_samples=why,
             snapshots=self._looked.snapshots if self._looked else (),

@@ -91,8 +91,8 @@ RUNS = (
         "filter",
         ("slash",),
         "filter",
-        "Show only workloads whose name, group or title has all the words typed, or processes "
-        "whose GPU, user or command has them, or results that are of that.",
+        "Show only workloads whose name, group or title has all the words typed, processes whose "
+        "GPU, user or command has them, or results that fit them, as matmul torch=2.12.",
         group="Runs",
         tabs=(*WORKBENCH, *PROCESSES, *RESULTS),
         now=_can_filter,

@@ -210,7 +210,8 @@ def earlier_in_full(store: Store, one: EarlierResult) -> str:
     software += [f"torch {one.torch}"] if one.torch else []
     time = text.seconds(one.median_s, one.half_width)
     spread = f" {text.spread(one.half_width)}" if one.half_width is not None else ""
-    return f"{time}{spread}, {text.age(now - one.at)} with {', '.join(software)}"
+    used = f" with {', '.join(software)}" if software else ""
+    return f"{time}{spread}, {text.age(now - one.at)}{used}"
 
 
 def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:

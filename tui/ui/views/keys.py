@@ -75,7 +75,8 @@ MOVES = (
     ("left, right", "Move among the backend's switches."),
     (
         "enter",
-        "Edit parameters, fold a group, switch a flag, show a process's memory.",
+        "Edit parameters, fold a group, switch a flag; show a process's memory, a run under the "
+        "watch, a result over time.",
     ),
     ("escape", "Leave a dialog, the filter or the zoom."),
     ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),

@@ -134,7 +134,8 @@ def _all_ok(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
     if _differs(runs):
         # First, as above: what is faster or slower is what one looks for.
         return (*doubt, *beside, Span(", "), *ok, *marks)
-    return (*doubt, *ok, *marks, *((Span(", "), *beside) if beside else ()))
+    # Before the number of warnings, which a narrow table has no room for.
+    return (*doubt, *ok, *((Span(", "), *beside) if beside else ()), *marks)
 
 
 def _differs(runs: list[RunState]) -> bool:

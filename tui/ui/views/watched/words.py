@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tui.state.watched_run import WatchedDevice, WatchedRun
-from tui.text import glyphs
 from tui.text import numbers as text
 from tui.text.clean import clean
 from tui.text.digits import plain, significant
@@ -54,7 +53,7 @@ def lasted_words(run: Run, now: float, *, goes_on: bool) -> str:
 
 def is_on(state: WatchedRun) -> bool:
     """Whether the run goes on here."""
-    return state.run.ended is None and not state.replayed
+    return state.run.ended is None and not state.over and not state.replayed
 
 
 def going_on_words(run: Run) -> str:
@@ -139,9 +138,9 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
 
 
 def _no_process(state: WatchedRun) -> str:
-    if state.replayed:
-        return "No process of it has used CUDA while it was watched; l shows its output."
-    return f"No process of it has loaded torch yet{glyphs.GLYPHS.ellipsis} l shows its output."
+    if not is_on(state):
+        return "No process of it has used CUDA while it was watched. Its output stands below."
+    return "No process of it has loaded torch yet. Its output stands below."
 
 
 # ---- growth ----
@@ -157,7 +156,9 @@ def growth_words(row: WatchedDevice) -> str:
     if grows.high < 0:
         falls = Growth(-grows.rate, -grows.high, -grows.low)
         return f"allocated falls by {_rates(falls, row.growth_per)}"
-    return f"allocated does not grow for certain: {_rates(grows, row.growth_per)}"
+    if grows.low == grows.high == 0:
+        return f"allocated does not grow: {_rates(grows, row.growth_per)}"
+    return f"allocated may grow, fall or stay: {_rates(grows, row.growth_per)}"
 
 
 def _rates(grows: Growth, per: str) -> str:

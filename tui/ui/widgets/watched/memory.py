@@ -46,8 +46,8 @@ class WatchedMemoryPane(Pane):
         "What torch's allocator holds in the process under the cursor, read from outside, and on "
         "the GPU that it uses. growth: of what is allocated, by the least of each part of the time "
         "or of the steps; the median of slopes with its 95 % interval (Sen 1968). An interval that "
-        "takes in zero is no growth for certain. In the plot a line straight up marks an OOM, a "
-        "snapshot or a cache flush; t plots over steps or over time. context is what NVML counts "
+        "takes in zero leaves open whether it grows. In the plot a line straight up marks an OOM, "
+        "a snapshot or a cache flush; t plots over steps or over time. context is what NVML counts "
         "for the process less reserved. j and k scroll the account."
     )
 
