@@ -35,7 +35,7 @@ FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
 
 
 def contents(snapshot: Snapshot) -> tuple[Any, ...]:
-    """All that does not depend on how the file was written."""
+    """All that does not depend on how the file was written, nor on which stream came first."""
     traces = [
         (
             each.index,
@@ -43,7 +43,7 @@ def contents(snapshot: Snapshot) -> tuple[Any, ...]:
             bytes(each.trace.action),
             each.trace.address.tolist(),
             each.trace.size.tolist(),
-            each.trace.stream.tolist(),
+            [snapshot.streams[number] for number in each.trace.stream],
             each.trace.stack.tolist(),
             each.trace.time_us.tolist(),
             each.trace.pool.tolist(),
@@ -53,7 +53,8 @@ def contents(snapshot: Snapshot) -> tuple[Any, ...]:
         )
         for each in snapshot.devices
     ]
-    tables = (snapshot.frames, snapshot.stacks, snapshot.streams, snapshot.pools, snapshot.contexts)
+    streams = sorted(snapshot.streams)
+    tables = (snapshot.frames, snapshot.stacks, streams, snapshot.pools, snapshot.contexts)
     return traces, tables, snapshot.settings, snapshot.annotations, snapshot.notes
 
 

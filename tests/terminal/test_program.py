@@ -246,8 +246,9 @@ def test_nvml_devices_are_listed_beside_the_cpu_and_their_memory_is_drawn(beside
     terminal = beside.terminal
     text = terminal.until_shows("H200", "nvml:0", "nvml:1", "ready", "driver 580")
     assert len(re.findall(r"nvml:\d .*140\.4G +\d+°C +\d+ W", text)) == 2
-    terminal.keys("d")
     terminal.until_shows("Memory   nvml:0")
+    terminal.keys("d")
+    terminal.until_shows("Memory   nvml:1")
 
 
 def test_a_device_that_is_lost_keeps_its_row_and_the_others_live(beside: Beside) -> None:
