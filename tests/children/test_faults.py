@@ -147,6 +147,7 @@ def assert_the_estimate_is_kept(run: RunState) -> None:
 
 
 @shared_loop
+@pytest.mark.slow
 async def test_t30_a_worker_killed_in_mid_run_is_said_and_its_estimate_is_kept(
     kept: Kept, state: Path
 ) -> None:

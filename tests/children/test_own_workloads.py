@@ -151,6 +151,7 @@ def no_case(on):
 """
 
 
+@pytest.mark.slow
 def test_a_lambda_is_run_and_what_cannot_be_timed_is_said(tmp_path: Path) -> None:
     path = write(tmp_path, "mine.py", LAMBDAS)
     arguments = ["run", "--group", "mine", "--workloads", str(path), "--device", "cpu", "--quick"]

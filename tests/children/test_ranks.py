@@ -87,6 +87,7 @@ def test_the_ranks_decide_alike_and_the_slowest_is_what_counts(runner: Driver) -
     assert list(dict.fromkeys(phases)) == ["preparing", "first call", "warm-up", "measuring"]
 
 
+@pytest.mark.slow
 def test_a_rank_that_raises_is_named_with_its_error_and_its_last_words(runner: Driver) -> None:
     result = runner.run("second_raises")
     assert result.status == "failed"
@@ -127,6 +128,7 @@ def test_hosts_that_do_not_meet_end_with_one_line(runner: Driver) -> None:
     assert result.log == ()
 
 
+@pytest.mark.slow
 def test_a_cancel_keeps_what_was_measured_and_leaves_no_rank(runner: Driver) -> None:
     runner.send(messages.Run("c", "unequal", "cpu", {}, {}, "careful"))
     runner.until(messages.Progress, lambda event: event.blocks >= 3)

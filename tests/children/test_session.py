@@ -119,6 +119,7 @@ async def test_what_is_asked_for_before_torch_is_imported_is_done_once_it_is_or_
         assert cancelled.status == "cancelled"
 
 
+@pytest.mark.slow
 async def test_a_stopped_child_is_said_to_be_stopped_and_goes_on(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def row_of(text: str, label: str) -> str:
     return found[0] if found else ""
 
 
+@pytest.mark.slow
 def test_t10_keys_are_answered_the_silence_is_told_and_quitting_works(
     terminal: Terminal, scripted_nvml: ScriptedNvml
 ) -> None:
@@ -117,6 +118,7 @@ def test_t8_a_lost_gpu_keeps_its_row_with_its_last_figures_and_the_others_live(k
     assert "lost" not in row_of(text, "nvml:0") + row_of(text, "nvml:2")
 
 
+@pytest.mark.slow
 def test_t9_a_reloaded_driver_is_used_again_without_a_restart(kept: Kept) -> None:
     terminal = kept.terminal
     family = {process.pid for process in terminal.family()}

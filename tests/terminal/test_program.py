@@ -137,8 +137,8 @@ def test_it_follows_a_change_of_size(workbench: Terminal) -> None:
 @pytest.mark.parametrize(
     "number",
     [
-        signal.SIGKILL,
         # Without a screen these are tried in the default run too.
+        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
         pytest.param(signal.SIGSEGV, marks=pytest.mark.slow),
         pytest.param(signal.SIGABRT, marks=pytest.mark.slow),
     ],

@@ -21,6 +21,7 @@ WAITS = (
 )
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_the_screen_is_left_and_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,7 +49,9 @@ def with_holes() -> list[object]:
     return kept
 
 
-@pytest.mark.parametrize("mib", [20, 31, 48])
+@pytest.mark.parametrize(
+    "mib", [20, *(pytest.param(mib, marks=pytest.mark.slow) for mib in (31, 48))]
+)
 def test_a_chain_takes_three_tensors_whatever_the_heap_holds(
     monkeypatch: pytest.MonkeyPatch, mib: int
 ) -> None:
