@@ -13,10 +13,7 @@ from tui.watch.runs import Run
 
 def left_in_words(run: Run) -> str:
     """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
-    code = launch.end_of(run)
-    run = runs.read_again(run)
-    if code is not None and run.ended is None:
-        run = runs.ended(run, code)
+    run = launch.with_end(run)
     if run.ended is None and not run.goes_on:
         told = f"{_name_of(run)}: its end was not seen; kept in {run.folder}"
     elif run.ended is None:

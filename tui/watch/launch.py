@@ -125,6 +125,13 @@ def end_of(run: Run) -> int | None:
     return _STARTED[run.folder].poll() if is_child(run) else None
 
 
+def with_end(run: Run) -> Run:
+    """A run as it is written down; if this process knows its end, with it, and that is kept."""
+    code = end_of(run)
+    run = runs.read_again(run)
+    return run if code is None or run.ended is not None else runs.ended(run, code)
+
+
 def replace_with(command: Sequence[str], run: Path, entries: int | None) -> None:
     """Become the command: same pid, terminal, signals and exit code. Does not return.
 

@@ -14,7 +14,7 @@ from tui.session.watched.sampler import SAMPLE_S, Folder, Looked, Sampler
 from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import numbers as text
-from tui.watch import launch, runs, samples
+from tui.watch import launch, samples
 from tui.watch.pairing import pids_of
 from tui.watch.runs import Run
 from tui.watch.samples import Seen
@@ -144,13 +144,9 @@ class FollowedRun:
 
     async def _learn_end(self) -> None:
         """How it has ended, as far as anybody has seen."""
-        code = launch.end_of(self.run)
-        if code is not None:
-            self.run = runs.ended(self.run, code)
-            return
         deadline = asyncio.get_running_loop().time() + END_S
         while asyncio.get_running_loop().time() < deadline:
-            self.run = runs.read_again(self.run)
+            self.run = launch.with_end(self.run)
             if self.run.ended is not None:
                 return
             await asyncio.sleep(SEEN_S)

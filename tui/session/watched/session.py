@@ -184,10 +184,9 @@ class WatchedRunSession:
 
     async def _wait_for_end(self, run: Run) -> None:
         """Write down how a run has ended: no other program can learn it."""
-        while (code := launch.end_of(run)) is None:
+        while launch.end_of(run) is None:
             await asyncio.sleep(END_LOOK_S)
-        if runs.read_again(run).ended is None:
-            runs.ended(run, code)
+        launch.with_end(run)
         self._changed()
 
 
