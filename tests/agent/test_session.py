@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 from tests.agent import waiting
 from tests.agent.test_runs import ROOT, TRAIN, write
+from tests.watch import following
 from tests.watch.test_session import begun
 from tui.session.watched.session import WatchedRunSession
 from tui.state.watched_run import WatchedDevice, WatchedRun
@@ -23,8 +24,6 @@ from tui.watch import findings, runs
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 
-PATIENCE_S = 100.0
-"""Runs import torch."""
 HOLDS = TRAIN.replace("for step in", "kept = []\nfor step in").replace(
     "    print(",
     "    kept.append(torch.empty(1 << 21, dtype=torch.uint8, device='cuda'))\n    print(",
@@ -39,15 +38,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-async def until(session: WatchedRunSession, condition: Callable[[WatchedRun], Any]) -> Any:
-    """Wait until what is known gives something that counts as true, and return it."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while asyncio.get_running_loop().time() < deadline:
-        found = session.state is not None and condition(session.state)
-        if found:
-            return found
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"it never came: {session.state}")
+until = partial(following.until, patience_s=100)
+"""Runs import torch."""
 
 
 def on_gpu(state: WatchedRun) -> WatchedDevice | None:

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
+from tests.watch.following import until
 from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
 from tui.child.process import ChildProcess
@@ -50,17 +51,6 @@ def ended() -> Run:
     file.close()
     run.log.write_text("done\n")
     return run
-
-
-async def until(session: WatchedRunSession, condition: Callable[[WatchedRun], Any]) -> Any:
-    """Wait until what is known gives something that counts as true, and return it."""
-    deadline = asyncio.get_running_loop().time() + 60
-    while asyncio.get_running_loop().time() < deadline:
-        found = session.state is not None and condition(session.state)
-        if found:
-            return found
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"it never came: {session.state}")
 
 
 def begun(session: WatchedRunSession, command: Sequence[str], entries: int | None = None) -> Run:
