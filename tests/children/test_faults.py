@@ -206,6 +206,8 @@ async def test_t30_an_error_of_the_device_ends_the_run_alone_and_a_hang_can_be_c
     await start(session, "holds_the_gil", "first call")
     hanging = session.store.worker_pid
     assert hanging is not None
+    thread = Path(f"/proc/{hanging}/comm")
+    await wait_for(lambda: thread.read_text() == "holds the GIL\n")
     session.cancel()
     await until(session, lambda: latest(session).ended)
     assert "its process had to be ended" in reason_of(latest(session))
