@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.screens.helpers import environment, gpu, gpu_process, sample
 from tests.screens.watching import told, torch_process
 from tui.monitor.messages import HostProcesses, ParentProcess
-from tui.recordings.redaction import HOST, Redaction, program
+from tui.recordings.redaction import Redaction, program
 from tui.state.events import AnyEvent, LogLine, RunnerStatus
+from tui.text.redact import HOST
 from workloads.protocol import messages, wire
 
 SECRET = "grace"

@@ -9,14 +9,11 @@ from pathlib import Path, PurePath
 from typing import TypeVar, cast
 
 from tui.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
-from tui.text.redact import NAME, Redactor
+from tui.text.redact import HOST, NAME, Redactor
 from tui.watch.messages import TorchProcesses
 from workloads.protocol import messages
 
 E = TypeVar("E")
-
-HOST = "host"
-"""What stands for the name of the host."""
 
 
 class Redaction:

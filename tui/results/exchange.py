@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tui.recordings.redaction import HOST
 from tui.results.environment import facts_of_output
 from tui.results.keep import devices_of, is_kept, run_record
 from tui.results.records import ID_LENGTH, Facts, Kept, Record, canonical, id_of
 from tui.state.conditions import Conditions
-from tui.text.redact import Redactor, whole_words, with_texts
+from tui.text.redact import HOST, Redactor, whole_words, with_texts
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment

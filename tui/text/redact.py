@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
 NAME = "user"
+"""What stands for the name of a user."""
+HOST = "host"
+"""What stands for the name of a host."""
 T = TypeVar("T")
 
 _HOMES = re.compile(
