@@ -20,8 +20,8 @@ from tui.state.driver import NOT_ASKED
 from tui.state.reading import Absent, Value, value_of
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.devices import notice
-from tui.ui.views.header import header_line
 from tui.ui.views.lines import plain
+from tui.ui.views.screen_frame import header_line
 
 pytestmark = [
     pytest.mark.simulated_gpu,

@@ -39,10 +39,9 @@ from tui.state.store import Part, Store
 from tui.text.glyphs import GLYPHS
 from tui.ui.views.lines import plain
 from tui.ui.views.memory import bar_line, other_lines
-from tui.ui.views.process_columns import columns, heading
-from tui.ui.views.process_memory import process_history, process_lines
+from tui.ui.views.memory_account import process_history, process_lines
 from tui.ui.views.process_rows import ProcessRow, process_rows
-from tui.ui.views.processes import process_line, selected_lines, unread_notes
+from tui.ui.views.processes import columns, heading, process_line, selected_lines, unread_notes
 from tui.watch.messages import WatchHello
 
 KEY = (STRANGER, START, "cuda:0")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.ui.views.arrangement import LOWER, PANES, arrange, order, rows_for_devices
+from tui.ui.views.screen_frame import LOWER, PANES, arrange, pane_order, rows_for_devices
 
 SIZES = st.tuples(st.integers(20, 250), st.integers(8, 100))
 
@@ -32,7 +32,7 @@ def test_mode_by_size(size: tuple[int, int], mode: str, away: set[str]) -> None:
 def test_a_focused_pane_is_never_folded_or_away(
     size: tuple[int, int], lower: str, zoomed: bool
 ) -> None:
-    for pane in order(lower):
+    for pane in pane_order(lower):
         placed = arrange(*size, pane, lower, zoomed=zoomed)
         assert placed.places[pane] in ("open", "natural")
         assert set(placed.places) == {*PANES, *LOWER}

@@ -33,8 +33,15 @@ from tui.ui.screens.results.tab import ResultsTab
 from tui.ui.screens.snapshot.tab import SnapshotTab
 from tui.ui.screens.watch.tab import WatchTab
 from tui.ui.screens.workbench import WorkbenchScreen
-from tui.ui.views.keys import KEPT, chosen, command_at, footer_line, help_lines, sections
 from tui.ui.views.lines import plain, width
+from tui.ui.views.screen_frame import (
+    KEPT_COMMANDS,
+    chosen_commands,
+    command_at,
+    footer_line,
+    help_lines,
+    help_sections,
+)
 
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 SCREENS: dict[str, type[CommandScreen]] = {
@@ -173,8 +180,8 @@ def test_each_tab_has_a_door() -> None:
 def test_the_footer_fits_and_always_has_help_and_quit(now: Situation, cells: int) -> None:
     commands = in_footer(now)
     assert width(footer_line(commands, cells)) <= cells
-    kept = {command.id for command in commands if command.id in KEPT}
-    assert {command.id for command in chosen(commands, cells)} >= kept
+    kept = {command.id for command in commands if command.id in KEPT_COMMANDS}
+    assert {command.id for command in chosen_commands(commands, cells)} >= kept
     assert len(kept) == 2
 
 
@@ -182,7 +189,7 @@ def test_the_footer_fits_and_always_has_help_and_quit(now: Situation, cells: int
 def test_a_click_on_a_key_finds_its_command(now: Situation, cells: int) -> None:
     commands = in_footer(now)
     text = plain(footer_line(commands, cells))
-    for command in chosen(commands, cells):
+    for command in chosen_commands(commands, cells):
         x = text.index(f" {key_text(command.keys[0])} {command.label} ")
         assert command_at(x + 1, commands, cells) == command
     assert command_at(len(text), commands, cells) is None
@@ -212,7 +219,7 @@ def test_the_page_of_keys_has_this_table() -> None:
 @pytest.mark.parametrize("tab", NAMES)
 def test_help_begins_with_the_keys_of_the_screen_it_was_asked_on(tab: str) -> None:
     now = Situation(tab=tab)
-    found = sections(now)
+    found = help_sections(now)
     shown = [command for commands in found.values() for command in commands]
     assert sorted(command.id for command in shown) == sorted(command.id for command in COMMANDS)
     first = next(iter(found))
@@ -222,6 +229,6 @@ def test_help_begins_with_the_keys_of_the_screen_it_was_asked_on(tab: str) -> No
 
 
 def test_a_replay_s_keys_are_told_where_there_is_a_replay() -> None:
-    assert "replay_pause" in {command.id for command in sections(Situation())["a replay"]}
-    played = sections(Situation(replay=True, readonly=True))
+    assert "replay_pause" in {command.id for command in help_sections(Situation())["a replay"]}
+    played = help_sections(Situation(replay=True, readonly=True))
     assert "replay_pause" in {command.id for command in played["all screens"]}

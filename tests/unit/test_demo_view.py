@@ -12,8 +12,7 @@ from tests.screens.results import DEFAULTS, ran
 from tui.state.events import AnyEvent, FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.state.store import Store
 from tui.state.sweep import Sweep
-from tui.ui.views.code import code_lines
-from tui.ui.views.demo import headline_lines, number_of, page_lines, waits
+from tui.ui.views.demo import code_lines, headline_lines, number_of, page_lines, waits
 from tui.ui.views.lines import TextStyle, plain
 from tui.ui.views.workload_table import row
 from workloads.protocol.messages import Progress

@@ -31,8 +31,8 @@ from tui.state.pairing import CPU, DeviceView, pair
 from tui.state.store import Store
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.devices import notice
-from tui.ui.views.header import header_line
 from tui.ui.views.lines import plain
+from tui.ui.views.screen_frame import header_line
 from workloads.protocol import messages
 
 MISSING = Driver(None, None, "no NVIDIA driver: libnvidia-ml.so.1 is not found", missing=True)

@@ -11,8 +11,8 @@ from tests.screens.results import compare_queued, comparison, progress, queued
 from tui.state.events import ChildStatus, RunnerStatus
 from tui.state.store import SIMULATED, Store
 from tui.ui.commands.tabs import TABS
-from tui.ui.views.header import header_line, runner_words, tab_at
 from tui.ui.views.lines import plain, width
+from tui.ui.views.screen_frame import header_line, runner_words, tab_at
 from workloads.protocol import messages
 
 

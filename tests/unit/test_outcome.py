@@ -12,10 +12,10 @@ from tui.state.runs import RunState
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.ui.views.backend import comparison_lines
-from tui.ui.views.group import group_lines
-from tui.ui.views.interval import ratio_line
+from tui.ui.views.detail_plots import group_lines
 from tui.ui.views.lines import TextStyle, plain, width
 from tui.ui.views.outcome import block_lines, outcome_lines
+from tui.ui.views.scale import ratio_line
 from workloads.protocol.results import Check, Limit, Timing
 
 

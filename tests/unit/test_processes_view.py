@@ -14,7 +14,6 @@ from tui.monitor.messages import DeviceMemory, GpuProcess, HostProcesses, Parent
 from tui.state.pairing import CPU, DeviceView
 from tui.state.store import Store
 from tui.ui.views.lines import plain, width
-from tui.ui.views.process_columns import heading, order_at
 from tui.ui.views.process_rows import (
     ORDERS,
     Order,
@@ -26,7 +25,9 @@ from tui.ui.views.process_rows import (
 from tui.ui.views.processes import (
     CONTAINER,
     Holders,
+    heading,
     holders,
+    order_at,
     process_line,
     remainder_lines,
     selected_lines,

@@ -10,9 +10,9 @@ from tests.results.samples import kept
 from tui.results.compare import compare
 from tui.results.look import Listed, Past, Sides
 from tui.results.records import Kept, Row, row_of
-from tui.ui.views import result_comparison, result_history, result_list
-from tui.ui.views.interval import ends_of, interval_line, reach_of
+from tui.ui.views import result_comparison, result_list
 from tui.ui.views.lines import cell_len, plain, width
+from tui.ui.views.scale import ends_of, interval_line, reach_of
 
 DRIVERS = {"driver": "580.1"}, {"driver": "590.2"}
 
@@ -100,7 +100,7 @@ def _pair(factor: float, workload: str, first: int = 0) -> tuple[list[Kept], lis
 def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> None:
     (a, b), (c, d) = _pair(1.3, "matmul"), _pair(0.99, "conv2d", 200)
     found = _sides(a + c, b + d)
-    chosen = result_comparison.columns_of(found, cells)
+    chosen = result_comparison.sides_columns(found, cells)
     lines = [
         plain(result_comparison.question_line(one, chosen)) for one in found.compared.questions
     ]
@@ -110,7 +110,7 @@ def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> Non
     }
     assert chosen.reach == 1.5
     low, high = ends_of(1.5) if cells > 79 else ("0.667x", "1.5x")
-    head = plain(result_comparison.heading(chosen))
+    head = plain(result_comparison.sides_heading(chosen))
     assert low in head
     assert high in head
     assert cell_len(head) <= cells
@@ -136,7 +136,7 @@ def test_too_few_runs_say_so_and_no_interval_is_drawn() -> None:
     a, b = _pair(1.3, "matmul")
     found = _sides(a[:1], b[:1])
     (one,) = found.compared.questions
-    chosen = result_comparison.columns_of(found, 119)
+    chosen = result_comparison.sides_columns(found, 119)
     assert "├" not in plain(result_comparison.question_line(one, chosen))
     words = " ".join(plain(row).strip() for row in result_comparison.foot_lines(found, one, 119))
     assert "unclear: one run each, of 3 a side" in words
@@ -152,13 +152,15 @@ def _past(*ones: Kept, elsewhere: int = 0) -> Past:
 
 
 def _history(found: Past, cells: int = 100) -> str:
-    return "\n".join(plain(row) for row in result_history.history_lines(found, 90_000.0, cells, 30))
+    return "\n".join(
+        plain(row) for row in result_comparison.history_lines(found, 90_000.0, cells, 30)
+    )
 
 
 def test_a_change_of_driver_or_torch_is_named_once_where_it_was() -> None:
     newer = {**DRIVERS[1], "torch": "2.14.0"}
     found = _past(*(kept(n, facts=DRIVERS[0]) for n in (1, 2, 3)), kept(9, facts=newer))
-    assert [name for _, name in result_history.changes(found)] == ["driver 590.2, torch 2.14.0"]
+    assert [name for _, name in result_comparison.changes(found)] == ["driver 590.2, torch 2.14.0"]
     text = _history(found)
     assert text.count("▾") == 1
     assert "driver 580.1, torch 2.13.0+cu130: 1.00 ms, 3 runs ±0.0% from run to run" in text

@@ -9,8 +9,8 @@ from tests.screens.results import result
 from tui.state.events import AnyEvent, CeilingsRead, RunQueued
 from tui.state.roofline import roofline
 from tui.state.store import Store
+from tui.ui.views.detail_plots import device_of, roofline_lines
 from tui.ui.views.lines import plain, width
-from tui.ui.views.roofline import device_of, roofline_lines
 from workloads.protocol import messages
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates
 

@@ -10,7 +10,7 @@ from tests.screens.helpers import HOSTILE, make_store
 from tui.state.events import LogLine, RunnerStatus
 from tui.state.store import Store
 from tui.ui.views.lines import plain, width
-from tui.ui.views.log import STILL_WORKS, log_lines, runner_notes
+from tui.ui.views.notices import STILL_WORKS, log_lines, runner_notes
 from workloads.protocol import messages
 
 

@@ -29,10 +29,9 @@ from tui.ui.views.snapshot.layers import (
     next_layer,
 )
 from tui.ui.views.snapshot.map import picture
+from tui.ui.views.snapshot.overview import completed_path, matching_files, start_lines
 from tui.ui.views.snapshot.sites import SiteLine, nodes, search_of
-from tui.ui.views.snapshot.start import completed, matching, start_lines
-from tui.ui.views.snapshot.timeline import clamped, column_of
-from tui.ui.views.snapshot.words import stack_lines
+from tui.ui.views.snapshot.words import clamped, column_of, stack_lines
 from tui.watch.launch import EXAMPLE
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
@@ -219,13 +218,16 @@ def test_files_are_completed(tmp_path: Path) -> None:
     for name in ("run-1.pickle", "run-2.pickle", ".hidden"):
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "ranks").mkdir()
-    found, why = matching(f"{tmp_path}/")
+    found, why = matching_files(f"{tmp_path}/")
     assert [item.name for item in found] == ["run-1.pickle", "run-2.pickle", "ranks"]
     assert why == ""
     typed = f"{tmp_path}/ru"
-    assert completed(typed, matching(typed)[0]) == f"{tmp_path}/run-"
-    assert completed(f"{tmp_path}/ra", matching(f"{tmp_path}/ra")[0]) == f"{tmp_path}/ranks/"
-    assert "No such file" in matching("/nowhere/at/all/")[1]
+    assert completed_path(typed, matching_files(typed)[0]) == f"{tmp_path}/run-"
+    assert (
+        completed_path(f"{tmp_path}/ra", matching_files(f"{tmp_path}/ra")[0])
+        == f"{tmp_path}/ranks/"
+    )
+    assert "No such file" in matching_files("/nowhere/at/all/")[1]
 
 
 @pytest.mark.parametrize(("typed", "size"), [("4096", 4096), ("1MiB", 1 << 20), ("1.5 k", 1536)])

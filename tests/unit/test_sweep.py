@@ -13,9 +13,9 @@ from tui.state.parameters import Invalid, Valid
 from tui.state.store import Store
 from tui.state.sweep import MOST_RUNS, Sweep, example, read, values
 from tui.state.sweep_result import Swept, progress_text, swept
+from tui.ui.views.chart import plot_rows
 from tui.ui.views.detail import detail_lines
 from tui.ui.views.lines import plain, width
-from tui.ui.views.sweep import plot_rows
 from tui.ui.views.workload_table import Row, row
 from workloads.protocol import messages
 from workloads.protocol.inventory import ParameterInfo, WorkloadInfo

@@ -26,13 +26,24 @@ from tests.screens.watched import (
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice
 from tui.text.glyphs import GLYPHS
 from tui.ui.views.lines import Line, plain, width
-from tui.ui.views.watched.kept import KeptRun, kept_heading, kept_lines, none_lines
-from tui.ui.views.watched.plot import MOST_OF_A_KIND, Over, plot_of
-from tui.ui.views.watched.table import COLUMNS, heading, key_of, missing_lines, row_line
-from tui.ui.views.watched.words import (
+from tui.ui.views.watched_processes import (
+    COLUMNS,
+    MOST_OF_A_KIND,
+    Over,
+    heading,
+    key_of,
+    missing_lines,
+    plot_of,
+    row_line,
+)
+from tui.ui.views.watched_run import (
+    KeptRun,
     banner_lines,
     growth_words,
+    kept_heading,
+    kept_lines,
     newest_oom,
+    none_lines,
     oom_words,
     snapshots_of,
     taken_words,

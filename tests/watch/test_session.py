@@ -23,7 +23,7 @@ from tui.child.process import ChildProcess
 from tui.session.watched import ending, sampler
 from tui.session.watched.session import RunError, WatchedRunSession
 from tui.state.watched_run import WatchedRun
-from tui.ui.views.watched.words import is_on, title_words
+from tui.ui.views.watched_run import is_on, title_words
 from tui.watch import launch, runs
 from tui.watch.messages import TorchProcesses, WatchEvent
 from tui.watch.runs import Run

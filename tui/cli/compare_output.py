@@ -8,8 +8,8 @@ from tui.state.runs import CompareState
 from tui.text import numbers as fmt
 from tui.text.clean import rows_of_text
 from tui.ui.views.backend import on_off, unfinished, verdict
-from tui.ui.views.interval import ratio_line
 from tui.ui.views.lines import plain
+from tui.ui.views.scale import ratio_line
 from workloads.protocol import wire
 from workloads.protocol.inventory import Environment
 from workloads.protocol.results import Comparison

@@ -15,10 +15,9 @@ from tui.state.sweep import Sweep
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.text import numbers as fmt
 from tui.text.clean import rows_of_text
-from tui.ui.views.findings import finding_lines
+from tui.ui.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
 from tui.ui.views.lines import Line, plain
-from tui.ui.views.result import check_lines
-from tui.ui.views.sweep import crossing_lines, gap_lines, plot_rows
+from tui.ui.views.outcome import check_lines
 from tui.ui.views.tables import table_lines
 from tui.ui.views.workload_state import half_width, warnings_of
 from workloads.protocol import wire

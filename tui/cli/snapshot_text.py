@@ -20,10 +20,15 @@ from tui.snapshots.reader.messages import (
 )
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, line, plain
-from tui.ui.views.snapshot import difference as difference_view
 from tui.ui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
-from tui.ui.views.snapshot.sites import SiteLine, node_line
-from tui.ui.views.snapshot.timeline import state_lines
+from tui.ui.views.snapshot.sites import (
+    SiteLine,
+    difference_head,
+    difference_heading,
+    difference_line,
+    node_line,
+)
+from tui.ui.views.snapshot.words import state_lines
 
 NARROWEST, WIDEST = 60, 120
 MOST_VERDICTS = 3
@@ -127,10 +132,10 @@ async def difference(
         request = AskDifference(0, device, at_peak, limit=top)
         answer = await child.ask(request, DifferenceIs)
         found = answer.difference
-        rows += difference_view.head_lines(found, cells)
+        rows += difference_head(found, cells)
         if found.rows:
-            rows += [(), difference_view.heading(cells)]
-            rows += [difference_view.diff_line(row, cells) for row in found.rows]
+            rows += [(), difference_heading(cells)]
+            rows += [difference_line(row, cells) for row in found.rows]
         if answer.more:
             rows.append(line(f"and {text.count(answer.more)} smaller changes: --top shows more"))
         rows.append(())

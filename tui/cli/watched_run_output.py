@@ -111,7 +111,7 @@ async def _verdict(snapshot: Path, oom_text: str, *, markdown: bool) -> list[str
             child.load(Load(0, (path,), oom_text=oom_text, top=TOP))
             # The door to the views, which are imported while the reader reads.
             from tui.cli import snapshot_text
-            from tui.ui.views.snapshot.start import progress_words
+            from tui.ui.views.snapshot.overview import progress_words
 
             loaded = await child.loaded(progress_words)
             if markdown:

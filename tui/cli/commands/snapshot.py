@@ -149,7 +149,7 @@ async def _tell(
         child.load(load)
         # The door to the views, which are imported while the reader reads.
         from tui.cli.snapshot_text import as_text
-        from tui.ui.views.snapshot.start import progress_words
+        from tui.ui.views.snapshot.overview import progress_words
 
         loaded = await child.loaded(progress_words)
         if options.json or options.markdown:

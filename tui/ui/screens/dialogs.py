@@ -15,8 +15,8 @@ from textual.widget import Widget
 
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import front_of
-from tui.ui.views.keys import help_lines
 from tui.ui.views.lines import Line, paragraph
+from tui.ui.views.screen_frame import help_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import CursorView
 from tui.ui.widgets.pane import Pane

@@ -14,7 +14,7 @@ from tui.ui.commands.workbench import PROCESS_MEMORY
 from tui.ui.screens.memory import MemoryView
 from tui.ui.views.lines import Line
 from tui.ui.views.memory import title
-from tui.ui.views.process_memory import history_rows, process_history, process_lines
+from tui.ui.views.memory_account import history_rows, process_history, process_lines
 
 
 class ProcessMemoryView(MemoryView):

@@ -22,11 +22,13 @@ from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program
 from tui.ui.screens.dialogs import ConfirmScreen
 from tui.ui.views.lines import Line
-from tui.ui.views.process_columns import columns, heading, order_at
 from tui.ui.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.ui.views.processes import (
     Holders,
+    columns,
+    heading,
     holders,
+    order_at,
     process_line,
     remainder_lines,
     selected_lines,

@@ -17,7 +17,7 @@ from tui.state.sweep import Sweep
 from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, has_others
-from tui.ui.views import arrangement
+from tui.ui.views import screen_frame
 from tui.ui.widgets.backend_pane import BackendPane, BackendSwitches
 from tui.ui.widgets.devices_pane import DevicesPane
 from tui.ui.widgets.line_bar import FooterBar
@@ -113,7 +113,7 @@ class WorkbenchScreen(CommandScreen):
 
     def focus_pane(self, name: str) -> None:
         """Send keys to a pane, wherever it is now."""
-        if name in arrangement.LOWER:
+        if name in screen_frame.LOWER:
             self.lower = name
         self._add_panes()
         self.place_panes(name)
@@ -124,7 +124,7 @@ class WorkbenchScreen(CommandScreen):
 
     def step_focus(self, by: int) -> None:
         """Go to the next pane or to the one before."""
-        names = arrangement.order(self.lower)
+        names = screen_frame.pane_order(self.lower)
         current = self.focused_pane
         place = names.index(current) if current in names else 0
         self.focus_pane(names[(place + by) % len(names)])
@@ -141,7 +141,7 @@ class WorkbenchScreen(CommandScreen):
         focused = focused or self.focused_pane
         size = self.app.size
         needed, _ = self._fitted = self._rows_wanted()
-        placed = arrangement.arrange(
+        placed = screen_frame.arrange(
             size.width, size.height, focused, self.lower, zoomed=self.zoomed, devices=needed
         )
         changed: list[Widget] = []
@@ -173,7 +173,7 @@ class WorkbenchScreen(CommandScreen):
         cells = max(1, self.app.size.width - 1)
         return (
             self.devices.rows_wanted(0),
-            self.backend.rows_wanted(cells, arrangement.BACKEND_ROWS),
+            self.backend.rows_wanted(cells, screen_frame.BACKEND_ROWS),
         )
 
     def fit_devices(self) -> None:
@@ -187,11 +187,11 @@ class WorkbenchScreen(CommandScreen):
             self.backend.styles.clear_rule("height")
         rows = self.app.size.height
         few = len(self.store.devices) <= 1
-        notice = NOTICE_ROWS if rows >= ROOMY or (few and rows >= arrangement.STACK_ROWS) else 1
+        notice = NOTICE_ROWS if rows >= ROOMY or (few and rows >= screen_frame.STACK_ROWS) else 1
         alone = self.devices.rows_wanted(0, notice)
         whole = self.devices.rows_wanted(2 if rows >= TALL_ROWS else 1, notice)
         has_lower = self.panes[self.lower].display
-        room = arrangement.rows_for_devices(
+        room = screen_frame.rows_for_devices(
             rows, memory=not self.memory.has_class("-folded"), lower=has_lower
         )
         if self.has_class("-stack"):
@@ -204,7 +204,7 @@ class WorkbenchScreen(CommandScreen):
         if top is not None and self.has_class("-grid"):
             most = rows * 2 // 5
             top.styles.height = max(
-                arrangement.TOP_ROWS, whole if whole <= most else min(alone, most)
+                screen_frame.TOP_ROWS, whole if whole <= most else min(alone, most)
             )
         elif top is not None:
             top.styles.clear_rule("height")

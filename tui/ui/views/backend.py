@@ -193,7 +193,7 @@ def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
     """The ratio with its interval as a picture."""
     if comparison is None or not comparison.ratio:
         return []
-    from tui.ui.views.interval import ratio_line
+    from tui.ui.views.scale import ratio_line
 
     room = min(cells - 2, INTERVAL_MOST)
     drawn = ratio_line(comparison.ratio, comparison.ci95, room)

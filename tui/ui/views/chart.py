@@ -1,4 +1,4 @@
-"""A workload's charts as lines: curves, bars of steps, and what there is to see in them. Pure."""
+"""A workload's charts as lines: alone, among its study's findings, as a sweep's plots. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 
+from tui.state.sweep import Sweep
+from tui.state.sweep_result import Swept, progress_text
 from tui.text import glyphs
 from tui.text.clean import clean
-from tui.text.quantity import quantity
+from tui.text.quantity import absent_words, label, quantity
 from tui.ui.views.lines import (
     Line,
     Span,
@@ -20,6 +22,7 @@ from tui.ui.views.lines import (
     line,
     paragraph,
     right,
+    verbatim,
     width,
 )
 from tui.ui.views.plot import (
@@ -36,7 +39,8 @@ from tui.ui.views.plot import (
 )
 from tui.ui.views.scale import above, places_scale, scale_for
 from tui.ui.views.tables import reason_lines, table_lines
-from workloads.protocol.results import Cell, Chart, Column, Series, Table
+from tui.ui.views.workload_state import progress_words, run_settings, running
+from workloads.protocol.results import Cell, Chart, Column, Figure, RunResult, Series, Table
 
 MOST_LABEL = 28
 LEAST_BAR = 8
@@ -61,16 +65,16 @@ def bar_lines(chart: Chart, cells: int) -> list[Line]:
     rows: list[Line] = []
     highest: dict[str, float] = {}
     for series in chart.series:
-        most = max(known(series), default=0.0)
+        most = max(known_points(series), default=0.0)
         highest[series.unit] = max(highest.get(series.unit, 0.0), most)
     for series in chart.series:
-        rows += _block(chart, series, highest[series.unit], cells)
+        rows += _bar_block(chart, series, highest[series.unit], cells)
     return rows
 
 
-def _block(chart: Chart, series: Series, highest: float, cells: int) -> list[Line]:
+def _bar_block(chart: Chart, series: Series, highest: float, cells: int) -> list[Line]:
     title = Span(f"  {clean(series.name)}", TextStyle.KEY)
-    if not known(series):
+    if not known_points(series):
         return [line(title, Span(f"  {quantity(None)}", TextStyle.QUIET))]
     full = above(highest) if highest > 0 else 1.0
     if series.unit in ("byte", "bytes", "B") and highest > 0:
@@ -83,15 +87,15 @@ def _block(chart: Chart, series: Series, highest: float, cells: int) -> list[Lin
     room = max(1, cells - 4 - label_cells - value_cells - 4)
     scale = f"   full bar {quantity(full, series.unit)}"
     rows = [line(title, Span(scale, TextStyle.QUIET))]
-    for label, words, value in zip(labels, texts, series.values, strict=True):
+    for name, words, value in zip(labels, texts, series.values, strict=True):
         share = 0.0 if value is None else value / full
         # A label that has no room stands on a line of its own, whole.
-        if cell_len(label) > label_cells:
-            rows += [line("    ", *row) for row in paragraph(label, max(1, cells - 4))]
-            label = ""
+        if cell_len(name) > label_cells:
+            rows += [line("    ", *row) for row in paragraph(name, max(1, cells - 4))]
+            name = ""
         drawn = Span(left(" " if value is None else bar(share, room), room), TextStyle.ALLOCATED)
         rows.append(
-            line(f"    {left(label, label_cells)}  ", drawn, f"  {right(words, value_cells)}")
+            line(f"    {left(name, label_cells)}  ", drawn, f"  {right(words, value_cells)}")
         )
     return rows
 
@@ -116,7 +120,7 @@ def curve_lines(
     title = clean(chart.title or chart.name)
     for unit in dict.fromkeys(series.unit for series in chart.series):
         members = [(at, series) for at, series in enumerate(chart.series) if series.unit == unit]
-        values = [value for _, series in members for value in known(series)]
+        values = [value for _, series in members for value in known_points(series)]
         if not values:
             rows += paragraph(title, cells, TextStyle.STRONG) if title else []
             names = fit(", ".join(clean(series.name) for _, series in members), cells)
@@ -143,7 +147,7 @@ def curve_lines(
     return rows
 
 
-def known(series: Series) -> list[float]:
+def known_points(series: Series) -> list[float]:
     """The values that there are."""
     return [value for value in series.values if value is not None and math.isfinite(value)]
 
@@ -174,18 +178,18 @@ def chart_lines(
     if not chart.places:
         rows.append(line(Span("  no points yet", TextStyle.QUIET)))
     elif chart.labels:
-        drawn = bar_lines(chart, cells) if cells >= BARS_FROM else _points(chart, cells)
+        drawn = bar_lines(chart, cells) if cells >= BARS_FROM else _curve_points(chart, cells)
         rows += [fit_line(row, cells) for row in drawn]
     elif cells >= LEAST_CELLS:
         rows = curve_lines(chart, cells, height, levels, events)
     else:
-        rows += _points(chart, cells)
+        rows += _curve_points(chart, cells)
     return (
         rows + mark_lines(chart, cells) + reason_lines(f"charts.{chart.name}", unavailable, cells)
     )
 
 
-GAP = 3
+CHART_GAP = 3
 WIDE = 50
 """Cells that each of two plots has at least where they stand side by side."""
 
@@ -198,8 +202,8 @@ def beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> li
         count: how many there are.
         cells: width of a line.
     """
-    across = max(1, min(count, (cells + GAP) // (WIDE + GAP)))
-    room = (cells - GAP * (across - 1)) // across
+    across = max(1, min(count, (cells + CHART_GAP) // (WIDE + CHART_GAP)))
+    room = (cells - CHART_GAP * (across - 1)) // across
     rows: list[Line] = []
     for start in range(0, count, across):
         drawn = [draw(number, room) for number in range(start, min(count, start + across))]
@@ -208,12 +212,12 @@ def beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> li
             for number, part in enumerate(parts):
                 joined += part
                 if number < len(parts) - 1:
-                    joined.append(Span(" " * (room + GAP - width(part))))
+                    joined.append(Span(" " * (room + CHART_GAP - width(part))))
             rows.append(tuple(joined))
     return rows
 
 
-def _points(chart: Chart, cells: int) -> list[Line]:
+def _curve_points(chart: Chart, cells: int) -> list[Line]:
     return table_lines(point_table(chart), {}, cells)[1:]
 
 
@@ -236,3 +240,126 @@ def point_table(chart: Chart) -> Table:
         name: Cell = chart.labels[number] if chart.labels else value
         rows.append((name, *(series.values[number] for series in chart.series)))
     return Table(chart.name, chart.title, columns, tuple(rows))
+
+
+TOLD_ELSEWHERE = ("limit", "time.ci95_s")
+"""Absences that have a line of their own."""
+_FINDINGS = ("figures.", "tables.", "charts.")
+
+
+def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[Line]:
+    """Figures, charts, tables and the log of a result.
+
+    Args:
+        result: finished or so far.
+        cells: width of a line.
+        drawn: charts as pictures; else as tables of their points.
+    """
+    rows: list[Line] = []
+    for name, figure in result.figures.items():
+        rows += figure_lines(name, figure, result.unavailable, cells)
+    for chart in result.charts:
+        if drawn:
+            rows += [(), *chart_lines(chart, result.unavailable, cells)]
+        else:
+            points = _chart_as_points(chart, result, cells)
+            rows += [(), *points] if points else []
+    for table in result.tables:
+        rows += [(), *table_lines(table, result.unavailable, cells)]
+    if result.log:
+        rows += [(), line(Span("Log", TextStyle.STRONG))]
+        rows += [row for entry in result.log for row in verbatim(entry, cells)]
+    return rows
+
+
+def _chart_as_points(chart: Chart, result: RunResult, cells: int) -> list[Line]:
+    if _is_told_by_a_table(chart, result.tables):
+        # A staircase is both; once in numbers is enough.
+        return mark_lines(chart, cells)
+    rows = table_lines(point_table(chart), {}, cells)
+    return rows + mark_lines(chart, cells)
+
+
+def _is_told_by_a_table(chart: Chart, tables: tuple[Table, ...]) -> bool:
+    series = [item.name for item in chart.series]
+    return any(
+        table.name == chart.name and [column.name for column in table.columns[1:]] == series
+        for table in tables
+    )
+
+
+def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: int) -> list[Line]:
+    """A further figure of the workload, with what it is."""
+    if figure.value is None:
+        reason = unavailable.get(f"figures.{name}", "not measured")
+        about = f" ({figure.about})" if figure.about else ""
+        words = f"{label(name, figure.unit)}{about} n/a: {reason}"
+    else:
+        about = f": {figure.about}" if figure.about else ""
+        words = f"{label(name, figure.unit)} {quantity(figure.value, figure.unit)}{about}"
+    return paragraph(words, cells, indent="  ")
+
+
+def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
+    """Why figures are missing: what shares a reason shares a line."""
+    names: dict[str, list[str]] = {}
+    for path, reason in unavailable.items():
+        if path not in TOLD_ELSEWHERE and not path.startswith(_FINDINGS):
+            names.setdefault(reason, []).append(absent_words(path))
+    rows: list[Line] = []
+    for reason, which in names.items():
+        words = f"{', '.join(dict.fromkeys(which))} n/a: {reason}"
+        rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    return rows
+
+
+DRAWN = ("time", "rate")
+"""The charts that are drawn; the speed-up stands in the table, and its crossings in both."""
+
+
+def sweep_lines(found: Swept, sweep: Sweep, cells: int, height: int = HEIGHT) -> list[Line]:
+    """How far the sweep is, what came of it in words, its plots, its gaps and its table.
+
+    Args:
+        found: the sweep with its runs.
+        sweep: what was asked for.
+        cells: width of a line.
+        height: rows of a plot.
+    """
+    rows: list[Line] = [line(Span("Sweep", TextStyle.STRONG), f"  {progress_text(found)}")]
+    going = running(found)
+    if going is not None and going.progress is not None:
+        words = f"{going.request.device} {run_settings(sweep, going)}: "
+        rows += paragraph(words + progress_words(going.progress), cells, TextStyle.KEY, indent="  ")
+    if not found.done:
+        return rows
+    rows += [*crossing_lines(found, cells), *plot_rows(found, cells, height)]
+    return [*rows, (), *table_lines(found.table, {}, cells)[1:], *gap_lines(found, cells)]
+
+
+def crossing_lines(found: Swept, cells: int) -> list[Line]:
+    """Where one device overtakes the other, or that none does."""
+    return [row for chart in found.charts for row in mark_lines(chart, cells)]
+
+
+def gap_lines(found: Swept, cells: int) -> list[Line]:
+    """Why points have no time."""
+    return reason_lines("charts.time", found.unavailable, cells)
+
+
+def plot_rows(found: Swept, cells: int, height: int = HEIGHT) -> list[Line]:
+    """Time and rate, side by side where there is room."""
+    charts = [chart for chart in found.charts if chart.name in DRAWN]
+    return beside(
+        lambda number, room: _sweep_chart(found, charts[number], room, height), len(charts), cells
+    )
+
+
+def _sweep_chart(found: Swept, chart: Chart, cells: int, height: int) -> list[Line]:
+    events = tuple(
+        Event(f"{item.device} overtakes {item.variant}".strip(), item.place)
+        for item in found.crossovers
+    )
+    limits = found.limits if chart.name == "rate" else ()
+    levels = tuple(Level(limit.words, limit.value) for limit in limits)
+    return chart_lines(chart, {}, cells, height, levels=levels, events=events)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+from rich.style import Style
 
 from tui.state import parameters
 from tui.state.runs import RunState
 from tui.state.store import SIMULATED, Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.chart import bar
-from tui.ui.views.code import code_lines
+from tui.ui.views.chart import bar, finding_lines
 from tui.ui.views.detail import present_settings
-from tui.ui.views.findings import finding_lines
-from tui.ui.views.lines import Line, Span, TextStyle, flow, left, line, paragraph, width
+from tui.ui.views.lines import Line, Span, TextStyle, flow, left, line, paragraph, verbatim, width
 from tui.ui.views.workload_state import (
     flags_that_act,
     half_width,
@@ -244,3 +245,70 @@ def no_such_group(store: Store, group: str, cells: int) -> list[Line]:
     """Which groups there are."""
     names = ", ".join(dict.fromkeys(info.group for info in store.catalogue))
     return paragraph(f"There is no group {group}; there are {names}.", cells, TextStyle.BAD)
+
+
+_KINDS: tuple[tuple[tuple[str, ...], TextStyle], ...] = (
+    (("Comment",), TextStyle.QUIET),
+    (("Keyword",), TextStyle.KEY),
+    (("Operator", "Word"), TextStyle.KEY),
+    (("Literal", "String"), TextStyle.GOOD),
+    (("Literal", "Number"), TextStyle.NOTE),
+    (("Name", "Builtin"), TextStyle.CACHED),
+    (("Name", "Function"), TextStyle.STRONG),
+    (("Name", "Class"), TextStyle.STRONG),
+    (("Name", "Decorator"), TextStyle.STRONG),
+)
+_KIND = "kind"
+
+
+def code_lines(source: str, cells: int) -> list[Line]:
+    """The source as it stands; a line that is too long is wrapped, and plain."""
+    rows: list[Line] = []
+    for plain, drawn in zip(source.splitlines(), _highlighted(source), strict=True):
+        fits = width(drawn) <= cells
+        rows += [drawn] if fits else verbatim(plain, cells)
+    return rows
+
+
+@lru_cache(maxsize=32)
+def _highlighted(source: str) -> tuple[Line, ...]:
+    # Takes some 30 ms to import, and only a page with code needs it.
+    from rich.syntax import Syntax, SyntaxTheme
+
+    class Kinds(SyntaxTheme):
+        """Gives the kind of each token in place of a colour: the screen decides on those."""
+
+        def get_style_for_token(self, token_type: tuple[str, ...]) -> Style:
+            for kind, style in _KINDS:
+                if token_type[: len(kind)] == kind:
+                    return Style(meta={_KIND: style})
+            return Style()
+
+        def get_background_style(self) -> Style:
+            return Style()
+
+    source = source.expandtabs(4)
+    text = Syntax(source, "python", theme=Kinds()).highlight(source)
+    styles = [TextStyle.PLAIN] * len(source)
+    for span in text.spans:
+        if isinstance(span.style, Style):
+            kind = span.style.meta.get(_KIND, TextStyle.PLAIN)
+            end = min(span.end, len(source))
+            styles[span.start : end] = [kind] * (end - span.start)
+    rows: list[Line] = []
+    start = 0
+    for plain in source.splitlines(keepends=True):
+        words = plain.rstrip("\r\n")
+        rows.append(_code_line(words, styles[start : start + len(words)]))
+        start += len(plain)
+    return tuple(rows)
+
+
+def _code_line(words: str, styles: list[TextStyle]) -> Line:
+    spans: list[Span] = []
+    start = 0
+    for end in range(1, len(words) + 1):
+        if end == len(words) or styles[end] is not styles[start]:
+            spans.append(Span(words[start:end], styles[start]))
+            start = end
+    return line("  ", *spans) if spans else ()

@@ -72,7 +72,7 @@ def _came_of_it(
 ) -> list[Line]:
     """The results at a glance and their plots, or those of the sweep, and a blank line."""
     if found is not None:
-        from tui.ui.views.sweep import sweep_lines
+        from tui.ui.views.chart import sweep_lines
 
         return [*sweep_lines(found, store.sweeps[info.name], cells, height), ()]
     runs = {device: store.latest_run(info.name, device) for device in devices(store)}
@@ -184,8 +184,7 @@ def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | 
 
 def _run_lines(store: Store, run: RunState, cells: int, *, told: bool) -> list[Line]:
     """Every figure of a run; its warnings too, unless they are told above."""
-    from tui.ui.views.outcome import state_words
-    from tui.ui.views.result import condition_lines, result_lines
+    from tui.ui.views.outcome import condition_lines, result_lines, state_words
 
     if run.result is None:
         if run.so_far is None:
@@ -220,7 +219,7 @@ def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
     if found is None:
         return []
     # Imported where there is something to compare with.
-    from tui.ui.views.interval import ratio_line
+    from tui.ui.views.scale import ratio_line
     from tui.ui.views.workload_state import AGAINST_STYLES, verdict_words
 
     now = store.sample.at if store.sample else store.earlier.at

@@ -1,18 +1,33 @@
-"""The full account of a device's memory as lines, for the memory screen. Pure."""
+"""The full account of a memory: a device's, and a process's on it with its history. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tui.memory import Gauge, Term
-from tui.monitor.messages import GpuProcess
+from tui.monitor.messages import GpuProcess, Sample
+from tui.state.allocators import Allocator
+from tui.state.history import MemoryPoint
 from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import Absent, Stale, reading_text
+from tui.state.reading import Absent, Stale, reading_text, value_of
 from tui.text import glyphs
 from tui.text import numbers as text
+from tui.ui.views.braille import ACROSS
 from tui.ui.views.device_detail import Fact
-from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, paragraph, right, width, wrap
+from tui.ui.views.history import LABEL, Figure, column_s, history_lines
+from tui.ui.views.lines import (
+    Line,
+    Span,
+    TextStyle,
+    fit,
+    fit_line,
+    left,
+    paragraph,
+    right,
+    width,
+    wrap,
+)
 from tui.ui.views.memory import (
     Reasons,
     absent_for,
@@ -24,8 +39,9 @@ from tui.ui.views.memory import (
     without,
     would_free_label,
 )
+from tui.watch.messages import TorchProcess
 
-LABEL = 20
+NAME_CELLS = 20
 SIZE = text.SIZE_WIDTH + 1
 BESIDE_FROM = 150
 """Cells from which the device's facts stand beside the account."""
@@ -78,7 +94,7 @@ def account_lines(
         *explanation(gauge, main),
         *_terms(gauge.terms, reasons, main),
         *(_section("peaks", main) if known.peaks else ()),
-        *_rows(known.peaks, main),
+        *_term_rows(known.peaks, main),
         *_counters(known, main),
         *(() if absent_for(gauge.would_free, reasons) else _would_free(gauge, view, main)),
         *(_section("not known", main) if reasons else ()),
@@ -106,7 +122,7 @@ def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
             sections.setdefault(title, []).append(term)
     found: list[Line] = []
     for title, own in sections.items():
-        found += [*_section(title, cells), *_rows(tuple(own), cells)]
+        found += [*_section(title, cells), *_term_rows(tuple(own), cells)]
     return found
 
 
@@ -118,12 +134,12 @@ def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
     return max(old, key=lambda each: each.age_s or 0.0)
 
 
-def _rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
+def _term_rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
     """Label, bytes, source, and what it is or why it is absent."""
     wide = cells >= 110
     sources = [term.source if wide else _SHORT.get(term.source, term.source) for term in terms]
     source_cells = max((len(source) for source in sources), default=0)
-    lead = LABEL + SIZE + 2 + source_cells + 2
+    lead = NAME_CELLS + SIZE + 2 + source_cells + 2
     shared = _shared_age(terms)
     found: list[Line] = []
     if shared is not None:
@@ -133,7 +149,7 @@ def _rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
         size = term.bytes.short if isinstance(term.bytes, Absent) else text.size(term.bytes.value)
         style = TextStyle.QUIET if absent or isinstance(term.bytes, Stale) else TextStyle.STRONG
         head: Line = (
-            Span(left(term.label, LABEL)),
+            Span(left(term.label, NAME_CELLS)),
             Span(right(size, SIZE), style),
             Span(f"  {left(source, source_cells)}", TextStyle.QUIET),
         )
@@ -176,11 +192,11 @@ def _counters(gauge: Gauge, cells: int) -> list[Line]:
         absent = isinstance(counter.count, Absent)
         style = TextStyle.QUIET if absent else TextStyle.STRONG
         head: Line = (
-            Span(left(counter.label, LABEL)),
+            Span(left(counter.label, NAME_CELLS)),
             Span(right(reading_text(counter.count, text.count), SIZE), style),
         )
         remark = counter.count.reason if isinstance(counter.count, Absent) else counter.about
-        found += _with_remark(head, remark, LABEL + SIZE + 2, cells)
+        found += _with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)
     return found
 
 
@@ -193,10 +209,10 @@ def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
         if view.key != CPU:
             remark += "; private pools, as of CUDA graphs, may hold some of it"
     head: Line = (
-        Span(left(would_free_label(gauge), LABEL)),
+        Span(left(would_free_label(gauge), NAME_CELLS)),
         Span(right(reading_text(free, text.size), SIZE), TextStyle.STRONG),
     )
-    return [*_section("cache", cells), *_with_remark(head, remark, LABEL + SIZE + 2, cells)]
+    return [*_section("cache", cells), *_with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)]
 
 
 def _facts(facts: list[Fact], about: str, cells: int) -> list[Line]:
@@ -209,10 +225,10 @@ def _facts(facts: list[Fact], about: str, cells: int) -> list[Line]:
     for label, value in facts:
         if Absent(value.removeprefix(f"{text.NA}: ")) in shared:
             continue
-        head: Line = (Span(left(label, LABEL)),)
-        first, *rest = wrap(value, max(1, cells - LABEL))
+        head: Line = (Span(left(label, NAME_CELLS)),)
+        first, *rest = wrap(value, max(1, cells - NAME_CELLS))
         found.append((*head, Span(first)))
-        found += [(Span(" " * LABEL + row),) for row in rest]
+        found += [(Span(" " * NAME_CELLS + row),) for row in rest]
     return [*found, *reason_lines(shared, cells)]
 
 
@@ -268,3 +284,111 @@ def _beside(main: list[Line], side: list[Line], cells: int) -> list[Line]:
         gap = Span(" " * (cells + 2 - width(near)))
         found.append((*near, gap, *far) if far else near)
     return found
+
+
+HIGHEST_HISTORY = 4
+"""Rows of each of its histories, at most."""
+_HISTORIES = (
+    ("allocated", "alloc", TextStyle.ALLOCATED),
+    ("reserved", "reserved", TextStyle.CACHED),
+    ("process", "process", TextStyle.CONTEXT),
+)
+"""Figures of a point, their labels in front of a history, how they are drawn."""
+
+
+def process_lines(
+    allocator: Allocator,
+    gauge: Gauge,
+    view: DeviceView,
+    worker_pid: int | None,
+    now: float,
+    cells: int,
+) -> list[Line]:
+    """What the figures tell over time, then every figure with its source or its reason.
+
+    Args:
+        allocator: of the process on the device.
+        gauge: the account.
+        view: the device.
+        worker_pid: this program's worker.
+        now: Unix time.
+        cells: width of a line.
+    """
+    found: list[Line] = []
+    if allocator.ended:
+        age = text.age(now - allocator.figures.at)
+        words = f"{allocator.ended}: these are its last figures, read {age}"
+        found += paragraph(words, cells, TextStyle.NOTE)
+    for finding in allocator.findings:
+        found += paragraph(f"{finding.text} ({finding.source})", cells, TextStyle.NOTE, indent="  ")
+    facts = process_facts(allocator.process, now)
+    return [*found, *account_lines(gauge, view, facts, worker_pid, cells, "process")]
+
+
+def process_facts(process: TorchProcess, now: float) -> list[Fact]:
+    """What is known of the process itself, with the reason of what is not."""
+
+    def said(name: str, value: object) -> str:
+        if value is not None:
+            return str(value)
+        return f"{text.NA}: {process.unavailable.get(name) or 'not known'}"
+
+    rank = process.rank
+    if rank is not None and process.world_size is not None:
+        rank_words: str | None = f"{rank} of {process.world_size}"
+    else:
+        rank_words = None if rank is None else str(rank)
+    age = None if process.start is None else text.old(max(0.0, now - process.start))
+    return [
+        ("pid", str(process.pid)),
+        ("command", said("command", process.command)),
+        ("user", said("user", process.user)),
+        ("running for", said("start", age)),
+        ("torch", said("torch", process.torch)),
+        ("rank", said("rank", rank_words)),
+        ("local rank", said("local_rank", process.local_rank)),
+        ("launcher", said("launcher", process.launcher)),
+        ("visible devices", said("visible_devices", process.visible_devices)),
+    ]
+
+
+def history_rows(most: int) -> int:
+    """Lines of :func:`process_history`, at most so many; none where one row each has no room."""
+    each = min(HIGHEST_HISTORY, (most - 1) // len(_HISTORIES))
+    return 1 + each * len(_HISTORIES) if each > 0 else 0
+
+
+def process_history(
+    points: Sequence[MemoryPoint],
+    gauge: Gauge,
+    sample: Sample | None,
+    now: float,
+    cells: int,
+    height: int,
+) -> list[Line]:
+    """What it held over the last minutes, on one scale: the device's memory, or its own peak.
+
+    Args:
+        points: oldest first.
+        gauge: its account.
+        sample: the monitor's newest.
+        now: Unix time.
+        cells: width of a line.
+        height: lines in all.
+    """
+    top = value_of(gauge.total) or value_of(gauge.term("reserved_peak").bytes)
+    wanted = [
+        Figure(name, label, top, text.size_short(top), style)
+        for name, label, style in _HISTORIES
+        if name != "process" or any(point.process is not None for point in points)
+    ]
+    seconds = column_s(sample)
+    span = text.duration(max(0, cells - LABEL) * ACROSS * seconds)
+    rule = glyphs.GLYPHS.rule
+    words = f"last {span}, the highest of each {text.duration(seconds)}"
+    head = fit(f"{rule} {words} ", cells)
+    rows = max(1, (height - 1) // len(wanted))
+    return [
+        (Span(head + rule * (cells - len(head)), TextStyle.QUIET),),
+        *history_lines(points, wanted, sample, now, cells=cells, rows=rows),
+    ]

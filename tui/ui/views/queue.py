@@ -9,8 +9,8 @@ from tui.state.queue import Expected, Queue, expected
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.header import going_on
 from tui.ui.views.lines import Line, Span, TextStyle, fit, width
+from tui.ui.views.screen_frame import going_on
 from tui.ui.views.workload_table import devices
 from workloads.protocol.messages import Run
 

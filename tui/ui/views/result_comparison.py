@@ -1,14 +1,20 @@
-"""Two sets of kept results as a list: a line a workload, the interval drawn. Pure."""
+"""Kept results held against each other: two sets side by side, one workload over time. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+import statistics
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from tui.results.compare import Question, difference
-from tui.results.look import Sides
+from tui.results.look import Past, Sides
+from tui.results.records import Row
+from tui.results.statistics import spread
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views import interval
+from tui.text.clean import clean
+from tui.ui.views import scale
 from tui.ui.views.backend import between
 from tui.ui.views.lines import (
     Line,
@@ -20,15 +26,17 @@ from tui.ui.views.lines import (
     paragraph,
     right,
 )
+from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.ui.views.results import closing, name_of, notes, own_differences, side, verdict
 from tui.ui.views.results import shared_differences as shared
+from tui.ui.views.scale import Scale
 from workloads.protocol.frozen import frozen
 
 _GAP = 2
 _MOST_NAME, _LEAST_NAME = 40, 14
 _LEAST_DRAWN = 15
 _MOST_DRAWN = 61
-_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD, "unclear": TextStyle.QUIET}
+_VERDICT_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD, "unclear": TextStyle.QUIET}
 
 
 @frozen
@@ -45,7 +53,7 @@ class Columns:
     """The ratio at the right end of every line that is drawn."""
 
 
-def columns_of(found: Sides, room: int) -> Columns:
+def sides_columns(found: Sides, room: int) -> Columns:
     """The columns that fit."""
     questions = found.compared.questions
     names = [name_of(one.workload, one.parameters) for one in questions]
@@ -54,10 +62,10 @@ def columns_of(found: Sides, room: int) -> Columns:
     a = max([1, *(cell_len(side(one.a)) for one in questions)])
     b = max([1, *(cell_len(side(one.b)) for one in questions)])
     said = max([4, *(cell_len(_verdict(one)) for one in questions)])
-    reach = interval.reach_of(
+    reach = scale.reach_of(
         [(one.answer.ratio.value, one.answer.ratio.ci95) for one in questions] or [(1.0, None)]
     )
-    least = max(_LEAST_DRAWN, 2 * max(map(cell_len, interval.ends_of(reach))) + 3)
+    least = max(_LEAST_DRAWN, 2 * max(map(cell_len, scale.ends_of(reach))) + 3)
     fixed = a + b + said + 3 * _GAP
     name = min(longest, _MOST_NAME)
     if name + fixed + least + _GAP + device + _GAP > room:
@@ -68,7 +76,7 @@ def columns_of(found: Sides, room: int) -> Columns:
     return Columns(name, device, a, b, said, drawn if drawn >= _LEAST_DRAWN else 0, reach)
 
 
-def heading(chosen: Columns) -> Line:
+def sides_heading(chosen: Columns) -> Line:
     """The names of the columns, and what the ends of the drawn lines stand for."""
     words = left("workload", chosen.name)
     if chosen.device:
@@ -84,7 +92,7 @@ def heading(chosen: Columns) -> Line:
 def _axis(chosen: Columns) -> str:
     """What the ends of the drawn lines stand for, and 1 above their middle."""
     room = chosen.drawn - (1 - chosen.drawn % 2)
-    low, high = interval.ends_of(chosen.reach)
+    low, high = scale.ends_of(chosen.reach)
     if len(low) >= room // 2 or len(high) >= room // 2:
         # Which side is faster stands beside it in words.
         low, high = low.rpartition(" ")[2], high.partition(" ")[0]
@@ -100,12 +108,12 @@ def question_line(one: Question, chosen: Columns) -> Line:
         words += " " * _GAP + right(side(each), cells)
     said = Span(
         " " * _GAP + left(_verdict(one), chosen.verdict),
-        _STYLES.get(one.answer.verdict, TextStyle.PLAIN),
+        _VERDICT_STYLES.get(one.answer.verdict, TextStyle.PLAIN),
     )
     if not chosen.drawn:
         return (Span(words), said)
     ratio = one.answer.ratio
-    drawn = interval.interval_line(ratio.value, ratio.ci95, chosen.drawn, chosen.reach, named=False)
+    drawn = scale.interval_line(ratio.value, ratio.ci95, chosen.drawn, chosen.reach, named=False)
     return (Span(words), said, Span(" " * _GAP), *drawn)
 
 
@@ -161,7 +169,7 @@ def foot_lines(found: Sides, one: Question | None, cells: int) -> list[Line]:
     return rows
 
 
-def title(found: Sides) -> str:
+def sides_title(found: Sides) -> str:
     """How many of which verdict."""
     questions = found.compared.questions
     words: Sequence[str] = ("slower", "faster", "same", "unclear")
@@ -172,3 +180,145 @@ def title(found: Sides) -> str:
 
 
 NONE_SHARED = "A and B have no workload in common that ended well with the same parameters."
+
+
+_TICKED = ("driver", "torch")
+"""Facts whose changes are drawn."""
+_UNITS = ((86_400.0, "d", 3 * 86_400.0), (3600.0, "h", 3 * 3600.0), (60.0, "min", 0.0))
+"""Seconds, name, and from which span on it is used."""
+_MARGIN = 0.05
+"""Of the span of the values, kept free above and below."""
+_FLAT = 0.01
+"""A span of the values below this share of them is drawn as if it were this."""
+_LEAST_HEIGHT, _MOST_HEIGHT = 4, 20
+_MOST_CURVES, _MOST_NAMED, _MOST_TICKS = 6, 8, 30
+"""Drivers and torches that have marks of their own, changes that have names, and those drawn."""
+
+
+Software = tuple[tuple[str, str], ...]
+"""Names and versions of what is ticked, as far as they are known."""
+
+
+def software(found: Past, row: Row) -> Software:
+    """The driver and the torch of a run."""
+    values = found.facts[row.environment].values
+    return tuple((name, values[name]) for name in _TICKED if name in values)
+
+
+def by_software(found: Past) -> dict[Software, list[Row]]:
+    """The runs by their driver and torch, in the order in which those came up."""
+    groups: dict[Software, list[Row]] = {}
+    for row in found.rows:
+        groups.setdefault(software(found, row), []).append(row)
+    return groups
+
+
+def changes(found: Past) -> list[tuple[Row, str]]:
+    """The runs before which driver or torch changed, with what they are from there on."""
+    return [
+        (row, changed(software(found, before), software(found, row)))
+        for before, row in pairwise(found.rows)
+        if software(found, before) != software(found, row)
+    ]
+
+
+def changed(before: Software, after: Software) -> str:
+    """``torch 2.13.0``: what is another one from there on."""
+    known = dict(before)
+    new = [f"{name} {value}" for name, value in after if known.get(name) != value]
+    gone = [f"{name} not known" for name in known if name not in dict(after)]
+    return ", ".join([*new, *gone])
+
+
+def _software_words(known: Software) -> str:
+    return ", ".join(f"{name} {value}" for name, value in known) or "driver, torch not known"
+
+
+def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line]:
+    """The plot, then each driver and torch with the median of its runs.
+
+    Args:
+        found: the runs.
+        now: Unix time, from which the axis counts back.
+        cells: width of a line.
+        height: rows that there are for all of it; the plot gets what the rest leaves.
+    """
+    groups = by_software(found)
+    rows = [row for known, runs in groups.items() for row in _group_lines(known, runs, cells)]
+    if found.elsewhere:
+        further = text.count(found.elsewhere, "further run")
+        words = f"not drawn: {further} of it, on another box or GPU or under other flags"
+        rows += paragraph(words, cells, TextStyle.QUIET)
+    if len(found.rows) < 2:
+        one = "It was measured once: there is no history to draw yet."
+        return [*paragraph(one, cells, TextStyle.NOTE), *rows]
+    if cells < LEAST_CELLS:
+        return rows
+    left = height - len(rows) - _BESIDE_PLOT
+    plot = plot_lines(
+        _history(found, groups, now), cells, max(_LEAST_HEIGHT, min(_MOST_HEIGHT, left))
+    )
+    return [*plot, (), *rows]
+
+
+_BESIDE_PLOT = 6
+"""Rows of a plot beside its height, and the blank one."""
+
+
+def _history(found: Past, groups: Mapping[Software, Sequence[Row]], now: float) -> Plot:
+    first, last = found.rows[0].at, found.rows[-1].at
+    span = max(now - first, last - first)
+    seconds, unit = next((size, name) for size, name, least in _UNITS if span >= least)
+
+    def place(row: Row) -> float:
+        return (row.at - now) / seconds
+
+    medians = [row.median_s or 0.0 for row in found.rows]
+    low, high = min(medians), max(medians)
+    room = max((high - low) * _MARGIN, high * _FLAT / 2)
+    across = Scale(place(found.rows[0]), place(found.rows[-1]))
+    told = groups if 1 < len(groups) <= _MOST_CURVES else {(): found.rows}
+    curves = []
+    for number, (known, rows) in enumerate(told.items()):
+        clear = tuple((place(row), row.median_s) for row in rows if not row.marks)
+        name = _software_words(known) if known else "runs"
+        if clear:
+            curves.append(Curve(name, clear, mark_of(number), style_of(number), joined=False))
+    marked = tuple((place(row), row.median_s) for row in found.rows if row.marks)
+    if marked:
+        warning = glyphs.GLYPHS.warning
+        curves.append(Curve("with warnings", marked, warning, TextStyle.NOTE, joined=False))
+    ticks = changes(found)
+    # Of very many the names would be all that there is.
+    few = len(ticks) <= _MOST_NAMED
+    shown = ticks if len(ticks) <= _MOST_TICKS else []
+    events = tuple(Event(name if few else "", place(row)) for row, name in shown)
+    return Plot(
+        Axis("time before now", unit, across),
+        Axis("median of a run", "s", Scale(max(0.0, low - room), high + room)),
+        tuple(curves),
+        events=events,
+    )
+
+
+def _group_lines(known: Software, runs: Sequence[Row], cells: int) -> list[Line]:
+    medians = [row.median_s for row in runs if row.median_s]
+    varied = spread([medians])
+    middle = text.seconds(statistics.median(medians), varied.share if varied else None)
+    words = f"{_software_words(known)}: {middle}, {text.count(len(medians), 'run')}"
+    words += f" {text.spread(varied.share)} from run to run" if varied else ""
+    marked = sum(bool(row.marks) for row in runs)
+    words += f", {marked} with warnings" if marked else ""
+    first, last = (
+        f"{datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M}" for row in (runs[0], runs[-1])
+    )
+    words += f", {first}" + (f" to {last}" if last != first else "")
+    return paragraph(words, cells, indent="  ")
+
+
+def history_title(found: Past) -> str:
+    """What it is the history of."""
+    subject = found.subject
+    # It may have come in from a stranger's file, and a border takes text as it is.
+    name = clean(name_of(subject.workload, subject.parameters))
+    return f"{text.count(len(found.rows), 'run')} over time   {name} on {subject.device}"

@@ -12,9 +12,8 @@ from textual.widget import Widget
 from tui.state.store import Store
 from tui.ui.commands.command import Situation
 from tui.ui.commands.registry import in_footer
-from tui.ui.views.header import header_line, tab_at
-from tui.ui.views.keys import command_at, footer
 from tui.ui.views.lines import Line, changes
+from tui.ui.views.screen_frame import command_at, footer, header_line, tab_at
 from tui.ui.widgets.styles import strip_of
 
 

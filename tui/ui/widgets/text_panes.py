@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 
 from tui.state.store import Part, Store
 from tui.ui.views.lines import Line
-from tui.ui.views.log import log_lines
+from tui.ui.views.notices import log_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.pane import Pane
 
@@ -91,13 +91,13 @@ class DetailPane(Pane):
         # A plot and what stands around it fill the pane, where that is not too low for one.
         height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
         if self.roofline:
-            from tui.ui.views.roofline import device_of, roofline_lines
+            from tui.ui.views.detail_plots import device_of, roofline_lines
 
             device = device_of(self.store)
             return roofline_lines(self.store, device, self._workload, cells, height)
         group = self._group()
         if group is not None:
-            from tui.ui.views.group import group_lines
+            from tui.ui.views.detail_plots import group_lines
 
             return group_lines(self.store, *group, cells)
         return detail_lines(self.store, self._workload, cells, height)

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from tui.state.store import Part, Store
 from tui.ui.views.lines import Line, LinesOnDemand
-from tui.ui.views.log import runner_notes
+from tui.ui.views.notices import runner_notes
 from tui.ui.views.workload_order import ORDERS, Order, following, ordered
 from tui.ui.views.workload_table import (
     Entry,

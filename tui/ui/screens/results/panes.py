@@ -15,7 +15,6 @@ from tui.results.look import Listed, Past, Sides
 from tui.results.records import Row
 from tui.state.store import Store
 from tui.ui.views import result_comparison as comparison
-from tui.ui.views import result_history as history
 from tui.ui.views import result_list as listing
 from tui.ui.views.lines import Line, LinesOnDemand, TextStyle, paragraph
 from tui.ui.views.result_list import ORDERS, Order
@@ -253,7 +252,7 @@ class QuestionList(KeyedList):
         questions = self._found.compared.questions
         if not questions:
             return paragraph(comparison.NONE_SHARED, cells, TextStyle.NOTE)
-        chosen = comparison.columns_of(self._found, cells)
+        chosen = comparison.sides_columns(self._found, cells)
         return [comparison.question_line(one, chosen) for one in questions]
 
 
@@ -293,10 +292,12 @@ class ComparisonPane(Pane):
         yield self._foot
 
     def on_mount(self) -> None:
-        self.retitle(comparison.title(self.found))
+        self.retitle(comparison.sides_title(self.found))
 
     def _heading_line(self, cells: int) -> Line:
-        return comparison.heading(comparison.columns_of(self.found, self.table.cells or cells))
+        return comparison.sides_heading(
+            comparison.sides_columns(self.found, self.table.cells or cells)
+        )
 
     @on(QuestionList.Moved)
     def _moved(self) -> None:
@@ -317,7 +318,7 @@ class PastPane(Pane):
         super().__init__(store, id=PAST)
         self.found = found
         self.body = LinesView(
-            lambda cells: history.history_lines(found, clock(), cells, self.body.size.height)
+            lambda cells: comparison.history_lines(found, clock(), cells, self.body.size.height)
         )
 
     @property
@@ -329,4 +330,4 @@ class PastPane(Pane):
         yield self.body
 
     def on_mount(self) -> None:
-        self.retitle(history.title(self.found))
+        self.retitle(comparison.history_title(self.found))

@@ -13,7 +13,13 @@ from textual.widgets import Input
 
 from tui.ui.screens.dialogs import box
 from tui.ui.views.lines import Line, Span, TextStyle, line
-from tui.ui.views.snapshot.start import FoundFile, completed, found_line, matching, split
+from tui.ui.views.snapshot.overview import (
+    FoundFile,
+    completed_path,
+    found_line,
+    matching_files,
+    split_path,
+)
 from tui.ui.widgets.lists import NumberedList
 
 
@@ -93,7 +99,7 @@ class FileScreen(ModalScreen["str | None"]):
         self._look()
 
     def _look(self) -> None:
-        self._found, self._why = matching(self.field.value)
+        self._found, self._why = matching_files(self.field.value)
         self.list.index = 0
         self.list.scroll_to(y=0, animate=False)
         self.list.rebuild()
@@ -105,14 +111,14 @@ class FileScreen(ModalScreen["str | None"]):
 
     def complete(self) -> None:
         """As far as all that is listed agrees; else take what is under the cursor."""
-        longer = completed(self.field.value, self._found)
+        longer = completed_path(self.field.value, self._found)
         if longer == self.field.value and self._found:
             longer = self._under_cursor()
         self._put(longer)
 
     def _under_cursor(self) -> str:
         item = self._found[self.list.index]
-        folder, _ = split(self.field.value)
+        folder, _ = split_path(self.field.value)
         return folder + item.name + ("/" if item.folder else "")
 
     def _put(self, value: str) -> None:

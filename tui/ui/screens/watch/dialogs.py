@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 
 from tui.ui.screens.dialogs import BesideCursor, box
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, paragraph
-from tui.ui.views.watched.words import Taken, taken_words
+from tui.ui.views.watched_run import Taken, taken_words
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import NumberedList
 

@@ -23,8 +23,14 @@ from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program
 from tui.ui.screens.watch.dialogs import EndScreen, TwoSnapshotsScreen
-from tui.ui.views.watched.kept import KeptRun
-from tui.ui.views.watched.words import Taken, command_words, going_on_words, is_on, snapshots_of
+from tui.ui.views.watched_run import (
+    KeptRun,
+    Taken,
+    command_words,
+    going_on_words,
+    is_on,
+    snapshots_of,
+)
 from tui.ui.widgets.line_bar import FooterBar, LineBar
 from tui.ui.widgets.watched.memory import WatchedMemoryPane
 from tui.ui.widgets.watched.run import DeviceList, KeptList, KeptPane, OutputPane, RunPane

@@ -28,7 +28,7 @@ from tui.ui.views.lines import (
     right,
 )
 from tui.ui.views.scale import Scale, labels
-from tui.ui.views.snapshot.timeline import column_of
+from tui.ui.views.snapshot.words import column_of
 
 GUTTER = 9
 """Cells left of the columns: a size as ``1.25 GiB`` and the wall."""

@@ -1,13 +1,13 @@
-"""The tree of sites as lines. Pure."""
+"""The sites of a snapshot as a tree, and what two snapshots' sites differ in, as lists. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tui.snapshots.model.results import Grouping, Order, SiteListing, SiteRow
+from tui.snapshots.model.results import Difference, DiffRow, Grouping, Order, SiteListing, SiteRow
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
 from tui.ui.views.snapshot.words import FRAME_STYLES, SITE_HEADING
 from workloads.protocol.frozen import frozen
 
@@ -39,11 +39,11 @@ def nodes(
         open_paths: which nodes are unfolded.
     """
     made: list[SiteLine] = []
-    _add(made, (), listings, open_paths)
+    _add_nodes(made, (), listings, open_paths)
     return made
 
 
-def _add(
+def _add_nodes(
     made: list[SiteLine],
     path: Path,
     listings: Callable[[Path], SiteListing | None],
@@ -57,7 +57,7 @@ def _add(
         own = (*path, row.key)
         made.append(SiteLine(own, row))
         if open_paths.get(own):
-            _add(made, own, listings, open_paths)
+            _add_nodes(made, own, listings, open_paths)
     if listing.more:
         words = f"{text.count(listing.more)} more with {text.size(listing.more_bytes)}"
         made.append(SiteLine((*path, "…"), None, words))
@@ -106,3 +106,79 @@ def search_of(typed: str) -> tuple[str, bool]:
     if len(words) > 2 and words.startswith("/") and words.endswith("/"):
         return words[1:-1], True
     return words, False
+
+
+CHANGE_MARKS = {"new": "new", "grown": "grown", "shrunk": "shrunk", "gone": "gone"}
+CHANGE_STYLES = {
+    "new": TextStyle.BAD,
+    "grown": TextStyle.NOTE,
+    "shrunk": TextStyle.GOOD,
+    "gone": TextStyle.GOOD,
+}
+
+
+def signed(value: int) -> str:
+    """A change of bytes with its sign."""
+    return f"+{text.size(value)}" if value > 0 else text.size(value)
+
+
+def difference_head(difference: Difference, cells: int) -> list[Line]:
+    """What is compared, and the sums."""
+    arrow = glyphs.GLYPHS.arrow
+    live = difference.live_b - difference.live_a
+    reserved = difference.reserved_b - difference.reserved_a
+    rows = [
+        *paragraph(difference.a, cells, indent="   ", label="A  "),
+        *paragraph(difference.b, cells, indent="   ", label="B  "),
+    ]
+    rows += flow(
+        [
+            line(
+                Span("live ", TextStyle.QUIET),
+                f"{text.size(difference.live_a)} {arrow} {text.size(difference.live_b)}",
+                Span(f" ({signed(live)})", TextStyle.STRONG),
+            ),
+            line(
+                Span("reserved ", TextStyle.QUIET),
+                f"{text.size(difference.reserved_a)} {arrow} {text.size(difference.reserved_b)}",
+                Span(f" ({signed(reserved)})", TextStyle.STRONG),
+            ),
+        ],
+        cells,
+    )
+    if not difference.rows:
+        rows.append(line(Span("no site changed", TextStyle.STRONG)))
+    return rows
+
+
+def difference_heading(cells: int) -> Line:
+    """The heading over the columns of changes."""
+    return fit_line(
+        line(Span(f"{'change':>10} {'':<6} {'count':>8} {'B':>9}  ", TextStyle.QUIET)), cells
+    )
+
+
+def difference_line(row: DiffRow, cells: int) -> Line:
+    """The change of one site: bytes, what kind, count, what it is in B, and who."""
+    change = row.bytes_b - row.bytes_a
+    count = row.count_b - row.count_a
+    figures = (
+        Span(f"{signed(change):>10} "),
+        Span(f"{CHANGE_MARKS[row.change]:<6}", CHANGE_STYLES[row.change]),
+        Span(f" {count:>+8d} {text.size(row.bytes_b):>9}  "),
+        Span(row.label, FRAME_STYLES[row.kind]),
+    )
+    return fit_line(figures, cells)
+
+
+def difference_detail(row: DiffRow, cells: int) -> list[Line]:
+    """One site in full."""
+    arrow = glyphs.GLYPHS.arrow
+    rows = paragraph(row.key, cells, indent="   ")
+    rows.append(
+        line(
+            f"{text.size(row.bytes_a)} in {text.count(row.count_a, 'allocation')} {arrow} "
+            f"{text.size(row.bytes_b)} in {text.count(row.count_b, 'allocation')}"
+        )
+    )
+    return rows

@@ -12,8 +12,8 @@ from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
-from tui.ui.views.snapshot import difference as view
-from tui.ui.views.snapshot.start import loading_lines
+from tui.ui.views.snapshot import sites as view
+from tui.ui.views.snapshot.overview import loading_lines
 from tui.ui.views.snapshot.words import refused_lines, state_or_reason
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
@@ -47,7 +47,7 @@ class DifferencePane(SnapshotPane):
     def compose(self) -> ComposeResult:
         """What is compared, the changes, the one under the cursor."""
         yield self.head
-        yield LineBar(view.heading, id="heading")
+        yield LineBar(view.difference_heading, id="heading")
         yield self.rows
         yield self.body
 
@@ -89,7 +89,7 @@ class DifferencePane(SnapshotPane):
             return loading_lines(store, cells)
         answer = self._answer()
         if isinstance(answer, DifferenceIs):
-            return view.head_lines(answer.difference, cells)
+            return view.difference_head(answer.difference, cells)
         if isinstance(answer, Refused):
             return refused_lines(answer, cells)
         return paragraph(store.reason or glyphs.GLYPHS.ellipsis, cells, TextStyle.NOTE)
@@ -98,7 +98,7 @@ class DifferencePane(SnapshotPane):
         answer = self._answer()
         if not isinstance(answer, DifferenceIs):
             return []
-        rows = [view.diff_line(row, cells) for row in answer.difference.rows]
+        rows = [view.difference_line(row, cells) for row in answer.difference.rows]
         if answer.more:
             rows.append(
                 line(Span(f"and {text.count(answer.more)} smaller changes", TextStyle.QUIET))
@@ -113,7 +113,7 @@ class DifferencePane(SnapshotPane):
         return found.rows[self.rows.index]
 
     def _detail(self, cells: int) -> list[Line]:
-        return [] if self._selected is None else view.row_detail(self._selected, cells)
+        return [] if self._selected is None else view.difference_detail(self._selected, cells)
 
     @on(NumberedList.Moved)
     def _moved(self) -> None:

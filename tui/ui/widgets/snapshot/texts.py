@@ -9,8 +9,13 @@ from tui.snapshots.reader.messages import AskVerdict, Refused, VerdictIs
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.ui.views.lines import Line, Span, TextStyle, line
-from tui.ui.views.snapshot.overview import exception_lines, file_lines, summary_lines, verdict_lines
-from tui.ui.views.snapshot.start import start_lines
+from tui.ui.views.snapshot.overview import (
+    exception_lines,
+    file_lines,
+    start_lines,
+    summary_lines,
+    verdict_lines,
+)
 from tui.ui.views.snapshot.words import refused_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.snapshot.pane import SnapshotPane

@@ -25,7 +25,7 @@ from tui.state.store import Store
 from tui.text import glyphs
 from tui.ui.views.lines import Line, Span, line
 from tui.ui.views.snapshot import layers
-from tui.ui.views.snapshot import timeline as view
+from tui.ui.views.snapshot import words as view
 from tui.ui.views.snapshot.words import refused_lines
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.snapshot.pane import SnapshotPane
@@ -230,7 +230,7 @@ class TimelinePane(SnapshotPane):
             self.retitle("Timeline")
             return
         waiting = self.waiting(AskState(0, focus.device, focus.event))
-        words = view.heading(shown, focus.device)
+        words = view.timeline_heading(shown, focus.device)
         self.retitle(f"Timeline   {words}{waiting}")
 
     # ---- the cursor ----

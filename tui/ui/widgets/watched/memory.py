@@ -18,11 +18,9 @@ from tui.state.store import Part, Store
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.ui.views.lines import Line
 from tui.ui.views.memory import bar_line, legend, title
-from tui.ui.views.memory_account import account_lines
-from tui.ui.views.process_memory import process_facts
-from tui.ui.views.watched.plot import AROUND, LEAST_ROWS, Over, plot_of
-from tui.ui.views.watched.table import key_of
-from tui.ui.views.watched.words import told_lines
+from tui.ui.views.memory_account import account_lines, process_facts
+from tui.ui.views.watched_processes import AROUND, LEAST_ROWS, Over, key_of, plot_of
+from tui.ui.views.watched_run import told_lines
 from tui.ui.widgets.history_view import HistoryView
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView

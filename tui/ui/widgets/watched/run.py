@@ -11,9 +11,16 @@ from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import glyphs
 from tui.ui.commands.watch import KEPT_RUNS
 from tui.ui.views.lines import Line, Span, TextStyle, fit, line, verbatim
-from tui.ui.views.watched.kept import KeptRun, kept_heading, kept_lines, none_lines
-from tui.ui.views.watched.table import heading, key_of, missing_lines, row_line
-from tui.ui.views.watched.words import banner_lines, newest_oom, title_words
+from tui.ui.views.watched_processes import heading, key_of, missing_lines, row_line
+from tui.ui.views.watched_run import (
+    KeptRun,
+    banner_lines,
+    kept_heading,
+    kept_lines,
+    newest_oom,
+    none_lines,
+    title_words,
+)
 from tui.ui.widgets.line_bar import LineBar
 from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import KeyedList

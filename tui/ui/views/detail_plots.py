@@ -1,13 +1,28 @@
-"""A device's roofline: its limits, and the runs that tell operations and bytes below them. Pure."""
+"""The detail pane on more than one workload: a group's bars, a device's roofline. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tui.state.parameters import short
 from tui.state.roofline import Roof, Roofline, RooflinePoint, roofline
+from tui.state.runs import RunState
 from tui.state.store import Store
+from tui.state.sweep_curves import base_device, median_of, result_of, speed_up
 from tui.text import numbers as text
 from tui.text.quantity import number
-from tui.ui.views.lines import Line, TextStyle, paragraph
+from tui.ui.views.chart import bar, beside
+from tui.ui.views.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit_line,
+    left,
+    line,
+    paragraph,
+    right,
+)
 from tui.ui.views.plot import (
     HEIGHT,
     LEAST_CELLS,
@@ -21,7 +36,63 @@ from tui.ui.views.plot import (
 )
 from tui.ui.views.scale import Scale, above, below
 from tui.ui.views.tables import table_lines
+from tui.ui.views.workload_state import median
+from tui.ui.views.workload_table import devices, figures_of
 from workloads.protocol.results import Column, Table
+
+TIME_CELLS = 8
+
+
+def group_lines(store: Store, group: str, names: Sequence[str], cells: int) -> list[Line]:
+    """Bars of the time of a call for each workload of a group that has been timed.
+
+    Each workload has a scale of its own: its slowest device's bar is full.
+
+    Args:
+        store: what is known.
+        group: its name.
+        names: its workloads.
+        cells: width of a line.
+    """
+    where = devices(store)
+    rows = paragraph(f"{group}: time of a call on {' and '.join(where)}", cells, TextStyle.STRONG)
+    known = [(name, figures_of(store, name, where)) for name in names]
+    timed = [(name, runs) for name, runs in known if any(map(median_of, runs.values()))]
+    waiting = len(names) - len(timed)
+    if timed:
+        words = "the slowest device of each workload has the full bar"
+        rows += paragraph(words, cells, TextStyle.QUIET)
+        label_cells = max(map(cell_len, where))
+
+        def draw(number: int, room: int) -> list[Line]:
+            return _bars(*timed[number], room, label_cells)
+
+        rows += beside(draw, len(timed), cells)
+    if waiting:
+        words = f"{text.count(waiting, 'workload')} without a time: r runs the group"
+        rows += paragraph(words, cells, TextStyle.QUIET)
+    return rows
+
+
+def _bars(name: str, runs: dict[str, RunState | None], cells: int, label_cells: int) -> list[Line]:
+    """The workload with its speed-up, and below it a bar for each device that has a time."""
+    times = {device: time for device, run in runs.items() if (time := median_of(run))}
+    full = max(times.values())
+    base = base_device(list(times))
+    room = max(1, cells - 2 - label_cells - 1 - 1 - TIME_CELLS)
+    others = [device for device in times if device != base]
+    ratios = [speed_up(runs[device], runs[base]) for device in others]
+    said = "  ".join(text.ratio(ratio) for ratio in ratios if ratio is not None)
+    head = line(Span(name, TextStyle.KEY), Span(f"  {said}" if said else "", TextStyle.STRONG))
+    rows = [fit_line(head, cells)]
+    for place, (device, time) in enumerate(times.items()):
+        result = result_of(runs[device])
+        assert result is not None
+        assert result.time is not None
+        drawn = Span(left(bar(time / full, room), room), style_of(place))
+        words = right(median(result.time), TIME_CELLS)
+        rows.append(fit_line(line(f"  {left(device, label_cells)} ", drawn, f" {words}"), cells))
+    return rows
 
 
 def roofline_lines(
@@ -39,7 +110,7 @@ def roofline_lines(
     found = roofline(store, device)
     rows: list[Line] = []
     if not found.points or cells < LEAST_CELLS:
-        rows += paragraph(_title(found), cells, TextStyle.STRONG)
+        rows += paragraph(_roofline_title(found), cells, TextStyle.STRONG)
     if not found.points:
         words = (
             f"no run on {device} has told both its operations and its bytes yet: matmul and "
@@ -47,12 +118,12 @@ def roofline_lines(
         )
         rows += paragraph(words, cells, TextStyle.QUIET)
     elif cells >= LEAST_CELLS:
-        rows += plot_lines(_plot(found, selected), cells, height)
+        rows += plot_lines(_roofline_plot(found, selected), cells, height)
     rows += [(), *_limit_lines(found, cells)]
     return [*rows, (), *table_lines(_table(found, selected), {}, cells)] if found.points else rows
 
 
-def _plot(found: Roofline, selected: str | None) -> Plot:
+def _roofline_plot(found: Roofline, selected: str | None) -> Plot:
     places = [point.flop_per_byte for point in found.points]
     values = [point.flop_per_s for point in found.points]
     memory = found.memory
@@ -78,11 +149,11 @@ def _plot(found: Roofline, selected: str | None) -> Plot:
         Axis("", "FLOP/s", upright),
         tuple(curves),
         tuple(levels),
-        title=_title(found),
+        title=_roofline_title(found),
     )
 
 
-def _title(found: Roofline) -> str:
+def _roofline_title(found: Roofline) -> str:
     return f"Roofline of {found.device}"
 
 
@@ -128,10 +199,10 @@ def _table(found: Roofline, selected: str | None) -> Table:
         Column("share of roof", "%"),
     )
     order = sorted(found.points, key=lambda one: (one.workload != selected, one.flop_per_byte))
-    return Table("roofline", "points", columns, tuple(_row(found, point) for point in order))
+    return Table("roofline", "points", columns, tuple(_limit_row(found, point) for point in order))
 
 
-def _row(found: Roofline, point: RooflinePoint) -> tuple[str | float | None, ...]:
+def _limit_row(found: Roofline, point: RooflinePoint) -> tuple[str | float | None, ...]:
     roof = found.roof(point)
     share = 100 * point.flop_per_s / roof if roof else None
     intensity = float(f"{point.flop_per_byte:.3g}")

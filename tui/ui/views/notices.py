@@ -1,4 +1,4 @@
-"""What is said beside the figures: the log, and what keeps the runner from running things. Pure."""
+"""What is said beside the figures: what keeps the runner from running things, the log. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tui.state.store import Store
 from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
-STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
+LOG_STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
 
 
 def log_lines(store: Store, cells: int) -> list[Line]:
@@ -20,7 +20,7 @@ def log_lines(store: Store, cells: int) -> list[Line]:
 def entry_lines(entry: LogLine, cells: int) -> list[Line]:
     """One entry; a level other than info is named."""
     label = f"{entry.source} " + ("" if entry.level == "info" else f"{entry.level}: ")
-    return paragraph(entry.text, cells, STYLES[entry.level], indent="  ", label=label)
+    return paragraph(entry.text, cells, LOG_STYLES[entry.level], indent="  ", label=label)
 
 
 def runner_notes(store: Store, cells: int) -> list[Line]:
