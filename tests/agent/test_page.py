@@ -16,7 +16,7 @@ from tests.screens.helpers import make_store
 from tests.watch.test_session import begun
 from tui.session.watched.session import WatchedRunSession
 from tui.state.watched_run import WatchedRun
-from tui.ui.screens.watch.tab import RunSession
+from tui.ui.screens.watch import RunSession
 from tui.watch.runs import Run
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]

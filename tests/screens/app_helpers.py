@@ -16,7 +16,7 @@ from tests.screens.helpers import Kind, clock, make_store, screen_text
 from tests.screens.watched import ScriptedRuns
 from tui.state.events import AnyEvent
 from tui.ui.app.workbench import WorkbenchApp
-from tui.ui.screens.watch.tab import RunSession
+from tui.ui.screens.watch import RunSession
 from tui.ui.screens.workbench import WorkbenchScreen
 
 POLL_S = 0.005

@@ -12,7 +12,7 @@ from tests.screens.app_helpers import running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
 from tui.state.events import LogLine
-from tui.ui.app.coalesce import PAUSE_S
+from tui.ui.app.drawing import PAUSE_S
 from tui.ui.app.workbench import WorkbenchApp
 
 

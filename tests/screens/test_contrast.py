@@ -11,8 +11,8 @@ from tests.screens.contrast import DARK, LEAST, LIGHT, Palette, contrast, ratio,
 from tests.screens.test_golden import busy_events
 from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
 from tui.settings import THEME
-from tui.ui.terminal import palettes as looks
 from tui.ui.views.lines import TextStyle
+from tui.ui.widgets import styles as looks
 from tui.ui.widgets import styles as text_styles
 
 STATES: dict[str, tuple[str, ...]] = {
@@ -66,7 +66,7 @@ async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> Non
 def test_the_styles_can_be_read_on_the_background_of_each_theme(name: str) -> None:
     theme = BUILTIN_THEMES[name].to_color_system().generate()
     red, green, blue = (int(theme["background"][at : at + 2], 16) for at in (1, 3, 5))
-    palette = looks.ON_DARK if BUILTIN_THEMES[name].dark else looks.ON_LIGHT
+    palette = looks.PALETTE_ON_DARK if BUILTIN_THEMES[name].dark else looks.PALETTE_ON_LIGHT
     for style in text_styles.IN_TRUECOLOR.values():
         if style.color is not None:
             shown = style.color.get_truecolor(palette)

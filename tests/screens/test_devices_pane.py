@@ -29,7 +29,7 @@ from tui.state.events import DeviceSelected, MonitorStatus
 from tui.state.pairing import CPU
 from tui.state.store import Store
 from tui.ui.views.lines import Span, TextStyle
-from tui.ui.widgets.devices_pane import DevicesPane
+from tui.ui.widgets.device_panes import DevicesPane
 from tui.ui.widgets.styles import strip_of
 
 

@@ -16,8 +16,7 @@ from tui.settings import choose, read
 from tui.ui.screens.dialogs import HelpScreen
 from tui.ui.views.lines import Span, TextStyle, plain
 from tui.ui.widgets import styles as text_styles
-from tui.ui.widgets.lines_view import LinesView
-from tui.ui.widgets.pane import Pane
+from tui.ui.widgets.pane import LinesView, Pane
 
 HELPED = {
     (): "Workloads",

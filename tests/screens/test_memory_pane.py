@@ -25,7 +25,7 @@ from tui.monitor.messages import DeviceMemory
 from tui.state.events import AnyEvent, DeviceSelected
 from tui.state.pairing import CPU
 from tui.state.store import Store
-from tui.ui.widgets.memory_pane import MemoryPane
+from tui.ui.widgets.device_panes import MemoryPane
 from workloads.protocol import messages
 
 

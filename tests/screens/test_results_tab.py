@@ -17,8 +17,8 @@ from tests.screens.helpers import HOSTILE
 from tui.results import database, look
 from tui.results.database import Database
 from tui.results.records import Kept
-from tui.ui.screens.results.panes import PastPane, QuestionList, ResultList
-from tui.ui.screens.results.tab import ResultsTab
+from tui.ui.screens.results import ResultsTab
+from tui.ui.screens.results_panes import PastPane, QuestionList, ResultList
 
 SIZES = [(60, 20), (80, 24), (120, 40), (200, 55)]
 OLD, NEW = {"driver": "570.1"}, {"driver": "590.2"}

@@ -9,7 +9,7 @@ from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, style
 from tui.state.events import DeviceSelected
 from tui.state.pairing import CPU
 from tui.ui.screens.memory import MemoryView
-from tui.ui.widgets.memory_pane import MemoryPane
+from tui.ui.widgets.device_panes import MemoryPane
 
 
 @pytest.mark.parametrize("pane", [MemoryPane, MemoryView])

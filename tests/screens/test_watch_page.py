@@ -32,9 +32,8 @@ from tests.screens.watched import (
 )
 from tui.state.events import AnyEvent
 from tui.state.watched_run import Mark, WatchedRun
-from tui.ui.screens.dialogs import HelpScreen
-from tui.ui.screens.watch import tab
-from tui.ui.screens.watch.dialogs import EndScreen, TwoSnapshotsScreen
+from tui.ui.screens import watch
+from tui.ui.screens.dialogs import EndScreen, HelpScreen, TwoSnapshotsScreen
 
 TWO = watched(device(), unread())
 
@@ -323,7 +322,7 @@ async def test_at_each_size_nothing_is_wider_than_the_screen(size: tuple[int, in
 async def test_the_list_follows_runs_that_others_start_and_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tab, "KEPT_S", 0.05)
+    monkeypatch.setattr(watch, "KEPT_S", 0.05)
     async with on_runs(None) as at:
         assert "2 kept" in at.rows[1]
         at.runs.runs[:] = [kept_run(ended=NOW - 1, code=3)]

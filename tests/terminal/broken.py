@@ -15,7 +15,7 @@ from tui.cli.main import main
 from tui.session import session
 from tui.ui.app.drawing import Drawing
 from tui.ui.screens.workbench import WorkbenchScreen
-from tui.ui.widgets.devices_pane import DevicesPane
+from tui.ui.widgets.device_panes import DevicesPane
 
 WORDS = "broken on purpose [/x]"
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.terminal.faults import assert_gone, assert_restored, stall, without_torch
 from tests.terminal.terminal import Terminal
-from tui.ui.terminal.hangup import SIGNALS
+from tui.ui.terminal.ending import SIGNALS
 
 END_S = 10.0
 """For an end that takes two seconds on a machine that has nothing else to do."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.state.store import Part
-from tui.ui.app.coalesce import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
+from tui.ui.app.drawing import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
 
 WORKLOADS = frozenset({Part.WORKLOADS})
 

@@ -15,7 +15,7 @@ from tests.screens.fakes import FakeSession
 from tui.state.store import Store
 from tui.ui.app.replay import ReplayApp
 from tui.ui.app.workbench import WorkbenchApp
-from tui.ui.commands.command import NAMES, Command, Situation
+from tui.ui.commands.command import NAMES, TABS, Command, Situation
 from tui.ui.commands.registry import (
     COMMANDS,
     KEY_WORDS,
@@ -24,14 +24,13 @@ from tui.ui.commands.registry import (
     key_text,
     keys_text,
 )
-from tui.ui.commands.tabs import TABS
 from tui.ui.screens.command_screen import CommandScreen
 from tui.ui.screens.demo import DemoScreen
 from tui.ui.screens.memory import MemoryTab
 from tui.ui.screens.processes import ProcessesTab
-from tui.ui.screens.results.tab import ResultsTab
-from tui.ui.screens.snapshot.tab import SnapshotTab
-from tui.ui.screens.watch.tab import WatchTab
+from tui.ui.screens.results import ResultsTab
+from tui.ui.screens.snapshot import SnapshotTab
+from tui.ui.screens.watch import WatchTab
 from tui.ui.screens.workbench import WorkbenchScreen
 from tui.ui.views.lines import plain, width
 from tui.ui.views.screen_frame import (

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.ui.terminal.frame_bytes import FrugalUpdate, frugal_styles
+from tui.ui.app.drawing import FrugalUpdate, frugal_styles
 from tui.ui.terminal.textual_private import ChopsUpdate
 
 ROWS, CELLS, CUT = 4, 16, 7

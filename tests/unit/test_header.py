@@ -10,7 +10,7 @@ from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
 from tui.state.events import ChildStatus, RunnerStatus
 from tui.state.store import SIMULATED, Store
-from tui.ui.commands.tabs import TABS
+from tui.ui.commands.command import TABS
 from tui.ui.views.lines import plain, width
 from tui.ui.views.screen_frame import header_line, runner_words, tab_at
 from workloads.protocol import messages

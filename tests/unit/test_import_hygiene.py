@@ -27,7 +27,7 @@ def test_the_screens_reach_neither_torch_nor_nvml(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.ui.commands.registry", "tui.state.parameters", "tui.ui.terminal.hangup"]
+    "module", ["tui.ui.commands.registry", "tui.state.parameters", "tui.ui.terminal.ending"]
 )
 def test_what_needs_no_screen_reaches_no_textual(module: str) -> None:
     assert not loaded(module) & set(SCREENS)

@@ -10,7 +10,7 @@ from tui.cli.errors import Failure
 from tui.cli.output import ProgressLine
 from tui.cli.streams import say
 from tui.session.session import Session
-from tui.ui.terminal.hangup import SIGNALS
+from tui.ui.terminal.ending import SIGNALS
 from workloads.protocol import messages
 
 END_S = 3.0

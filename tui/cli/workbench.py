@@ -20,7 +20,7 @@ from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, setting_named
 from tui.monitor import FOLDER, serving
 from tui.snapshots import MEMORY_OPTION
 from tui.text import glyphs
-from tui.ui.terminal import textual_environment
+from tui.ui import terminal
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def prepare_screen(chosen: Settings) -> None:
     """Set what is read when the screens are imported."""
     if chosen.value("ascii"):
         glyphs.use_ascii()
-    textual_environment.prepare()
+    terminal.prepare_textual()
     # What is imported stays; the app collects again once it has painted.
     gc.disable()
     sys.setswitchinterval(SWITCH_S)

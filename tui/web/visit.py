@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual_serve.app_service import AppService
 
-from tui.ui.terminal import textual_environment
+from tui.ui import terminal
 
 if TYPE_CHECKING:
     from textual_serve.download_manager import DownloadManager
@@ -52,7 +52,7 @@ class Visit(AppService):
         # Behind a tunnel each frame costs bytes; it asks for 60 a second.
         return {
             **super()._build_environment(width, height),
-            "TEXTUAL_FPS": textual_environment.FPS_SSH,
+            "TEXTUAL_FPS": terminal.FPS_SSH,
         }
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:

@@ -20,8 +20,8 @@ from tui.ui.screens.workbench import WorkbenchScreen
 from tui.ui.terminal import textual_private
 
 if TYPE_CHECKING:
-    from tui.ui.screens.snapshot.tab import SnapshotTab
-    from tui.ui.screens.watch.tab import RunSession, WatchTab
+    from tui.ui.screens.snapshot import SnapshotTab
+    from tui.ui.screens.watch import RunSession, WatchTab
     from tui.watch.runs import Run
 
 
@@ -113,20 +113,20 @@ class TabbedApp(textual_private.HookedApp):
 
     def results_tab(self) -> Screen[None]:
         """What was measured earlier."""
-        from tui.ui.screens.results.tab import ResultsTab
+        from tui.ui.screens.results import ResultsTab
 
         return ResultsTab(self)
 
     def snapshot_tab(self) -> Screen[None]:
         """The allocator snapshot that is read."""
-        from tui.ui.screens.snapshot.tab import SnapshotTab
+        from tui.ui.screens.snapshot import SnapshotTab
 
         self.snapshot = SnapshotTab(self, self.snapshot_memory)
         return self.snapshot
 
     def watch_tab(self) -> Screen[None]:
         """A run under the watch, or those that are kept."""
-        from tui.ui.screens.watch.tab import WatchTab
+        from tui.ui.screens.watch import WatchTab
 
         self.watched = WatchTab(self, self.run_session())
         self.devices_changed(frozenset({Part.DEVICES}))

@@ -7,14 +7,17 @@ against an empty app, and each module costs half a millisecond of it.
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from rich.text import Text
 from textual import on
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.filter import LineFilter, Monochrome, NoColor
@@ -31,15 +34,14 @@ from tui.state.events import LogLine
 from tui.state.store import Parts, Store
 from tui.text import glyphs
 from tui.text.clean import clean
-from tui.ui.app.drawing import Drawing
+from tui.ui.app.drawing import Drawing, FrugalUpdate
 from tui.ui.app.tabs import TabbedApp, command_of
-from tui.ui.app.upkeep import Upkeep
-from tui.ui.commands import bindings
-from tui.ui.terminal import palettes, textual_private
-from tui.ui.terminal.frame_bytes import FrugalUpdate
+from tui.ui.screens.command_screen import bindings_of_app
+from tui.ui.terminal import ending, textual_private
+from tui.ui.terminal.ending import HangupWatch
+from tui.ui.terminal.textual_private import FORGET_S, forget_caches
 from tui.ui.widgets import styles
-from tui.ui.widgets.lines_view import AsciiScrollBar
-from tui.ui.widgets.pane import pane_of
+from tui.ui.widgets.pane import AsciiScrollBar, pane_of
 
 if TYPE_CHECKING:
     from tui.session.preferences import Preferences
@@ -97,7 +99,7 @@ class SessionLike(Actions, Protocol):
 
 def _palette() -> type[Provider]:
     """Imported when the palette is opened."""
-    from tui.ui.app.command_palette import WorkbenchCommands
+    from tui.ui.screens.dialogs import WorkbenchCommands
 
     return WorkbenchCommands
 
@@ -130,13 +132,13 @@ class WorkbenchApp(TabbedApp):
         *sorted(set((HERE / "widgets").glob("*.tcss")) - {FRAMEWORK}),
         HERE / "screens" / "workbench.tcss",
     ]
-    ansi_theme_dark = Reactive(palettes.ON_DARK, init=False)
-    ansi_theme_light = Reactive(palettes.ON_LIGHT, init=False)
+    ansi_theme_dark = Reactive(styles.PALETTE_ON_DARK, init=False)
+    ansi_theme_light = Reactive(styles.PALETTE_ON_LIGHT, init=False)
     COMMAND_PALETTE_BINDING = "colon"
     COMMANDS: ClassVar = {_palette}
     MOST_NOTIFICATIONS = 2
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings.of_app(),
+        *bindings_of_app(),
         Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
     ]
 
@@ -186,9 +188,9 @@ class WorkbenchApp(TabbedApp):
         system = self.console.color_system
         if system in ("256", "standard") and not (self.native_ansi_color or self.no_color):
             # Imported where it is needed: the usual themes take the terminal's own colours.
-            from tui.ui.terminal import colours
+            from tui.ui.terminal import fallbacks
 
-            return colours.filters(system, filters, dark=self.current_theme.dark)
+            return fallbacks.filters(system, filters, dark=self.current_theme.dark)
         if not self.no_color:
             return filters
         return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
@@ -350,9 +352,37 @@ class WorkbenchApp(TabbedApp):
 
     def action_interrupt(self) -> None:
         """End as Ctrl-C ends a program; where text is selected, copy it."""
-        from tui.ui.terminal.clipboard import copy
+        from tui.ui.terminal.fallbacks import copy
 
         if selected := _selected(self.screen):
             copy(self, "selection", selected)
         else:
             self.exit(return_code=INTERRUPTED)
+
+
+class Upkeep:
+    """Keeps a process well and has it end in good order. Made before the terminal is changed."""
+
+    def __init__(self) -> None:
+        self._hangup_watch: HangupWatch | None = None
+        self._forced_exit = ending.forced_exit_of_screen()
+
+    def mounted(self, app: App[Any]) -> None:
+        """The app's loop runs: have signals and a terminal that is gone end it."""
+        if not app.is_headless:
+            terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
+            self._hangup_watch = HangupWatch(
+                lambda code: app.exit(return_code=code), terminal, self._forced_exit
+            )
+            self._hangup_watch.install()
+        app.set_interval(FORGET_S, forget_caches)
+
+    def painted(self) -> None:
+        """The first screen is there, and with it what stays: what comes after it is collected."""
+        gc.freeze()
+        gc.enable()
+
+    def end(self) -> None:
+        """Leave all of it as it was found."""
+        if self._hangup_watch is not None:
+            self._hangup_watch.remove()

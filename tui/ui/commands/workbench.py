@@ -7,12 +7,12 @@ from tui.ui.commands.command import (
     EVERYWHERE,
     PROCESSES,
     RESULTS,
+    TABS,
     WATCH,
     WORKBENCH,
     Command,
     Situation,
 )
-from tui.ui.commands.tabs import TABS
 
 
 def _can_run(now: Situation) -> bool:

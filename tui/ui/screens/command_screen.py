@@ -1,21 +1,21 @@
-"""What the tabs and the demo share: their keys are commands of the registry."""
+"""What the tabs and the demo share: their keys are commands of the registry, bound by Textual."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol
 
 from textual import events, on
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
 from tui.session.actions import Actions
 from tui.state.store import Parts, Store
-from tui.ui.commands.command import Situation
-from tui.ui.commands.registry import BY_ID
-from tui.ui.widgets.line_bar import HeaderBar, LineBar
-from tui.ui.widgets.pane import Pane, pane_of
+from tui.ui.commands.command import Command, Situation
+from tui.ui.commands.registry import BY_ID, COMMANDS
+from tui.ui.widgets.pane import HeaderBar, LineBar, Pane, pane_of
 
 
 class Program(Protocol):
@@ -179,3 +179,27 @@ def front_of(app: App[Any]) -> CommandScreen | None:
 def _takes_letters(widget: Widget | None) -> bool:
     """Whether one types into it. Not asked by its class, whose import takes 10 ms of the start."""
     return widget is not None and widget.check_consume_key("a", "a")
+
+
+def bindings_of_screen(tab: str) -> list[BindingType]:
+    """The keys of the commands whose methods the screen of a tab has."""
+    return _bindings(each for each in COMMANDS if each.target == "screen" and tab in each.tabs)
+
+
+def bindings_of_app() -> list[BindingType]:
+    """The keys of the commands whose methods the app has."""
+    return _bindings(each for each in COMMANDS if each.target == "app")
+
+
+def _bindings(commands: Iterable[Command]) -> list[BindingType]:
+    return [
+        Binding(
+            ",".join(command.keys),
+            command.action,
+            command.label,
+            id=command.id,
+            priority=command.opens_field,
+        )
+        for command in commands
+        if command.keys
+    ]

@@ -14,8 +14,7 @@ from textual.widgets import Digits
 
 from tui.state.store import Part, Store
 from tui.text import glyphs
-from tui.ui.commands import bindings
-from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.ui.views.demo import (
     headline_lines,
     no_such_group,
@@ -26,9 +25,7 @@ from tui.ui.views.demo import (
     waits,
 )
 from tui.ui.views.lines import Line, paragraph
-from tui.ui.widgets.line_bar import FooterBar, LineBar
-from tui.ui.widgets.lines_view import LinesView
-from tui.ui.widgets.pane import Pane
+from tui.ui.widgets.pane import FooterBar, LineBar, LinesView, Pane
 from workloads.protocol.inventory import WorkloadInfo
 
 SPINNER_S = 0.125
@@ -157,7 +154,7 @@ class DemoScreen(CommandScreen):
     TAB = "demo"
     CSS_PATH = "demo.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings.of_screen(TAB),
+        *bindings_of_screen(TAB),
         Binding("space", "page_down", show=False),
     ]
 

@@ -1,25 +1,32 @@
-"""Dialogs: the box they stand in, the help, and a question before what cannot be undone."""
+"""Dialogs: the box they stand in, the help, the palette, and what is asked before an act."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, TypeVar
+import signal
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Container
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from tui.ui.commands.command import Situation
+from tui.ui.commands.command import Command, Situation
+from tui.ui.commands.registry import BY_ID, COMMANDS, keys_text
 from tui.ui.screens.command_screen import front_of
-from tui.ui.views.lines import Line, paragraph
+from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.ui.views.screen_frame import help_lines
-from tui.ui.widgets.lines_view import LinesView
-from tui.ui.widgets.lists import CursorView
-from tui.ui.widgets.pane import Pane
+from tui.ui.views.watched_run import Taken, taken_words
+from tui.ui.widgets.lists import CursorView, NumberedList
+from tui.ui.widgets.pane import LinesView, Pane
+
+if TYPE_CHECKING:
+    from textual.widgets import TextArea
 
 TITLES = {
     "devices": "Devices",
@@ -144,3 +151,194 @@ class ConfirmScreen(BesideCursor[bool]):
 
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)
+
+
+LEAST_SCORE = 0.01
+"""Of a command whose help has the words: below all whose names match."""
+
+
+class WorkbenchCommands(Provider):
+    """Finds commands by the words of their labels and helps."""
+
+    def _valid(self) -> list[Command]:
+        front = front_of(self.app)
+        if front is None:
+            return []
+        now = front.situation()
+        found = [each for each in COMMANDS if each.id != "command_palette" and each.valid(now)]
+        # Who looks for a snapshot need not know first which tab opens one.
+        return found if now.tab == "snapshot" else [*found, BY_ID["snapshot_open"]]
+
+    async def discover(self) -> Hits:
+        """All that are valid, before anything is typed."""
+        for command in self._valid():
+            yield DiscoveryHit(command_title(command), self._run(command), help=command.help)
+
+    async def search(self, query: str) -> Hits:
+        """Find the valid commands that match what is typed."""
+        matcher = self.matcher(query)
+        words = query.lower().split()
+        for command in self._valid():
+            score = matcher.match(command_title(command))
+            # Letters strewn over a sentence say nothing: in it the words themselves are looked for.
+            if not score and all(word in command.help.lower() for word in words):
+                score = LEAST_SCORE
+            if score > 0:
+                shown = matcher.highlight(command_title(command))
+                yield Hit(score, shown, self._run(command), help=command.help)
+
+    def _run(self, command: Command) -> Callable[[], Coroutine[Any, Any, bool]]:
+        # It has closed when the command is done: the screen is the one that it lay over.
+        return partial(self._do, command)
+
+    async def _do(self, command: Command) -> bool:
+        front = front_of(self.app)
+        if front is not None and front.TAB not in command.tabs:
+            self.app.switch_mode(command.tabs[0])
+        return await self.app.run_action(command.action)
+
+
+def command_title(command: Command) -> str:
+    """Its name in words, with the key that does the same."""
+    words = command.id.replace("_", " ")
+    keys = keys_text(command)
+    return f"{words} ({keys})" if keys else words
+
+
+END_SIGNALS = {
+    "i": (signal.SIGINT, "KeyboardInterrupt in Python's main thread, as by Ctrl-C"),
+    "t": (signal.SIGTERM, "most programs end, and lose what they have not saved"),
+    "k": (signal.SIGKILL, "it ends at once: nothing is saved, no exit handler runs"),
+}
+
+
+class EndScreen(BesideCursor["signal.Signals | None"]):
+    """Gives back the signal to send, or ``None``; enter sends nothing.
+
+    Args:
+        words: what is ended, a paragraph each.
+    """
+
+    CSS_PATH = "watch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key, f"answer('{key}')", show=False) for key in END_SIGNALS),
+        Binding("n,escape,q", "answer('')", show=False),
+    ]
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__()
+        self._words = tuple(words)
+
+    def compose(self) -> ComposeResult:
+        """A box around the words and the signals."""
+        words = LinesView(self._lines, id="message")
+        yield box("End the run?", "i, t or k sends it   n or escape sends nothing", words)
+
+    def _lines(self, cells: int) -> list[Line]:
+        rows = [row for words in self._words for row in paragraph(words, cells)]
+        for key, (number, about) in END_SIGNALS.items():
+            rows += paragraph(f"{number.name}: {about}", cells, indent="  ", label=f"{key} ")
+        return rows
+
+    def action_answer(self, key: str) -> None:
+        """Send what was asked for, or nothing."""
+        self.dismiss(END_SIGNALS[key][0] if key else None)
+
+
+class TwoSnapshotsScreen(ModalScreen["tuple[Taken, Taken] | None"]):
+    """Gives back the earlier and the later of two snapshots, or ``None``.
+
+    Args:
+        taken: at least two, the oldest first; the first and the last are chosen until others are.
+    """
+
+    CSS_PATH = "watch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "mark", show=False),
+        Binding("escape,q", "cancel", show=False),
+    ]
+
+    def __init__(self, taken: Sequence[Taken]) -> None:
+        super().__init__()
+        self._taken = tuple(taken)
+        self._marked = [0, len(self._taken) - 1]
+        """The two that are compared, the one that was marked last at the end."""
+        self.list = NumberedList(self._lines, id="taken")
+
+    def compose(self) -> ComposeResult:
+        """The list; what is marked is compared."""
+        keys = "space marks   enter compares the two marked   escape leaves"
+        yield box("What has grown between two snapshots", keys, self.list)
+
+    def on_mount(self) -> None:
+        self.list.focus()
+
+    def _lines(self, cells: int) -> list[Line]:
+        found = []
+        for number, taken in enumerate(self._taken):
+            marked = number in self._marked
+            mark = Span("x " if marked else "  ", TextStyle.KEY)
+            found.append(fit_line(line(mark, taken_words(taken)), cells))
+        return found
+
+    def action_mark(self) -> None:
+        """Take the row under the cursor in place of the one that was marked first."""
+        at = self.list.index
+        if at not in self._marked:
+            self._marked = [self._marked[-1], at]
+            self.list.rebuild()
+
+    @on(NumberedList.Chosen)
+    def _chosen(self, event: NumberedList.Chosen) -> None:
+        event.stop()
+        early, late = sorted(self._marked)
+        self.dismiss((self._taken[early], self._taken[late]))
+
+    def action_cancel(self) -> None:
+        """Compare nothing."""
+        self.dismiss(None)
+
+
+ABOUT_OOM_TEXT = (
+    "Paste the message of torch.OutOfMemoryError, or the whole log that holds it. It tells the "
+    "device's total, what this process holds and what others hold."
+)
+
+
+class OomTextScreen(ModalScreen["str | None"]):
+    """Gives back the text, or ``None``."""
+
+    CSS_PATH = "snapshot.tcss"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False, priority=True),
+        Binding("ctrl+s,f2", "apply", show=False, priority=True),
+    ]
+
+    def __init__(self, present: str) -> None:
+        # The editor of the framework takes long to import, and no other dialog needs it.
+        from textual.widgets import TextArea
+
+        super().__init__()
+        self.area: TextArea = TextArea(present)
+        self.area.cursor_blink = False
+
+    def compose(self) -> ComposeResult:
+        """What for, and where to."""
+        words = LinesView(self._words, id="words")
+        words.can_focus = False
+        yield box("Text of the exception", "F2 or ctrl+s applies   escape leaves", words, self.area)
+
+    def on_mount(self) -> None:
+        """Type or paste into it."""
+        self.area.focus()
+
+    def _words(self, cells: int) -> list[Line]:
+        return paragraph(ABOUT_OOM_TEXT, cells, TextStyle.QUIET)
+
+    def action_apply(self) -> None:
+        self.dismiss(self.area.text)
+
+    def action_cancel(self) -> None:
+        """Leave everything as it was."""
+        self.dismiss(None)

@@ -1,4 +1,4 @@
-"""The memory tab: the full account of the selected device's memory."""
+"""The memory tab: the full account of a device's memory; and that of a process among others."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from tui.memory import Gauge
+from tui.memory.others import account_of
+from tui.state.allocators import Allocator
+from tui.state.pairing import DeviceView
 from tui.state.store import Part, Store
-from tui.ui.commands import bindings
-from tui.ui.screens.command_screen import CommandScreen, Program, has_others
+from tui.ui.commands.workbench import PROCESS_MEMORY
+from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen, has_others
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.history import whole_lines, whole_rows
 from tui.ui.views.lines import Line
-from tui.ui.views.memory import legend
-from tui.ui.views.memory_account import account_lines
-from tui.ui.widgets.history_view import HistoryView
-from tui.ui.widgets.line_bar import FooterBar
-from tui.ui.widgets.lines_view import LinesView
-from tui.ui.widgets.memory_pane import AccountPane
+from tui.ui.views.memory import legend, title
+from tui.ui.views.memory_account import account_lines, history_rows, process_history, process_lines
+from tui.ui.widgets.device_panes import AccountPane
+from tui.ui.widgets.pane import FooterBar, HistoryView, LinesView
 
 SHARE = 3
 """The histories take at most one in so many rows of the screen."""
@@ -102,7 +104,7 @@ class MemoryTab(CommandScreen):
 
     TAB = "memory"
     CSS_PATH = "memory.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -116,3 +118,55 @@ class MemoryTab(CommandScreen):
         yield self.header()
         yield self.view
         yield FooterBar(self.situation)
+
+
+class ProcessMemoryView(MemoryView):
+    """Bar, history, what the figures tell, every term with its source: of another process."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.DEVICES, Part.ALLOCATORS})
+    HELP = (
+        "What torch's allocator holds in this process, read from outside: the statistics in its "
+        "memory, through /proc/PID/mem opened for reading. Nothing runs in the process and nothing "
+        "stops it. The figures are those of torch.cuda.memory_stats() since the process began; "
+        "what torch has given to cuBLAS is among the allocated. context is what NVML counts for "
+        "the process less reserved. Sentences tell what the figures carry over the time that they "
+        "were read. escape goes back to the processes."
+    )
+
+    def __init__(self, store: Store, clock: Callable[[], float], allocator: Allocator) -> None:
+        """Show one allocator.
+
+        Args:
+            store: what is known.
+            clock: Unix time now, to tell old figures.
+            allocator: of the process on its device.
+        """
+        self.allocator = allocator
+        super().__init__(store, clock, id=PROCESS_MEMORY)
+
+    def look(self) -> tuple[DeviceView, Gauge]:
+        """The device that the process is on, as far as that can be told, and the account."""
+        store, placed = self.store, self.allocator.placed
+        view = next((each for each in store.devices if each.key == placed.id), None)
+        peak = store.history.sampled_peak(view.key if view else "")
+        gauge = account_of(self.allocator, view, store.sample, peak, self.clock())
+        return view or DeviceView(self.allocator.figures.device), gauge
+
+    def title(self, cells: int) -> str:
+        """Whose memory it is, and what is free of the device."""
+        return title(self.gauge, self.view, cells, f" of {self.allocator.process.pid}")
+
+    def history_rows(self, cells: int, most: int) -> int:  # noqa: ARG002 (they stand in one column)
+        """Rows of the process's histories, at most so many."""
+        return history_rows(most)
+
+    def history_lines(self, cells: int, rows: int) -> list[Line]:
+        """What the process held, in so many rows."""
+        points = self.allocator.points
+        return process_history(points, self.gauge, self.store.sample, self.clock(), cells, rows)
+
+    def account_lines(self, cells: int) -> list[Line]:
+        """What the figures tell, then every term, then the process."""
+        return process_lines(
+            self.allocator, self.gauge, self.view, self.store.worker_pid, self.clock(), cells
+        )

@@ -19,8 +19,7 @@ from tui.ui.screens.dialogs import BesideCursor, box
 from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 from tui.ui.views.workload_table import CHANGED
 from tui.ui.widgets.fields import ChoiceField
-from tui.ui.widgets.line_bar import LineBar
-from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.pane import LineBar, LinesView
 from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
 
 Field = Input | ChoiceField

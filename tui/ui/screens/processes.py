@@ -17,9 +17,8 @@ from tui.session.terminate import refusal, terminate
 from tui.state.pairing import CPU
 from tui.state.reading import Absent
 from tui.state.store import Part, Store
-from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
-from tui.ui.screens.command_screen import CommandScreen, Program
+from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.ui.screens.dialogs import ConfirmScreen
 from tui.ui.views.lines import Line
 from tui.ui.views.process_rows import ORDERS, Order, ProcessRow, process_rows
@@ -34,16 +33,14 @@ from tui.ui.views.processes import (
     selected_lines,
     unread_notes,
 )
-from tui.ui.widgets.line_bar import FooterBar, LineBar
-from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import KeyedList, RowFilter
-from tui.ui.widgets.pane import AgingPane
+from tui.ui.widgets.pane import AgingPane, FooterBar, LineBar, LinesView
 
 if TYPE_CHECKING:
     from textual.widgets import Input
 
     from tui.state.allocators import Allocator
-    from tui.ui.screens.process_memory import ProcessMemoryView
+    from tui.ui.screens.memory import ProcessMemoryView
 
 
 class ProcessList(KeyedList):
@@ -278,7 +275,7 @@ class ProcessesTab(CommandScreen):
 
     TAB = "processes"
     CSS_PATH = "processes.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -310,7 +307,7 @@ class ProcessesTab(CommandScreen):
             elif row is not None and row.kind == "launcher":
                 self.notify("it started several: choose one of them", markup=False)
             return
-        from tui.ui.screens.process_memory import ProcessMemoryView
+        from tui.ui.screens.memory import ProcessMemoryView
 
         self.memory = ProcessMemoryView(self.store, self.program.clock, allocator)
         self.mount(self.memory, after=self.pane)

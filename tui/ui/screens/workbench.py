@@ -14,16 +14,12 @@ from textual.widget import Widget
 from tui.state.parameters import Valid
 from tui.state.store import Part, Parts
 from tui.state.sweep import Sweep
-from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
-from tui.ui.screens.command_screen import CommandScreen, Program, has_others
+from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen, has_others
 from tui.ui.views import screen_frame
-from tui.ui.widgets.backend_pane import BackendPane, BackendSwitches
-from tui.ui.widgets.devices_pane import DevicesPane
-from tui.ui.widgets.line_bar import FooterBar
-from tui.ui.widgets.memory_pane import MemoryPane
-from tui.ui.widgets.pane import Pane, pane_of
-from tui.ui.widgets.text_panes import DetailPane, LogPane
+from tui.ui.widgets.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
+from tui.ui.widgets.device_panes import DevicesPane, MemoryPane
+from tui.ui.widgets.pane import FooterBar, Pane, pane_of
 from tui.ui.widgets.workloads_pane import WorkloadList, WorkloadsPane
 
 TALL_ROWS = 50
@@ -43,7 +39,7 @@ class WorkbenchScreen(CommandScreen):
 
     TAB = "workbench"
     AUTO_FOCUS = "WorkloadList"
-    BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
     MODES = ("grid", "stack", "fold")
 
     def __init__(self, program: Program) -> None:
@@ -336,7 +332,7 @@ class WorkbenchScreen(CommandScreen):
 
     def action_copy_result(self) -> None:
         """Send the selected workload's detail to the terminal."""
-        from tui.ui.terminal.clipboard import copy
+        from tui.ui.terminal.fallbacks import copy
         from tui.ui.views.detail import copy_text
 
         if self.workload is not None:

@@ -1,1 +1,15 @@
-"""The terminal: what it can draw, what goes to it, how it is left."""
+"""The terminal: what it can draw, how it is left, and what Textual is told before its import."""
+
+from __future__ import annotations
+
+import os
+
+FPS_SSH = "15"
+"""Frames a second at most over a link, where each frame costs bytes."""
+
+
+def prepare_textual() -> None:
+    """Set what the user has not set."""
+    if "SSH_CONNECTION" in os.environ:
+        os.environ.setdefault("TEXTUAL_FPS", FPS_SSH)
+    os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")

@@ -10,9 +10,8 @@ from tui.monitor.messages import Driver
 from tui.state.events import RunnerStatus
 from tui.state.store import SIMULATED, Store
 from tui.text import numbers as text
-from tui.ui.commands.command import EVERYWHERE, NAMES, Command, Situation
+from tui.ui.commands.command import EVERYWHERE, NAMES, TABS, Command, Situation, Tab
 from tui.ui.commands.registry import COMMANDS, in_footer, key_text, keys_text
-from tui.ui.commands.tabs import TABS, Tab
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, width, wrap
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Progress

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from tui.text import glyphs
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, width
-from tui.ui.widgets.line_bar import LineBar
+from tui.ui.widgets.pane import LineBar
 
 
 class ChoiceField(LineBar, can_focus=True):

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.ui.views.lines import Line
-from tui.ui.widgets.lines_view import LinesView
+from tui.ui.widgets.pane import LinesView
 
 if TYPE_CHECKING:
     from tui.ui.widgets.fields import FieldInput

@@ -2,13 +2,15 @@
 
 Which of the sixteen a terminal draws well depends on what it draws them on: the dark half of them
 is hard to read on black, the bright half on white. A truecolor theme draws the sixteen from the
-palettes of ``tui.ui.terminal.palettes``.
+palettes here, chosen by WCAG 2.2's contrast ratio: at least 4.5:1 on the backgrounds of Textual's
+own themes.
 """
 
 from __future__ import annotations
 
 from rich.segment import Segment
 from rich.style import Style
+from rich.terminal_theme import TerminalTheme
 from textual.strip import Strip
 
 from tui.ui.views.lines import (
@@ -137,3 +139,41 @@ PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.KEY)
 def _is_bar(text: str) -> bool:
     """Whether it is drawn with parts of cells: reversed, a bar of 20 % would be one of 80 %."""
     return any("\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff" for sign in text)
+
+
+Triplet = tuple[int, int, int]
+
+
+def _palette_theme(background: Triplet, foreground: Triplet, eight: list[Triplet]) -> TerminalTheme:
+    """Bright colours are the same: what is bold is told by its weight."""
+    return TerminalTheme(background, foreground, eight, eight)
+
+
+PALETTE_ON_DARK = _palette_theme(
+    (18, 18, 18),
+    (224, 224, 224),
+    [
+        (18, 18, 18),
+        (255, 150, 150),
+        (126, 231, 135),
+        (255, 216, 102),
+        (148, 190, 255),
+        (232, 165, 242),
+        (111, 215, 232),
+        (224, 224, 224),
+    ],
+)
+PALETTE_ON_LIGHT = _palette_theme(
+    (224, 224, 224),
+    (31, 31, 31),
+    [
+        (31, 31, 31),
+        (160, 0, 25),
+        (0, 95, 0),
+        (115, 70, 0),
+        (0, 64, 176),
+        (139, 0, 139),
+        (0, 90, 102),
+        (90, 90, 90),
+    ],
+)

@@ -25,10 +25,8 @@ from tui.ui.views.workload_table import (
     heading,
     no_match,
 )
-from tui.ui.widgets.line_bar import LineBar
-from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import KeyedList, RowFilter
-from tui.ui.widgets.pane import Pane
+from tui.ui.widgets.pane import LineBar, LinesView, Pane
 
 if TYPE_CHECKING:
     from textual.widgets import Input

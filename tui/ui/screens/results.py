@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
 from tui.results import look
@@ -21,10 +21,10 @@ from tui.results.database import path
 from tui.results.errors import SelectionError, StoreError
 from tui.results.records import Row
 from tui.text.numbers import count
-from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
-from tui.ui.screens.command_screen import CommandScreen, Program
-from tui.ui.screens.results.panes import (
+from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.ui.screens.dialogs import BesideCursor, ConfirmScreen, box
+from tui.ui.screens.results_panes import (
     ComparisonPane,
     PastPane,
     QuestionList,
@@ -34,8 +34,10 @@ from tui.ui.screens.results.panes import (
 from tui.ui.views.lines import TextStyle
 from tui.ui.views.result_list import NO_STORE, NOTHING_KEPT, READONLY, REPLAY
 from tui.ui.views.results import name_of
-from tui.ui.widgets.line_bar import FooterBar
-from tui.ui.widgets.pane import Pane
+from tui.ui.widgets.pane import FooterBar, Pane
+
+if TYPE_CHECKING:
+    from textual.widgets import Input
 
 T = TypeVar("T")
 READING, WRITING = "reading what was measured", "writing"
@@ -49,7 +51,7 @@ class ResultsTab(CommandScreen):
 
     TAB = "results"
     CSS_PATH = "results.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -234,8 +236,6 @@ class ResultsTab(CommandScreen):
 
     def action_tag_results(self) -> None:
         """Give the marked results, or the one under the cursor, a name."""
-        from tui.ui.screens.results.tag import TagScreen
-
         rows = self.pane.chosen()
 
         def answered(name: str | None) -> None:
@@ -248,8 +248,6 @@ class ResultsTab(CommandScreen):
 
     def action_delete_results(self) -> None:
         """Forget the marked results, or the one under the cursor, after asking."""
-        from tui.ui.screens.dialogs import ConfirmScreen
-
         rows = self.pane.chosen()
 
         def answered(yes: bool | None) -> None:
@@ -284,3 +282,43 @@ def _named(rows: Sequence[Row]) -> list[str]:
         for row in rows[:_TOLD]
     ]
     return [*words, f"and {len(rows) - _TOLD} more"] if len(rows) > _TOLD else words
+
+
+class TagScreen(BesideCursor["str | None"]):
+    """Gives back a name, or ``None``.
+
+    Args:
+        many: results that are to have it.
+    """
+
+    CSS_PATH = "dialog.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+
+    def __init__(self, many: int) -> None:
+        # The framework's field takes 10 ms to import, and the tab opens without it.
+        from textual.widgets import Input
+
+        super().__init__()
+        self._many = many
+        self.field: Input = Input(placeholder="a name, as in before-upgrade")
+        self.field.cursor_blink = False
+
+    def compose(self) -> ComposeResult:
+        """The field in a box."""
+        yield box(
+            f"Tag {count(self._many, 'result')}", "enter gives it   escape leaves", self.field
+        )
+
+    def on_mount(self) -> None:
+        """Type into it."""
+        self.field.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Take the name."""
+        event.stop()
+        if event.value.strip():
+            self.dismiss(event.value.strip())
+
+    def action_cancel(self) -> None:
+        """Leave everything as it was."""
+        self.dismiss(None)

@@ -19,10 +19,17 @@ from textual.worker import Worker
 from tui.monitor.messages import Sample
 from tui.session.watched.session import RunError
 from tui.state.watched_run import WatchedDevice, WatchedRun
-from tui.ui.commands import bindings
 from tui.ui.commands.command import Situation
-from tui.ui.screens.command_screen import CommandScreen, Program
-from tui.ui.screens.watch.dialogs import EndScreen, TwoSnapshotsScreen
+from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.ui.screens.dialogs import EndScreen, TwoSnapshotsScreen
+from tui.ui.screens.watch_panes import (
+    DeviceList,
+    KeptList,
+    KeptPane,
+    OutputPane,
+    RunPane,
+    WatchedMemoryPane,
+)
 from tui.ui.views.watched_run import (
     KeptRun,
     Taken,
@@ -31,9 +38,7 @@ from tui.ui.views.watched_run import (
     is_on,
     snapshots_of,
 )
-from tui.ui.widgets.line_bar import FooterBar, LineBar
-from tui.ui.widgets.watched.memory import WatchedMemoryPane
-from tui.ui.widgets.watched.run import DeviceList, KeptList, KeptPane, OutputPane, RunPane
+from tui.ui.widgets.pane import FooterBar, LineBar
 from tui.watch.left import left_in
 from tui.watch.runs import Run
 
@@ -106,7 +111,7 @@ class WatchTab(CommandScreen):
 
     TAB = "watch"
     CSS_PATH = "watch.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings.of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
 
     def __init__(self, program: SnapshotOpener, session: RunSession) -> None:
         super().__init__(program)

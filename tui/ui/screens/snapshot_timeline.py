@@ -23,12 +23,12 @@ from tui.snapshots.reader.messages import (
 )
 from tui.state.store import Store
 from tui.text import glyphs
+from tui.ui.screens.snapshot_panes import SnapshotPane
 from tui.ui.views.lines import Line, Span, line
 from tui.ui.views.snapshot import layers
 from tui.ui.views.snapshot import words as view
 from tui.ui.views.snapshot.words import refused_lines
-from tui.ui.widgets.lines_view import LinesView
-from tui.ui.widgets.snapshot.pane import SnapshotPane
+from tui.ui.widgets.pane import LinesView
 from tui.ui.widgets.styles import strip_of
 
 LEGEND_SHARE = 5

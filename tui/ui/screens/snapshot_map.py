@@ -21,13 +21,12 @@ from tui.snapshots.reader.messages import (
 )
 from tui.state.store import Store
 from tui.text import glyphs
+from tui.ui.screens.snapshot_panes import SnapshotPane
 from tui.ui.views.lines import Line, line
 from tui.ui.views.snapshot import map as view
 from tui.ui.views.snapshot.words import moment_words, refused_lines
-from tui.ui.widgets.line_bar import LineBar
-from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import NumberedList
-from tui.ui.widgets.snapshot.pane import SnapshotPane
+from tui.ui.widgets.pane import LineBar, LinesView
 
 LEAST_BYTES = 512
 """What one cell shows at the closest: no block is smaller."""

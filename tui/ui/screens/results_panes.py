@@ -18,10 +18,8 @@ from tui.ui.views import result_comparison as comparison
 from tui.ui.views import result_list as listing
 from tui.ui.views.lines import Line, LinesOnDemand, TextStyle, paragraph
 from tui.ui.views.result_list import ORDERS, Order
-from tui.ui.widgets.line_bar import LineBar
-from tui.ui.widgets.lines_view import LinesView
 from tui.ui.widgets.lists import KeyedList, RowFilter
-from tui.ui.widgets.pane import Pane
+from tui.ui.widgets.pane import LineBar, LinesView, Pane
 
 if TYPE_CHECKING:
     from textual.widgets import Input

@@ -1,19 +1,28 @@
-"""The colours of a theme on a terminal that has few: of 256 the nearest, of 16 its own.
+"""What stands in for what a terminal may lack: the colours of a theme, a clipboard.
 
 Rich rounds each part of a colour by itself where a terminal says no more than 256 (no COLORTERM,
-as over most SSH links): the dark backgrounds of most themes become black, others teal.
+as over most SSH links): the dark backgrounds of most themes become black, others teal. Here it is
+of 256 the nearest, of 16 the terminal's own. What is copied is kept in a file too: no terminal says
+whether it took it (OSC 52).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color as AnyColor
 from textual.filter import ANSIToTruecolor, LineFilter
+
+from tui import reports
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 Triplet = tuple[int, int, int]
 STEPS = (0, 95, 135, 175, 215, 255)
@@ -139,3 +148,51 @@ def filters(system: str | None, given: Sequence[LineFilter], *, dark: bool) -> l
         kept = [each for each in given if not isinstance(each, ANSIToTruecolor)]
         return [*kept, OwnSixteen(dark=dark)]
     return list(given)
+
+
+COPIED = "copied.txt"
+
+
+def keep_copied(text: str) -> Path:
+    """Write what was copied, in place of what was copied before.
+
+    Args:
+        text: that was sent to the terminal.
+
+    Returns:
+        The file, in the state folder; its owner alone can read it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = reports.folder() / COPIED
+    reports.write_private(path, (text.rstrip("\n") + "\n").encode("utf-8", errors="replace"))
+    return path
+
+
+def copy(app: App[Any], what: str, text: str) -> None:
+    """Send text to the terminal's clipboard, keep it in a file, and say so.
+
+    Args:
+        app: whose terminal it is.
+        what: names the text in the message.
+        text: all of it.
+    """
+    app.copy_to_clipboard(text)
+    app.notify(told_of_copy(what, text), markup=False)
+
+
+def told_of_copy(what: str, text: str) -> str:
+    """Keep the text, and say in a sentence where all of it went."""
+    try:
+        where = f"and written to {_short_path(keep_copied(text))}"
+    except OSError as error:
+        where = f"and not written to a file: {error.strerror or error}"
+    return f"{what}: sent to the terminal (OSC 52), which may refuse it, {where}"
+
+
+def _short_path(path: Path) -> str:
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)

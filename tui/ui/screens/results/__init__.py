@@ -1,1 +1,0 @@
-"""The results tab: what is kept, compared, and over time."""

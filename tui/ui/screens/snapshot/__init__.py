@@ -1,1 +1,0 @@
-"""The snapshot tab and its dialogs."""

@@ -1,1 +1,0 @@
-"""The tab of runs under the watch, and its dialogs."""
