@@ -32,9 +32,8 @@ from tests.screens.app_helpers import POLL_S, Running, running  # noqa: E402
 from tests.screens.every_screen import Scene, scenes  # noqa: E402
 from tests.screens.watched import ScriptedRuns, kept_run  # noqa: E402
 from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
-from tui.recordings import source  # noqa: E402
-from tui.recordings.playhead import AT_ONCE  # noqa: E402
-from tui.recordings.replay import ReplaySession  # noqa: E402
+from tui.recordings import lines  # noqa: E402
+from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
 from tui.results.database import Database  # noqa: E402
 from tui.results.database import path as path_of_results  # noqa: E402
 from tui.state.store import SIMULATED  # noqa: E402
@@ -66,7 +65,7 @@ SELECTED = "tf32"
 async def pictures() -> dict[str, str]:
     """All of them as SVG, by name."""
     glyphs.GLYPHS = glyphs.UNICODE
-    session = ReplaySession(source.look_through(RECORDING), AT_ONCE)
+    session = ReplaySession(lines.look_through(RECORDING), AT_ONCE)
     app = WorkbenchApp(session, clock=session.clock)
     # Whatever terminal this is run in.
     app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)

@@ -14,7 +14,7 @@ from tests.screens.app_helpers import PromptApp, Running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
 from tests.watch.test_session import begun
-from tui.session.watched.session import WatchedRunSession
+from tui.session.watched_session import WatchedRunSession
 from tui.state.watched_run import WatchedRun
 from tui.ui.screens.watch import RunSession
 from tui.watch.runs import Run

@@ -18,7 +18,7 @@ from tests.agent import waiting
 from tests.agent.test_runs import ROOT, TRAIN, write
 from tests.watch import following
 from tests.watch.test_session import begun
-from tui.session.watched.session import WatchedRunSession
+from tui.session.watched_session import WatchedRunSession
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.watch import findings, runs
 
@@ -133,7 +133,7 @@ def growing(state: WatchedRun) -> WatchedDevice | None:
 
 SCREEN = """
 import asyncio, sys
-from tui.session.watched.session import WatchedRunSession
+from tui.session.watched_session import WatchedRunSession
 from tui.watch import launch
 async def work():
     session = WatchedRunSession()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.scenes import MIB, oom, segment
-from tui.session.snapshot.reader import SnapshotReader
+from tui.session.snapshot_reader import SnapshotReader
 from tui.snapshots.reader.messages import (
     AskDifference,
     AskMap,

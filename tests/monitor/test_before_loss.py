@@ -9,7 +9,7 @@ import pytest
 from tests.screens.helpers import NOW, WORKER, gpu, make_store, sample, uuid
 from tui.monitor.identity import identity_of, lost_device
 from tui.monitor.messages import Device
-from tui.state.pairing import DeviceView
+from tui.state.devices import DeviceView
 from tui.state.store import Store
 from tui.ui.views.device_columns import columns
 from tui.ui.views.device_detail import device_detail

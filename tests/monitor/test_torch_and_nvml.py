@@ -13,7 +13,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.screens.helpers import NOW, gpu, sample
 from tests.terminal.terminal import Terminal
-from tui.state.pairing import pair
+from tui.state.devices import pair
 from tui.ui.views.device_detail import device_detail
 from workloads.measure import environment
 from workloads.protocol.inventory import TorchDevice

@@ -9,7 +9,8 @@ from pathlib import Path
 from tests.screens.helpers import gpu, sample
 from tui.monitor.messages import MonitorHello
 from tui.recordings import lines
-from tui.recordings.recorder import GZIP, Recorder
+from tui.recordings.lines import GZIP
+from tui.recordings.recorder import Recorder
 from tui.state.events import AnyEvent, LogLine, RunQueued
 from workloads.protocol import messages, wire
 

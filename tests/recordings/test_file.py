@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.recordings.making import AT, Clock, header_line, packed, recorded, refusal, script
-from tui.recordings import lines, source
-from tui.recordings.lines import RecordingError
+from tui.recordings import lines
+from tui.recordings.lines import RecordingError, look_through
 from tui.recordings.recorder import Recorder
-from tui.recordings.source import look_through
 from tui.state.events import AnyEvent, LogLine
 from workloads.protocol import messages
 
@@ -26,19 +25,19 @@ LONGEST_LINE = 2**18
 
 
 def played(path: Path) -> list[AnyEvent]:
-    return [lines.event_of(entry) for entry in source.events(path)]
+    return [lines.event_of(entry) for entry in lines.events(path)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_recorded_is_read_back(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     said = recorded(path, title="a test")
-    found = source.look_through(path)
+    found = lines.look_through(path)
     assert (found.seconds, found.events, found.cut) == (3.75, len(said), False)
     assert (found.recording.at, found.recording.title) == (AT, "a test")
     assert found.recording.date == "2025-06-15T15:06:40+00:00"
     assert played(path) == said
-    assert [entry.at for entry in source.events(path)] == [0, 0.5, 1.5, 1.75, 3.75]
+    assert [entry.at for entry in lines.events(path)] == [0, 0.5, 1.5, 1.75, 3.75]
 
 
 @pytest.mark.parametrize("simulated", [False, True])
@@ -46,12 +45,12 @@ def test_whether_the_gpus_were_simulated_is_in_the_first_line(
     tmp_path: Path, simulated: bool
 ) -> None:
     recorded(tmp_path / "x", simulated=simulated)
-    assert source.look_through(tmp_path / "x").recording.simulated is simulated
+    assert lines.look_through(tmp_path / "x").recording.simulated is simulated
 
 
 def test_a_recording_from_before_that_was_told_is_of_hardware(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(header_line().replace(b',"simulated":false', b""))
-    assert not source.look_through(tmp_path / "x").recording.simulated
+    assert not lines.look_through(tmp_path / "x").recording.simulated
 
 
 def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ def test_each_line_is_in_the_file_before_the_next_is_known(tmp_path: Path, name:
         recorder.event(event)
         said.append(event)
         assert played(path) == said
-        assert source.look_through(path).cut is name.endswith("gz")
+        assert lines.look_through(path).cut is name.endswith("gz")
 
 
 def test_a_recording_is_its_owners_alone_and_takes_no_other_files_place(tmp_path: Path) -> None:
@@ -136,12 +135,12 @@ def test_a_file_that_breaks_off_plays_what_is_whole_of_it(
     data = whole[name]
     path.write_bytes(data[: int(share * (len(data) - 1))])
     said = [event for _, event in script()]
-    refused = refusal(lambda: source.look_through(path))
+    refused = refusal(lambda: lines.look_through(path))
     assert refused is None or "first line" in refused
     if refused is None:
         events = played(path)
         assert events == said[: len(events)]
-        assert len(events) == source.look_through(path).events
+        assert len(events) == lines.look_through(path).events
 
 
 @law
@@ -153,7 +152,7 @@ def test_a_file_with_a_wrong_byte_plays_or_is_refused_in_one_line(
     data = bytearray(whole[name])
     data[int(share * (len(data) - 1))] ^= byte
     path.write_bytes(data)
-    refused = refusal(lambda: source.look_through(path))
+    refused = refusal(lambda: lines.look_through(path))
     assert refused is None or "\n" not in refused
 
 
@@ -169,25 +168,25 @@ def test_a_file_with_a_wrong_byte_plays_or_is_refused_in_one_line(
         (header_line() + b'{"t":true,"from":"runner","message":{}}\n', "line 2: its time is True"),
         (packed(header_line() + LINE) + b"more", "something follows its end"),
         (packed(header_line() + LINE)[:12] + b"\xff" * 40, "it cannot be unpacked"),
-        (b"x" * (LONGEST_LINE + source.CHUNK + 1), "a line of more than"),
+        (b"x" * (LONGEST_LINE + lines.CHUNK + 1), "a line of more than"),
         (packed(b" " * (LONGEST_LINE * 2)), "a line of more than"),
     ],
 )
 def test_what_is_no_recording_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, says: str
 ) -> None:
-    monkeypatch.setattr(source, "LONGEST_LINE", LONGEST_LINE)
+    monkeypatch.setattr(lines, "LONGEST_LINE", LONGEST_LINE)
     path = tmp_path / "file"
     path.write_bytes(data)
     with pytest.raises(RecordingError, match=says) as caught:
-        source.look_through(path)
+        lines.look_through(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="none: No such file or directory"):
-        source.look_through(tmp_path / "none")
+        lines.look_through(tmp_path / "none")
 
 
 @pytest.mark.parametrize("digits", [20, 47, 400, 4000])
@@ -199,7 +198,7 @@ def test_an_integer_that_no_device_has_is_refused_in_one_line(
     size = sign + "9" * digits
     bad = b'{"t":2,"from":"monitor","message":{"type":"sample","used":%s}}\n' % size.encode()
     path.write_bytes(header_line() + LINE + bad)
-    assert refusal(lambda: source.look_through(path)) == (
+    assert refusal(lambda: lines.look_through(path)) == (
         f"{path} is damaged: line 3: it holds an integer of {digits} digits"
     )
 
@@ -209,7 +208,7 @@ def test_an_integer_of_64_bits_is_taken(tmp_path: Path) -> None:
     largest = b'{"t":2,"from":"monitor","message":{"type":"sample","used":%d}}\n' % (2**64 - 1)
     named = lines.event_line(3.0, LogLine("runner", "9" * 60))
     path.write_bytes(header_line() + largest + named)
-    assert source.look_through(path).events == 2
+    assert lines.look_through(path).events == 2
 
 
 def test_a_whole_recording_has_no_problem_and_a_cut_one_says_when(

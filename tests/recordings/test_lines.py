@@ -26,7 +26,7 @@ from tui.state.events import (
     SweepSet,
     WatchStatus,
 )
-from tui.state.sweep import Sweep
+from tui.state.parameters import Sweep
 from workloads.protocol import messages
 
 texts = st.text(max_size=20)

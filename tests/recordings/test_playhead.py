@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.recordings.making import Clock
-from tui.recordings.playhead import AT_ONCE, FASTEST, SLOWEST, Playhead, speed_text
+from tui.recordings.replay import AT_ONCE, FASTEST, SLOWEST, Playhead, speed_text
 
 steps = st.lists(
     st.tuples(st.sampled_from(["faster", "slower", "pause", "go on", "wait"]), st.floats(0, 100)),

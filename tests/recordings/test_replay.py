@@ -18,10 +18,9 @@ from tests.recordings.making import AT, Clock, header_line, recorded
 from tests.screens.helpers import gpu, sample
 from tui.monitor.messages import MonitorHello
 from tui.recordings import lines
-from tui.recordings.playhead import AT_ONCE
+from tui.recordings.lines import look_through
 from tui.recordings.recorder import Recorder
-from tui.recordings.replay import ReplaySession
-from tui.recordings.source import look_through
+from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.session.session import Session
 from tui.state.events import AnyEvent, DeviceSelected, LogLine
 from tui.state.store import Part, Parts, Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.results.records import Facts, Kept, Record, id_of
-from tui.state.conditions import Conditions
+from tui.state.runs import Conditions
 from workloads.protocol.inventory import Setting
 from workloads.protocol.results import RunResult, Timing
 

@@ -17,11 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.results.samples import kept
-from tui.results import schema
+from tui.results import store_file
 from tui.results.database import Database
-from tui.results.errors import StoreError
-from tui.results.network import is_on_network
 from tui.results.selection import Selection
+from tui.results.store_file import StoreError, is_on_network
 
 WRITER = "tests.results.writer"
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,11 +121,11 @@ def test_an_older_file_gets_the_tables_of_today_whole_or_not_at_all(
     with Database(place, writing=True) as database:
         database.add([kept(1)])
     added = ("ALTER TABLE results ADD COLUMN more TEXT", "CREATE TABLE extra (x)")
-    known = schema.MIGRATIONS
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, (*added, "no SQL")))
+    known = store_file.MIGRATIONS
+    monkeypatch.setattr(store_file, "MIGRATIONS", (*store_file.MIGRATIONS, (*added, "no SQL")))
     with pytest.raises(StoreError, match="syntax error"):
         Database(place, writing=True)
-    monkeypatch.setattr(schema, "MIGRATIONS", (*known, added))
+    monkeypatch.setattr(store_file, "MIGRATIONS", (*known, added))
     # Reading brings it up too.
     with Database(place) as database:
         assert database.count() == 1

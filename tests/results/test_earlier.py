@@ -14,12 +14,12 @@ from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, host, make_store, sample, torch_gpu, uuid
 from tests.screens.results import ran
 from tui.recordings import lines
+from tui.results.compare import earlier_results, held_against
 from tui.results.database import Database
-from tui.results.earlier import held_against, read
+from tui.results.keeper import EarlierSessions
 from tui.results.records import Kept
-from tui.session.earlier import EarlierSessions
-from tui.state.earlier import Against, EarlierResult
 from tui.state.events import AnyEvent, EarlierRead, HeldAgainst, LogLine, ParametersSet
+from tui.state.runs import Against, EarlierResult
 from tui.state.store import Store
 from tui.ui.views.detail import detail_lines, earlier_in_full
 from tui.ui.views.lines import plain
@@ -49,7 +49,7 @@ def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path)
         kept(6, median=6e-3, workload="conv2d", device="cpu", facts={"gpu uuid": ""}),
         kept(4500, median=1e-3),
     )
-    found = read(place, "alpha", 4000.0, traceless=False)
+    found = earlier_results(place, "alpha", 4000.0, traceless=False)
     assert {(one.workload, one.gpu, one.used["n"], one.median_s) for one in found} == {
         ("matmul", "GPU-1", 4096, 2e-3),
         ("matmul", "GPU-2", 4096, 8e-3),
@@ -58,8 +58,8 @@ def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path)
     }
     newest = next(one for one in found if one.median_s == 2e-3)
     assert (newest.driver, newest.torch, newest.at) == ("590.1", FACTS["torch"], 1002.0)
-    assert read(place, "beta", 1003.0, traceless=False) == ()
-    assert read(tmp_path / "none", "alpha", LATER, traceless=True) == ()
+    assert earlier_results(place, "beta", 1003.0, traceless=False) == ()
+    assert earlier_results(tmp_path / "none", "alpha", LATER, traceless=True) == ()
 
 
 def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: 
         **{**vars(one.record), "parameters": cast("dict[str, Setting]", chosen)}
     )
     place = _filled(tmp_path / "r", Kept(record, one.facts))
-    (found,) = read(place, "alpha", LATER, traceless=False)
+    (found,) = earlier_results(place, "alpha", LATER, traceless=False)
     assert found.is_of({"n": 0})
     assert found.is_of({"n": 8192})
     assert not found.is_of({"n": 4096})
@@ -85,12 +85,12 @@ def test_a_look_without_trace_changes_nothing_beside_a_writer_or_alone(tmp_path:
         return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in files.items()}
 
     before = state()
-    assert len(read(place, "alpha", LATER, traceless=True)) == 1
+    assert len(earlier_results(place, "alpha", LATER, traceless=True)) == 1
     assert state() == before
     with Database(place, writing=True) as writer:
         writer.add([kept(2, workload="conv2d")])
         before = state()
-        assert len(read(place, "alpha", LATER, traceless=True)) == 2
+        assert len(earlier_results(place, "alpha", LATER, traceless=True)) == 2
         assert state() == before
 
 

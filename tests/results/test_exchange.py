@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.results.samples import kept
 from tui.results.database import Database
-from tui.results.exchange import ExchangeError, Redaction, lines, read
+from tui.results.kept import ExchangeError, Redaction, lines_of, read_file
 from tui.results.records import Kept
 from workloads.protocol import wire
 
 
 def _write(place: Path, ones: list[Kept]) -> Path:
-    place.write_text("\n".join(lines(ones)) + "\n", encoding="utf-8")
+    place.write_text("\n".join(lines_of(ones)) + "\n", encoding="utf-8")
     return place
 
 
@@ -42,16 +42,16 @@ def test_taken_in_twice_is_taken_in_once(drawn: list[tuple[int, str, dict[str, o
     ]
     with TemporaryDirectory() as folder:
         place = _write(Path(folder) / "f", ones)
-        assert read(place) == ones
+        assert read_file(place) == ones
         with Database(Path(folder) / "r", writing=True) as database:
-            first = database.add(read(place))
+            first = database.add(read_file(place))
             rows, tags = database.rows(), database.tags()
-            assert database.add(read(place)) == 0
+            assert database.add(read_file(place)) == 0
             assert (database.rows(), database.tags()) == (rows, tags)
             assert first == len({one.record.id for one in ones}) == len(rows)
             # What goes out again is what came in.
             again = _write(Path(folder) / "g", [database.kept(row) for row in rows])
-            assert {one.record.id: one.record for one in read(again)} == {
+            assert {one.record.id: one.record for one in read_file(again)} == {
                 one.record.id: one.record for one in reversed(ones)
             }
 
@@ -65,7 +65,7 @@ def test_without_names_it_tells_neither_box_nor_user_and_is_the_same_result() ->
     ]
     redaction = Redaction(["jane-box", "cuda"], home=Path("/home/jane"))
     found = [redaction(one) for one in ones]
-    text = "\n".join(lines(found))
+    text = "\n".join(lines_of(found))
     assert not [word for word in ("jane", "GPU-7", "GPU-8") if word in text]
     assert [one.record.id for one in found] == [one.record.id for one in ones]
     assert [one.facts.values["box"] for one in found] == ["host", "host 2", "host"]
@@ -90,7 +90,7 @@ def test_what_run_printed_is_taken_in_and_is_what_was_kept_of_it(tmp_path: Path)
     ones = [kept(1), kept(2, workload="softmax")]
     place = tmp_path / "run.json"
     place.write_text(json.dumps(_printed(ones), indent=2))
-    found = read(place)
+    found = read_file(place)
     assert [one.record.id for one in found] == [one.record.id for one in ones]
     assert [one.record.run for one in found] == [one.record.run for one in ones]
     assert found[0].facts.unknown["box"] == "run --json does not say"
@@ -115,7 +115,7 @@ def test_another_file_is_one_line(content: str, said: str, tmp_path: Path) -> No
     place = tmp_path / "f"
     place.write_text(content)
     with pytest.raises(ExchangeError) as found:
-        read(place)
+        read_file(place)
     assert str(found.value).startswith(f"{place}: ")
     assert said in str(found.value)
     assert "\n" not in str(found.value)
@@ -126,8 +126,8 @@ def test_a_damaged_line_is_named_and_nothing_is_taken_in(tmp_path: Path) -> None
     text = place.read_text().split("\n")
     place.write_text("\n".join([*text[:2], text[2][:100], *text[3:]]))
     with pytest.raises(ExchangeError, match=r"line 3 is damaged: .*; nothing is taken in"):
-        read(place)
+        read_file(place)
     foreign = text[1].replace(kept(1).record.id, "../../etc")
     place.write_text("\n".join([text[0], foreign]))
     with pytest.raises(ExchangeError, match=r"line 2: '../../etc' is no id"):
-        read(place)
+        read_file(place)

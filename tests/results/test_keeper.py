@@ -14,8 +14,8 @@ from tui.results.database import Database
 from tui.results.keeper import Keeper
 from tui.results.records import Kept
 from tui.state.events import AnyEvent, CompareQueued, LogLine, RunQueued, SweepSet
+from tui.state.parameters import Sweep
 from tui.state.store import Store
-from tui.state.sweep import Sweep
 from workloads.protocol import messages
 from workloads.protocol.inventory import Setting
 from workloads.protocol.results import Arm, Comparison, MeasuredSpan, RunResult, Status

@@ -40,19 +40,19 @@ from tui.monitor.messages import (
     Sample,
     Utilization,
 )
-from tui.recordings import source
+from tui.recordings import lines
 from tui.recordings.lines import event_of
 from tui.results.records import Kept
-from tui.state.earlier import EarlierResult
 from tui.state.events import AnyEvent, EarlierRead, RunQueued, SweepSet
-from tui.state.sweep import Sweep
+from tui.state.parameters import Sweep
+from tui.state.runs import EarlierResult
 from tui.state.watched_run import WatchedRun
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting, WorkloadInfo
 from workloads.protocol.results import Basis, Limit, PeakMemory, Rates, RunResult
 
-RECORDINGS = Path(source.__file__).parent
+RECORDINGS = Path(lines.__file__).parent
 SNAPSHOT = RECORDINGS / DEMO_SNAPSHOT
 PAST_S = 240
 GPUS = 8
@@ -148,7 +148,7 @@ def samples(busy: bool = True, seconds: int = PAST_S) -> tuple[Sample, ...]:
 
 def catalogue() -> tuple[WorkloadInfo, ...]:
     """The workloads that the program comes with, as the demo's recording tells them."""
-    for line in source.events(RECORDINGS / DEMO):
+    for line in lines.events(RECORDINGS / DEMO):
         event = event_of(line) if line.speaker == "runner" else None
         if isinstance(event, messages.Hello):
             return event.workloads

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tests.screens.helpers import Recorder
 from tui.state.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued, SweepSet
-from tui.state.parameters import defaults
+from tui.state.parameters import Sweep, defaults
 from tui.state.store import Parts, Store
-from tui.state.sweep import Sweep
 from workloads.protocol import messages
 from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget

@@ -28,8 +28,8 @@ from tui.monitor.messages import (
     WatchedProcess,
 )
 from tui.state.events import AnyEvent
+from tui.state.parameters import Sweep
 from tui.state.store import Store
-from tui.state.sweep import Sweep
 from tui.ui.widgets.pane import Pane
 from workloads.protocol import messages
 from workloads.protocol.inventory import (

@@ -10,7 +10,7 @@ from tests.screens.every_screen import scenes
 from tests.screens.helpers import hello, workload
 from tests.screens.results import DEFAULTS, ran, result
 from tui.state.events import ParametersSet
-from tui.state.sweep import Sweep
+from tui.state.parameters import Sweep
 from tui.ui.screens.demo import DemoScreen
 from workloads.protocol import messages
 from workloads.protocol.results import Chart, Series

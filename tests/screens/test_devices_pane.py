@@ -25,8 +25,8 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.monitor.messages import Sample, Utilization
+from tui.state.devices import CPU
 from tui.state.events import DeviceSelected, MonitorStatus
-from tui.state.pairing import CPU
 from tui.state.store import Store
 from tui.ui.views.lines import Span, TextStyle
 from tui.ui.widgets.device_panes import DevicesPane

@@ -22,8 +22,8 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.monitor.messages import DeviceMemory
+from tui.state.devices import CPU
 from tui.state.events import AnyEvent, DeviceSelected
-from tui.state.pairing import CPU
 from tui.state.store import Store
 from tui.ui.widgets.device_panes import MemoryPane
 from workloads.protocol import messages

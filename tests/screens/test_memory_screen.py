@@ -21,8 +21,8 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.memory import account
+from tui.state.devices import CPU
 from tui.state.events import DeviceSelected
-from tui.state.pairing import CPU
 from tui.state.store import Store
 from tui.ui.screens.memory import MemoryView
 from tui.ui.views.device_detail import device_detail

@@ -14,9 +14,8 @@ from tests.recordings.making import Clock, recorded
 from tests.screens.app_helpers import POLL_S, ROUNDS
 from tests.screens.driving import press, settle
 from tests.screens.helpers import screen_text
-from tui.recordings.playhead import AT_ONCE
-from tui.recordings.replay import ReplaySession
-from tui.recordings.source import look_through
+from tui.recordings.lines import look_through
+from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.state.store import SIMULATED
 from tui.ui.app.replay import ReplayApp
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.screens.driving import settle
 from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, stylesheets, uuid
+from tui.state.devices import CPU
 from tui.state.events import DeviceSelected
-from tui.state.pairing import CPU
 from tui.ui.screens.memory import MemoryView
 from tui.ui.widgets.device_panes import MemoryPane
 

@@ -12,7 +12,7 @@ from typing import Any
 from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu
 from tests.screens.watching import figures, torch_process
 from tui.monitor.messages import Sample
-from tui.session.watched.session import RunError
+from tui.session.watched_session import RunError
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice, WatchedRun
 from tui.watch.agents import AgentState
 from tui.watch.growth import Growth

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from tests.children.sessions import ready, until
 from tui.memory import Gauge, account
+from tui.memory.model import Absent, Stale, value_of
 from tui.monitor.messages import Device, Sample
 from tui.session.session import Session
-from tui.state.pairing import DeviceView
-from tui.state.reading import Absent, Stale, value_of
+from tui.state.devices import DeviceView
 from tui.state.store import Parts
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import RunResult

@@ -12,7 +12,7 @@ import pytest
 from tests.children.driver import Driver
 from tests.screens.helpers import NOW, gpu, make_store, sample
 from tui.memory import account
-from tui.state.reading import Value
+from tui.memory.model import Value
 from workloads.protocol import messages
 from workloads.protocol.messages import TorchMemory
 from workloads.protocol.results import RunResult

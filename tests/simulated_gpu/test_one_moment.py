@@ -12,7 +12,7 @@ from tests import ceilings
 from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, INTERVAL_S, Accounts, Seen, watched
 from tui.memory import account
-from tui.state.reading import Absent, Stale, value_of
+from tui.memory.model import Absent, Stale, value_of
 from tui.ui.views.devices import notice, status
 from workloads.protocol import messages
 

@@ -16,8 +16,8 @@ from tests import ceilings
 from tests.children.sessions import until
 from tests.monitor.process_family import family
 from tests.simulated_gpu.accounts import GPU, Accounts, Seen, strangers, watched
+from tui.memory.model import Absent, value_of
 from tui.monitor.messages import GpuProcess
-from tui.state.reading import Absent, value_of
 from tui.ui.views.lines import plain
 from tui.ui.views.process_rows import row_of
 from tui.ui.views.processes import process_line

@@ -16,10 +16,10 @@ import torch
 
 from tests.children.sessions import session_with, until
 from tui.memory import OtherProcess
+from tui.memory.model import value_of
 from tui.memory.others import account_of, other_processes, unplaced
 from tui.session.session import Session
 from tui.state.allocators import Allocator
-from tui.state.reading import value_of
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(60)]
 

@@ -16,8 +16,8 @@ import pytest_asyncio
 from tests import ceilings
 from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, Accounts, watched
-from tui.state.driver import NOT_ASKED
-from tui.state.reading import Absent, Value, value_of
+from tui.memory.model import Absent, Value, value_of
+from tui.state.devices import NOT_ASKED
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.devices import notice
 from tui.ui.views.lines import plain

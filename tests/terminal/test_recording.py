@@ -17,10 +17,9 @@ from tests.terminal.faults import read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
 from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT
 from tui.memory import account
-from tui.recordings.lines import Recording, event_of
+from tui.memory.model import value_of
+from tui.recordings.lines import Recording, event_of, events, look_through
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
-from tui.recordings.source import events, look_through
-from tui.state.reading import value_of
 from tui.state.store import SIMULATED, Store
 
 WITHOUT_TORCH = (

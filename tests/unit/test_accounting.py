@@ -26,11 +26,11 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.memory import Gauge, account, gpu_gauge, host_gauge
+from tui.memory.model import Absent, Stale, Value, value_of
 from tui.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
+from tui.state.devices import CPU, DeviceView
 from tui.state.events import DeviceSelected
 from tui.state.history import MemoryPoint
-from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import Absent, Stale, Value, value_of
 from tui.state.store import Store
 from workloads.protocol import messages
 

@@ -18,10 +18,10 @@ from tests.screens.helpers import (
     torch_memory,
 )
 from tui.memory import account
+from tui.memory.model import Stale
 from tui.monitor.monitor import Monitor
-from tui.state.age import LATE_S, stale_after
-from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import Stale
+from tui.state.devices import CPU, DeviceView
+from tui.state.history import LATE_S, stale_after
 from tui.state.store import Store
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.devices import notice, status

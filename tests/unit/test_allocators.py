@@ -30,11 +30,11 @@ from tests.screens.watching import (
     torch_process,
 )
 from tui.memory import OTHER_PARTS, Gauge, OtherProcess, account
+from tui.memory.model import Absent, Stale, value_of
 from tui.memory.others import OLD, account_of
 from tui.state.allocators import MOST_ENDED, Allocator
 from tui.state.events import WatchStatus
 from tui.state.history import MemoryPoint
-from tui.state.reading import Absent, Stale, value_of
 from tui.state.store import Part, Store
 from tui.text.glyphs import GLYPHS
 from tui.ui.views.lines import plain

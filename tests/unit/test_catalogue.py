@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import workloads
-from tui.session import catalogue
+from tui.session import state_folder
 from workloads.protocol import wire
 
 
@@ -21,19 +21,19 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def imports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often the modules were asked."""
     asked: list[int] = []
-    genuine = catalogue.imported
+    genuine = state_folder.imported_catalogue
 
     def counted() -> object:
         asked.append(1)
         return genuine()
 
-    monkeypatch.setattr(catalogue, "imported", counted)
+    monkeypatch.setattr(state_folder, "imported_catalogue", counted)
     return asked
 
 
 def test_it_is_imported_once_and_then_read(imports: list[int], state: Path) -> None:
-    first = catalogue.read()
-    assert catalogue.read() == first == catalogue.imported()
+    first = state_folder.catalogue()
+    assert state_folder.catalogue() == first == state_folder.imported_catalogue()
     assert len(imports) == 2  # the second was asked by the line above
     assert (state / "catalogue.json").stat().st_mode & 0o077 == 0
 
@@ -44,9 +44,9 @@ def test_it_is_imported_once_and_then_read(imports: list[int], state: Path) -> N
 def test_a_damaged_file_is_written_anew(content: bytes, state: Path) -> None:
     state.mkdir()
     (state / "catalogue.json").write_bytes(content)
-    assert catalogue.read() == catalogue.imported()
+    assert state_folder.catalogue() == state_folder.imported_catalogue()
     assert wire.decode(
-        (state / "catalogue.json").read_bytes(), (catalogue.KeptCatalogue,)
+        (state / "catalogue.json").read_bytes(), (state_folder.KeptCatalogue,)
     ).workloads
 
 
@@ -59,14 +59,14 @@ def test_a_changed_file_of_the_package_is_imported_anew(
         (package / name).mkdir(parents=True, exist_ok=True)
         (package / name / "module.py").write_text("A = 1\n")
     monkeypatch.setattr(workloads, "__path__", [str(package)])
-    assert catalogue.read() == catalogue.read()
+    assert state_folder.catalogue() == state_folder.catalogue()
     assert len(imports) == 1
     (package / folder / "module.py").write_text("A = 12\n")
-    catalogue.read()
+    state_folder.catalogue()
     assert len(imports) == 2
 
 
 def test_a_place_that_is_no_folder_costs_the_time_only(imports: list[int], state: Path) -> None:
     state.write_text("a file")
-    assert catalogue.read() == catalogue.read()
+    assert state_folder.catalogue() == state_folder.catalogue()
     assert len(imports) == 2

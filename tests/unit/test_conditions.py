@@ -16,7 +16,7 @@ from tui.session.conditions import (
     under,
     unsampled,
 )
-from tui.state.conditions import NOT_SAMPLED, TOO_SHORT
+from tui.state.runs import NOT_SAMPLED, TOO_SHORT
 from workloads.protocol import messages
 from workloads.protocol.results import MeasuredSpan
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
-from tui.state.conditions import TOO_SHORT, Conditions
 from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, RunQueued
+from tui.state.runs import TOO_SHORT, Conditions
 from tui.state.store import SIMULATED, Store
 from tui.ui.views.detail import copy_text, detail_lines
 from tui.ui.views.lines import plain, width

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
 from tui.monitor.messages import DeviceMemory, Utilization
-from tui.state.device_order import MARGINS, Order, figure, held, in_order
-from tui.state.history import Point
-from tui.state.pairing import CPU, DeviceView
+from tui.state.devices import CPU, DeviceView
+from tui.state.history import MARGINS, Order, Point, figure, held, in_order
 
 FIGURES = st.dictionaries(st.sampled_from("abcdefgh"), st.none() | st.floats(0, 100))
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
 from tui.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
+from tui.state.devices import DeviceView
 from tui.state.events import MonitorStatus
-from tui.state.pairing import DeviceView
 from tui.ui.views.device_columns import (
     columns,
     cpu_model,

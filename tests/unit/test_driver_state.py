@@ -26,8 +26,7 @@ from tui.memory import account
 from tui.monitor import driver as monitor_driver
 from tui.monitor.messages import Driver
 from tui.monitor.nvml_call import Code
-from tui.state.driver import NOT_ASKED, WITHOUT_NVML, as_torch_knows
-from tui.state.pairing import CPU, DeviceView, pair
+from tui.state.devices import CPU, NOT_ASKED, WITHOUT_NVML, DeviceView, as_torch_knows, pair
 from tui.state.store import Store
 from tui.ui.views.device_detail import device_detail
 from tui.ui.views.devices import notice

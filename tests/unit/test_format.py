@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.state.reading import Absent, Reading, Stale, Value, reading_text
+from tui.memory.model import Absent, Reading, Stale, Value, reading_text
 from tui.text import glyphs
 from tui.text import numbers as text
 

@@ -10,8 +10,8 @@ from tests.screens.helpers import make_store
 from tests.screens.results import compared, comparison, ran, result
 from tui.cli import compare_output, run_output
 from tui.cli.run_output import as_text
-from tui.state.conditions import Conditions
 from tui.state.events import ConditionsSeen
+from tui.state.runs import Conditions
 from tui.state.store import Store
 from tui.ui.views.backend import view
 from tui.ui.views.detail import detail_lines

@@ -16,8 +16,8 @@ from tests.screens.helpers import (
     torch_memory,
 )
 from tui.memory import Slice, account
+from tui.memory.model import Value
 from tui.monitor.messages import DeviceMemory
-from tui.state.reading import Value
 from tui.text import glyphs
 from tui.ui.views.lines import plain, width
 from tui.ui.views.memory import bar_cells, bar_line, body, legend, title

@@ -24,10 +24,10 @@ from tests.screens.helpers import (
     torch_memory,
 )
 from tui.memory import Gauge, account
+from tui.memory.model import Absent, Stale, Value, value_of
 from tui.monitor.messages import DeviceMemory, HostMemory, Sample
+from tui.state.devices import KEPT_S, SILENT_S, MemoryMoments
 from tui.state.events import CompareQueued, RunQueued
-from tui.state.moments import KEPT_S, SILENT_S, MemoryMoments
-from tui.state.reading import Absent, Stale, Value, value_of
 from tui.state.store import Store
 from tui.ui.views.lines import plain
 from tui.ui.views.memory import absences

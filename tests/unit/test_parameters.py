@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.state.parameters import Invalid, Valid, allowed, parse, short, text_of, validate
-from tui.state.sweep import Sweep, read
-from tui.state.sweep_curves import settings_text
+from tui.state.parameters import (
+    Invalid,
+    Sweep,
+    Valid,
+    allowed,
+    parse,
+    read_sweep,
+    short,
+    text_of,
+    validate,
+)
+from tui.state.sweep_result import settings_text
 from workloads import catalog
 from workloads.declare.workload import checked, infos, whole
 from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
@@ -107,7 +116,7 @@ def test_a_number_that_is_left_to_the_workload_is_shown_and_typed_as_auto() -> N
         parse(SIZE, "auto")
     assert short({"batch": 0, "mib": 0}, ("batch",)) == "batch=auto mib=0"
     conv = WorkloadInfo("conv", "convolution", "", "", "", (info,), ("cpu",))
-    swept = read(conv, {"batch": "auto,8"})
+    swept = read_sweep(conv, {"batch": "auto,8"})
     assert isinstance(swept, Sweep)
     assert [settings_text(swept, point) for point in swept.points] == ["batch=auto", "batch=8"]
 

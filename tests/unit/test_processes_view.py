@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, WORKER, gpu, gpu_process, host, sample
 from tui.monitor.messages import DeviceMemory, GpuProcess, HostProcesses, ParentProcess, Sample
-from tui.state.pairing import CPU, DeviceView
+from tui.state.devices import CPU, DeviceView
 from tui.state.store import Store
 from tui.ui.views.lines import plain, width
 from tui.ui.views.process_rows import (

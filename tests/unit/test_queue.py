@@ -11,12 +11,20 @@ from tests.screens.results import DEFAULTS, progress, queued, ran
 from tui.cli.commands.run import Told, how_far
 from tui.cli.output import ProgressLine
 from tui.state.events import SweepSet
-from tui.state.queue import USUAL_S, Queue, expected, queue
+from tui.state.parameters import Sweep
 from tui.state.store import Store
-from tui.state.sweep import Sweep
 from tui.text.numbers import about
 from tui.ui.views.lines import plain, width
-from tui.ui.views.queue import queue_line, quit_words, run_all_words, runs_of
+from tui.ui.views.queue import (
+    USUAL_S,
+    Queue,
+    expected,
+    queue,
+    queue_line,
+    quit_words,
+    run_all_words,
+    runs_of,
+)
 from workloads.protocol import messages
 
 

@@ -10,7 +10,7 @@ from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS
 from tui.session.session import Session
 from tui.session.watching import WatchSupervisor
-from tui.state.sweep import Sweep
+from tui.state.parameters import Sweep
 from workloads.protocol import messages
 
 

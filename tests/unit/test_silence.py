@@ -11,7 +11,7 @@ from tests.hog import busy
 from tests.screens.helpers import make_store
 from tests.screens.results import progress, queued
 from tui.cli.output import ProgressLine
-from tui.session.silence import Seen, look, silence
+from tui.session.processes import Seen, look, silence
 from tui.state.events import RunnerStatus
 from tui.ui.views.lines import plain
 from tui.ui.views.notices import runner_notes

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, result, timing
 from tui.state.events import ParametersSet, RunQueued, SweepSet
-from tui.state.parameters import Invalid, Valid
+from tui.state.parameters import MOST_RUNS, Invalid, Sweep, Valid, read_sweep, sweep_example, values
 from tui.state.store import Store
-from tui.state.sweep import MOST_RUNS, Sweep, example, read, values
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.ui.views.chart import plot_rows
 from tui.ui.views.detail import detail_lines
@@ -68,7 +67,7 @@ def test_a_text_that_is_allowed_as_it_stands_is_one_value() -> None:
     ],
 )
 def test_a_bad_range_is_refused_in_a_line_that_says_what_to_write(text: str, says: str) -> None:
-    outcome = read(INFO, {"size": text})
+    outcome = read_sweep(INFO, {"size": text})
     assert isinstance(outcome, Invalid)
     (line,) = outcome.errors.values()
     assert says in line
@@ -77,7 +76,7 @@ def test_a_bad_range_is_refused_in_a_line_that_says_what_to_write(text: str, say
 
 @given(st.text(max_size=24))
 def test_any_text_gives_allowed_values_or_one_line(text: str) -> None:
-    outcome = read(INFO, {"size": text})
+    outcome = read_sweep(INFO, {"size": text})
     if isinstance(outcome, Invalid):
         assert all("\n" not in line for line in outcome.errors.values())
     elif isinstance(outcome, Sweep):
@@ -96,7 +95,7 @@ def test_a_range_ascends_from_its_start_and_stays_below_its_end(
 
 
 def test_several_swept_parameters_make_the_product() -> None:
-    outcome = read(INFO, {"size": "16,32", "dtype": "*"}, {"size": 64, "shape": "5,6"})
+    outcome = read_sweep(INFO, {"size": "16,32", "dtype": "*"}, {"size": 64, "shape": "5,6"})
     assert isinstance(outcome, Sweep)
     assert len(outcome.points) == 6
     assert {point["shape"] for point in outcome.points} == {"5,6"}
@@ -104,14 +103,14 @@ def test_several_swept_parameters_make_the_product() -> None:
 
 
 def test_too_many_runs_are_refused_with_their_number() -> None:
-    outcome = read(INFO, {"size": "16..48+1", "dtype": "*"})
+    outcome = read_sweep(INFO, {"size": "16..48+1", "dtype": "*"})
     assert outcome == Invalid(
         {"size": "33 of size x 3 of dtype are 99 runs; a sweep has at most 64"}
     )
 
 
 def test_a_single_value_is_no_sweep() -> None:
-    assert isinstance(read(INFO, {"size": "64"}), Valid)
+    assert isinstance(read_sweep(INFO, {"size": "64"}), Valid)
 
 
 @given(st.integers(0, 10**6), st.none() | st.integers(0, 10**4), st.none() | st.integers(1, 10**7))
@@ -121,17 +120,17 @@ def test_the_example_is_a_sweep_that_the_parameter_takes(
     lowest = min(default, lowest) if lowest is not None else None
     highest = max(2 * default, 2 * (lowest or 1), highest) if highest is not None else None
     info = ParameterInfo("n", default, "", minimum=lowest, maximum=highest)
-    assert 2 <= len(values(info, example(info))) <= MOST_RUNS
+    assert 2 <= len(values(info, sweep_example(info))) <= MOST_RUNS
 
 
 def test_the_example_for_a_product_begins_where_the_cpu_is_faster() -> None:
-    assert example(ParameterInfo("n", 2048, "", minimum=1, maximum=65536)) == "32..4096x2"
-    assert example(ParameterInfo("dtype", "float32", "", choices=("float32",))) == ""
+    assert sweep_example(ParameterInfo("n", 2048, "", minimum=1, maximum=65536)) == "32..4096x2"
+    assert sweep_example(ParameterInfo("dtype", "float32", "", choices=("float32",))) == ""
 
 
 @pytest.mark.parametrize("text", ["64,64", "64..64x2", "64..100x2", "64..65+9", "64..64+1,64"])
 def test_a_range_or_list_of_one_value_is_refused(text: str) -> None:
-    assert read(INFO, {"size": text}) == Invalid(
+    assert read_sweep(INFO, {"size": text}) == Invalid(
         {
             "size": f"size: {text} is one value, 64; write 64 for it, or several: "
             "64..8192x2 multiplies, 1..9+2 adds, 256,1024 lists"
@@ -140,7 +139,7 @@ def test_a_range_or_list_of_one_value_is_refused(text: str) -> None:
 
 
 def test_a_list_of_one_choice_is_refused_with_the_choices() -> None:
-    assert read(INFO, {"dtype": "float16,float16"}) == Invalid(
+    assert read_sweep(INFO, {"dtype": "float16,float16"}) == Invalid(
         {
             "dtype": "dtype: float16,float16 is one value, float16; write float16 for it, or "
             "several: float32,bfloat16,float16 lists, * is every choice"

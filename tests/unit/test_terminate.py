@@ -13,7 +13,7 @@ import pytest
 
 from tests.screens.helpers import gpu_process
 from tui.monitor.messages import GpuProcess
-from tui.session.terminate import refusal, terminate
+from tui.session.processes import refusal, terminate
 
 
 @pytest.fixture

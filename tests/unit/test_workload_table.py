@@ -8,8 +8,8 @@ import pytest
 
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
-from tui.state.conditions import Conditions
 from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
+from tui.state.runs import Conditions
 from tui.state.store import Store
 from tui.ui.views.lines import plain
 from tui.ui.views.workload_table import WIDEST, Group, Row, entries, row

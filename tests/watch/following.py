@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tui.session.watched.session import WatchedRunSession
+from tui.session.watched_session import WatchedRunSession
 from tui.state.watched_run import WatchedRun
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.session.watched import output
-from tui.session.watched.output import Output, shown
+from tui.session import followed_run
+from tui.session.followed_run import Output, shown
 from tui.text.clean import clean
 
 
@@ -51,7 +51,7 @@ def test_lines_come_as_they_are_written(log: Path) -> None:
         ("a\tb", "a       b"),
         ("turn \u202ethis", "turn ?this"),
         ("bell \x07 nul \x00", "bell ? nul ?"),
-        ("x" * 10_000, "x" * output.MOST_CHARACTERS),
+        ("x" * 10_000, "x" * followed_run.MOST_CHARACTERS),
     ],
 )
 def test_a_line_is_what_a_terminal_would_leave(line: str, left: str) -> None:
@@ -90,12 +90,12 @@ def test_a_bar_of_progress_is_one_line_of_bounded_size(log: Path) -> None:
         add(log, b"\r%4d/2000 [####      ]" % number)
         read.read()
     assert read.lines == ("1999/2000 [####      ]",)
-    assert len(read._rest) <= 2 * output.MOST_CHARACTERS
+    assert len(read._rest) <= 2 * followed_run.MOST_CHARACTERS
 
 
 def test_of_much_output_the_end_is_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "FIRST_BYTES", 100)
-    monkeypatch.setattr(output, "MOST_BYTES", 100)
+    monkeypatch.setattr(followed_run, "FIRST_BYTES", 100)
+    monkeypatch.setattr(followed_run, "MOST_BYTES", 100)
     add(log, b"".join(b"line %05d\n" % number for number in range(1000)))
     read = Output(log)
     assert read.read()
@@ -104,10 +104,10 @@ def test_of_much_output_the_end_is_kept(log: Path, monkeypatch: pytest.MonkeyPat
     assert read.read()
     assert read.lines[9] == "[10.6 KiB more, too fast to be shown, are in the file]"
     assert read.lines[-1] == "more 00999"
-    add(log, b"x\n" * (output.MOST_LINES + 50))
+    add(log, b"x\n" * (followed_run.MOST_LINES + 50))
     for _ in range(200):
         read.read()
-    assert len(read.lines) <= output.MOST_LINES
+    assert len(read.lines) <= followed_run.MOST_LINES
 
 
 def test_a_file_that_was_emptied_is_read_anew(log: Path) -> None:

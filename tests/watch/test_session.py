@@ -20,8 +20,8 @@ from tests.watch.following import until
 from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
 from tui.child.process import ChildProcess
-from tui.session.watched import ending, sampler
-from tui.session.watched.session import RunError, WatchedRunSession
+from tui.session import watched_session, watching
+from tui.session.watched_session import RunError, WatchedRunSession
 from tui.state.watched_run import WatchedRun
 from tui.ui.views.watched_run import is_on, title_words
 from tui.watch import launch, runs
@@ -110,7 +110,7 @@ def test_a_run_of_another_machine_says_where_it_is_and_is_not_touched(ended: Run
     assert "it is a run of far" in found.why_no_samples
     assert [row.ended for row in found.devices] == [""]
     assert not far.goes_on
-    assert ending.send(far, signal.SIGKILL) == (
+    assert watched_session.send_signal(far, signal.SIGKILL) == (
         "SIGKILL is not sent: it is a run of far; end it there"
     )
 
@@ -229,21 +229,27 @@ def test_a_signal_reaches_the_group_and_never_another_s_number() -> None:
     try:
         # The pid is another's by now: it started at another time.
         reused = replace(run, pid=stranger.pid, start_ticks=1)
-        for number in ending.SIGNALS:
-            assert ending.send(reused, number) == f"{number.name} is not sent: it has ended already"
+        for number in watched_session.SIGNALS:
+            assert (
+                watched_session.send_signal(reused, number)
+                == f"{number.name} is not sent: it has ended already"
+            )
         assert stranger.poll() is None
-        assert ending.send(replace(run, pid=None), signal.SIGINT) == (
+        assert watched_session.send_signal(replace(run, pid=None), signal.SIGINT) == (
             "SIGINT is not sent: --env has no process of its own; end it where it was started"
         )
         with pytest.raises(ValueError, match="no signal to end a run with"):
-            ending.send(run, signal.SIGSTOP)
+            watched_session.send_signal(run, signal.SIGSTOP)
         members = [pid for pid in _pids() if _group(pid) == run.pid]
         assert len(members) == 2
-        assert ending.send(run, signal.SIGTERM) == (
+        assert watched_session.send_signal(run, signal.SIGTERM) == (
             f"SIGTERM is sent to the run's processes, group {run.pid}"
         )
         process.wait()
-        assert ending.send(run, signal.SIGTERM) == "SIGTERM is not sent: it has ended already"
+        assert (
+            watched_session.send_signal(run, signal.SIGTERM)
+            == "SIGTERM is not sent: it has ended already"
+        )
     finally:
         stranger.kill()
         stranger.wait()
@@ -259,7 +265,10 @@ def test_a_kept_run_of_the_same_pid_is_not_the_child_of_that_pid() -> None:
         folder = run.folder.with_name("20250101-000000-1")
         folder.mkdir()
         earlier = replace(run, folder=folder, start_ticks=1)
-        assert ending.send(earlier, signal.SIGTERM) == "SIGTERM is not sent: it has ended already"
+        assert (
+            watched_session.send_signal(earlier, signal.SIGTERM)
+            == "SIGTERM is not sent: it has ended already"
+        )
         assert process.poll() is None
         assert not launch.is_child(earlier)
     finally:
@@ -281,10 +290,10 @@ def test_what_is_left_while_the_watch_is_being_started_leaves_no_child(
             await asyncio.Event().wait()
             raise AssertionError
 
-    monkeypatch.setattr(sampler, "ChildProcess", Halting)
+    monkeypatch.setattr(watching, "ChildProcess", Halting)
 
     async def work() -> None:
-        sampling = sampler.Sampler(replace(ended, pid=os.getpid()), lambda _: None, starter=True)
+        sampling = watching.Sampler(replace(ended, pid=os.getpid()), lambda _: None, starter=True)
         task = asyncio.create_task(sampling.work())
         while not started:
             await asyncio.sleep(0.01)
@@ -301,7 +310,10 @@ def test_one_that_took_the_place_of_a_program_of_a_script_is_ended_alone() -> No
     process = subprocess.Popen(["sleep", "1000"])
     try:
         run = runs.started(runs.begin(["sleep", "1000"]), process.pid)
-        assert ending.send(run, signal.SIGTERM) == f"SIGTERM is sent to process {process.pid}"
+        assert (
+            watched_session.send_signal(run, signal.SIGTERM)
+            == f"SIGTERM is sent to process {process.pid}"
+        )
         assert process.wait() == -signal.SIGTERM
     finally:
         process.kill()

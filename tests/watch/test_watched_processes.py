@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.watch.test_findings import GIB, MIB, figures
-from tui.state.seen_process import MOST_POINTS
 from tui.state.watched_processes import KILLED, WatchedProcesses
+from tui.state.watched_run import MOST_POINTS
 from tui.watch.agents import AgentState
 from tui.watch.left import Left, Oom, Taken
 from tui.watch.messages import ProcessFigures, TorchProcess, TorchProcesses

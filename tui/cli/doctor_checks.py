@@ -11,8 +11,7 @@ from typing import Literal
 from tui import reports
 from tui.cli.python_choice import PythonChoice
 from tui.monitor.messages import GpuProcess, Sample
-from tui.state.driver import NOT_ASKED, as_torch_knows, uses_cuda
-from tui.state.pairing import pair
+from tui.state.devices import NOT_ASKED, as_torch_knows, pair, uses_cuda
 from tui.text.numbers import count, size
 from tui.watch.launch import EXAMPLE
 from tui.watch.permission import Refusal

@@ -11,7 +11,7 @@ from typing import TypeVar
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.errors import Failure
 from tui.cli.output import ProgressLine
-from tui.session.snapshot.process import STANDARD_INPUT, death_in_words, names, reader
+from tui.session.snapshot_reader import STANDARD_INPUT, death_in_words, names, reader
 from tui.snapshots.reader.messages import (
     VERSION,
     Answer,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tui.cli.errors import Failure, UsageError
 from tui.cli.nearest import nearest
-from tui.results.errors import SelectionError, StoreError
+from tui.results.store_file import SelectionError, StoreError
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser

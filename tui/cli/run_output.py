@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tui.state.parameters import autos, short
+from tui.state.parameters import Sweep, autos, short
 from tui.state.runs import RunState
 from tui.state.store import Store
-from tui.state.sweep import Sweep
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.text import numbers as fmt
 from tui.text.clean import rows_of_text

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from tui.cli.errors import Failure, UsageError
 from tui.cli.nearest import not_known
 from tui.session.session import Session
-from tui.state.parameters import Invalid, Valid
+from tui.state.parameters import Invalid, Valid, read_sweep
 from tui.state.store import Store
-from tui.state.sweep import read
 
 INTERVAL_S = 0.5
 """Between two samples of the devices while workloads run."""
@@ -72,7 +71,7 @@ def set_parameters(
             raise UsageError(f"--set {key}: {not_known('parameter', key, known)}")
     for info in infos:
         own = {parameter.name for parameter in info.parameters}
-        found = read(info, {key: text for key, text in texts.items() if key in own})
+        found = read_sweep(info, {key: text for key, text in texts.items() if key in own})
         if isinstance(found, Invalid):
             raise UsageError(f"--set {'; '.join(found.errors.values())}")
         if isinstance(found, Valid):

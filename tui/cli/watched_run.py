@@ -16,9 +16,9 @@ from tui.cli.streams import pass_through, say
 from tui.cli.watch_output import Row
 from tui.monitor import serving as monitor_serving
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
-from tui.session.watched.sampler import Folder, Looked, Sampler
-from tui.state.seen_process import SeenProcess
+from tui.session.watching import Folder, Looked, Sampler
 from tui.state.watched_processes import WatchedProcesses
+from tui.state.watched_run import SeenProcess
 from tui.watch import FOLDER, launch, runs
 from tui.watch.findings import Track
 from tui.watch.left import Left

@@ -144,7 +144,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
     from tui.cli.themes import with_theme
-    from tui.session.earlier import EarlierSessions
+    from tui.results.keeper import EarlierSessions
     from tui.session.preferences import Preferences
     from tui.session.session import Session
     from tui.state.events import LogLine
@@ -248,8 +248,7 @@ def _recorder(options: WorkbenchOptions) -> Recorder | None:
             raise UsageError("--redact belongs to a recording: give --record FILE too")
         return None
     # The door to recordings, of which a start without one reads nothing.
-    from tui.recordings.recorder import Recorder
-    from tui.recordings.redaction import Redaction
+    from tui.recordings.recorder import Recorder, Redaction
 
     path = Path(options.record)
     try:

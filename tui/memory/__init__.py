@@ -12,7 +12,7 @@ from dataclasses import replace
 from tui.memory.gpu import gpu_gauge
 from tui.memory.host import host_gauge
 from tui.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, OtherProcess, Slice, Term
-from tui.state.pairing import CPU, DeviceView
+from tui.state.devices import CPU, DeviceView
 from tui.state.store import Store
 
 __all__ = [

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from tui.memory.model import WORKER, Whose
+from tui.memory.model import WORKER, Absent, Reading, Value, Whose, aged, derive, reading, value_of
 from tui.monitor.messages import Device, GpuProcess, Sample, process_of
-from tui.state.age import stale_after
-from tui.state.moments import Basis
-from tui.state.pairing import DeviceView
-from tui.state.reading import Absent, Reading, Value, aged, derive, reading, value_of
+from tui.state.devices import Basis, DeviceView
+from tui.state.history import stale_after
 from tui.text import numbers as text
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory

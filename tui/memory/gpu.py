@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tui.memory.bar import context, lay_out
-from tui.memory.explain import explain_gpu
+from tui.memory.explain import context, explain_gpu, lay_out
 from tui.memory.figures import (
     DERIVED,
     NVML,
@@ -13,12 +12,24 @@ from tui.memory.figures import (
     gather,
     workspace_or_none,
 )
-from tui.memory.model import WORKER, Counter, Gauge, Term, Whose, chain_breaks, pinned_term
+from tui.memory.model import (
+    WORKER,
+    Absent,
+    Counter,
+    Gauge,
+    Reading,
+    Term,
+    Value,
+    Whose,
+    chain_breaks,
+    derive,
+    pinned_term,
+    reading,
+    value_of,
+)
 from tui.monitor.messages import Sample
+from tui.state.devices import Basis, DeviceView
 from tui.state.history import MemoryPoint
-from tui.state.moments import Basis
-from tui.state.pairing import DeviceView
-from tui.state.reading import Absent, Reading, Value, derive, reading, value_of
 from tui.text import numbers as text
 from workloads.protocol.messages import TorchMemory
 

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from tui.memory.explain import explain_host
 from tui.memory.figures import DERIVED, HOST, why_old
-from tui.memory.model import Gauge, Slice, Term, as_old_as, chain_breaks, clip, pinned_term
+from tui.memory.model import (
+    Absent,
+    Gauge,
+    Reading,
+    Slice,
+    Term,
+    Value,
+    aged,
+    as_old_as,
+    chain_breaks,
+    clip,
+    derive,
+    pinned_term,
+    reading,
+    value_of,
+)
 from tui.monitor.messages import Sample, WatchedProcess
-from tui.state.age import stale_after
-from tui.state.history import MemoryPoint
-from tui.state.reading import Absent, Reading, Value, aged, derive, reading, value_of
+from tui.state.history import MemoryPoint, stale_after
 from workloads.protocol.messages import HostHeap
 
 HEAP = "C library"

@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tui.memory.gpu import gpu_gauge
-from tui.memory.model import OUTSIDE, Gauge, OtherProcess
+from tui.memory.model import (
+    OUTSIDE,
+    Absent,
+    Gauge,
+    OtherProcess,
+    Reading,
+    Value,
+    aged,
+    derive,
+    reading,
+    value_of,
+)
 from tui.monitor.messages import GpuProcess, Sample, process_of
 from tui.state.allocators import OLD_S, Allocator, Allocators
+from tui.state.devices import DeviceView
 from tui.state.history import MemoryPoint
-from tui.state.pairing import DeviceView
-from tui.state.reading import Absent, Reading, Value, aged, derive, reading, value_of
 from tui.watch.messages import TorchProcess
 
 OLD = "the watch has read nothing since"

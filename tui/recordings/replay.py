@@ -1,18 +1,107 @@
-"""A session without children: what they once said arrives in its store as it did then."""
+"""A session without children: what they once said arrives in its store, at the pace wanted."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from typing import Literal
 
-from tui.recordings import source
+from tui.recordings import lines
 from tui.recordings.lines import RecordedLine, event_of, time_text
-from tui.recordings.playhead import Playhead, speed_text
 from tui.state.events import AnyEvent, DeviceSelected, LogLine
 from tui.state.store import Part, Parts, Store
 from workloads.protocol import wire
+
+SLOWEST, FASTEST = 1 / 8, 256.0
+"""Times the speed of life, as far as the keys go."""
+AT_ONCE = math.inf
+"""The speed at which nothing is waited for."""
+
+
+class Playhead:
+    """A position in a recording, seconds from its beginning, which moves by itself.
+
+    Args:
+        length: seconds of the recording.
+        speed: times the speed of life; :data:`AT_ONCE` to be moved by :meth:`reached` alone.
+        now: seconds since any fixed moment.
+    """
+
+    def __init__(
+        self, length: float, speed: float = 1.0, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._length = length
+        self._now = now
+        self._speed = speed
+        self._position, self._since = 0.0, now()
+        self.paused = False
+
+    @property
+    def speed(self) -> float:
+        """Times the speed of life, while it is not paused."""
+        return self._speed
+
+    @property
+    def position(self) -> float:
+        """Seconds from the beginning, at most the recording's length."""
+        if self.paused or self._speed == AT_ONCE:
+            return self._position
+        gone = (self._now() - self._since) * self._speed
+        return min(self._length, self._position + gone)
+
+    @property
+    def ended(self) -> bool:
+        return self.position >= self._length
+
+    def until(self, at: float) -> float | None:
+        """Seconds of life until a position is reached: 0 where it is, ``None`` while paused."""
+        if self.paused:
+            return None
+        if self._speed == AT_ONCE:
+            return 0.0
+        return max(0.0, (at - self.position) / self._speed)
+
+    def reached(self, at: float) -> None:
+        """What lies at a position has been played."""
+        if self._speed == AT_ONCE:
+            self._position = max(self._position, at)
+
+    def pause(self, wanted: bool) -> None:
+        """Stand still, or go on from here."""
+        self._hold()
+        self.paused = wanted
+
+    def set_speed(self, speed: float) -> None:
+        """Go on at another speed from here."""
+        self._hold()
+        self._speed = speed
+
+    def faster(self) -> None:
+        """Twice the speed, up to :data:`FASTEST`."""
+        self.set_speed(max(self._speed, min(FASTEST, self._speed * 2)))
+
+    def slower(self) -> None:
+        """Half the speed, down to :data:`SLOWEST`."""
+        self.set_speed(max(SLOWEST, min(FASTEST, self._speed / 2)))
+
+    def rewind(self) -> None:
+        """Go back to the beginning."""
+        self._position, self._since = 0.0, self._now()
+
+    def _hold(self) -> None:
+        self._position, self._since = self.position, self._now()
+
+
+def speed_text(speed: float) -> str:
+    """``2x``, ``1/4x`` or ``max``."""
+    if speed == AT_ONCE:
+        return "max"
+    if speed < 1 and (1 / speed).is_integer():
+        return f"1/{1 / speed:.0f}x"
+    return f"{speed:g}x"
+
 
 NOTHING_ASKED = "this is a recording: nothing is run and nothing is changed"
 SHOWN_S = 1.0
@@ -38,14 +127,14 @@ class ReplaySession:
 
     Args:
         found: the recording.
-        speed: times the speed of life; :data:`tui.recordings.playhead.AT_ONCE` waits for nothing.
+        speed: times the speed of life; :data:`tui.recordings.replay.AT_ONCE` waits for nothing.
         loop: begin anew at the end.
         now: seconds since any fixed moment.
     """
 
     def __init__(
         self,
-        found: source.RecordingSummary,
+        found: lines.RecordingSummary,
         speed: float = 1.0,
         *,
         loop: bool = False,
@@ -115,7 +204,7 @@ class ReplaySession:
 
         A snapshot does not hold all of it.
         """
-        for entry in source.events(self._found.path):
+        for entry in lines.events(self._found.path):
             result = entry.message.get("result") if _ends(entry) else None
             reason = result.get("reason") if isinstance(result, dict) else None
             if isinstance(reason, str) and OUT_OF_MEMORY in reason:
@@ -163,7 +252,7 @@ class ReplaySession:
 
     async def _once(self) -> None:
         began = self._now()
-        for entry in source.events(self._found.path):
+        for entry in lines.events(self._found.path):
             await self._wait_for(entry.at)
             self._take(entry)
             self.playhead.reached(entry.at)

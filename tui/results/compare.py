@@ -1,20 +1,30 @@
-"""Two sets of results laid side by side: which runs answer which question, and what differs."""
+"""Two sets of results laid side by side, and what of earlier sessions a run is held to.
+
+Of earlier sessions: only what was measured here and on the same GPU, as another box's results may
+be in the store too.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 
-from tui.results.environment import FLAG, place
-from tui.results.errors import SelectionError
-from tui.results.records import Facts, Row
+from tui.results.database import Database
+from tui.results.records import FLAG, Facts, Kept, Row, place, row_of
+from tui.results.selection import Selection
 from tui.results.statistics import LEVEL, Answer, Spread, answers, ratio_of_runs, spread
+from tui.results.store_file import SelectionError
+from tui.state.runs import Against, EarlierResult
 from tui.text import glyphs
 from tui.text.numbers import megahertz
 from workloads.measure.intervals import THRESHOLD
 from workloads.protocol.frozen import frozen
+from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Verdict
 
 UNKNOWN = "not known"
 IDLE = "idle"
@@ -259,3 +269,125 @@ def _values(side: Side, facts: Environments) -> dict[str, tuple[str, ...]]:
             text = facts[key].values.get(name, UNKNOWN)
             found.setdefault(name, Counter())[text] += count
     return {name: tuple(text for text, _ in texts.most_common()) for name, texts in found.items()}
+
+
+BUSY_S = 1.0
+"""A look does not hold up the end of a program for longer."""
+
+
+def earlier_results(
+    place: Path, box: str, before: float, *, traceless: bool
+) -> tuple[EarlierResult, ...]:
+    """The newest of each workload, GPU and parameters that was measured on a box.
+
+    Args:
+        place: the store's file.
+        box: its name.
+        before: Unix time; what ended later is not asked for.
+        traceless: as of :class:`Database`.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    with Database(place, busy_s=BUSY_S, traceless=traceless) as database, database.moment():
+        environments: dict[str, list[str]] = {}
+        facts = database.facts()
+        for key, one in facts.items():
+            if one.values.get("box") == box:
+                environments.setdefault(gpu_of(one), []).append(key)
+        found = []
+        for gpu, keys in environments.items():
+            rows = database.newest(keys, before)
+            asked = database.asked(rows)
+            found += [
+                _earlier(row, gpu, asked.get(row.number, {}), facts[row.environment])
+                for row in rows
+            ]
+    return tuple(found)
+
+
+def gpu_of(facts: Facts) -> str:
+    """The UUID of the GPU, of several the first; empty where none is known."""
+    return facts.values.get("gpu uuid", "").partition(", ")[0]
+
+
+def _earlier(row: Row, gpu: str, asked: Mapping[str, Setting], facts: Facts) -> EarlierResult:
+    assert row.median_s is not None
+    used = json.loads(row.parameters)
+    return EarlierResult(
+        workload=row.workload,
+        gpu=gpu,
+        asked={**used, **asked},
+        used=used,
+        at=row.at,
+        median_s=row.median_s,
+        ci95_s=row.ci95_s,
+        driver=facts.values.get("driver", ""),
+        torch=facts.values.get("torch", ""),
+    )
+
+
+def held_against(
+    place: Path, runs: Sequence[Kept], before: float, *, traceless: bool
+) -> Against | None:
+    """Runs of this session beside the earlier ones that answer the same question.
+
+    Those are of one environment: of the newest that had the same flags, else of the newest.
+
+    Args:
+        place: the store's file.
+        runs: of one workload with one setting in one environment, the newest last; not empty.
+        before: Unix time at which this session began.
+        traceless: as of :class:`Database`.
+
+    Returns:
+        ``None`` where there are none.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    newest = runs[-1]
+    mine = [row_of(one) for one in runs]
+    with Database(place, busy_s=BUSY_S, traceless=traceless) as database, database.moment():
+        facts = {**database.facts(), newest.facts.hash: newest.facts}
+        known = database.rows(Selection(workload=newest.record.workload, before=before))
+    alike = [row for row in known if _is_alike(row, mine[-1], facts)]
+    if not alike:
+        return None
+    flags = _flags_of(newest.facts)
+    same = (row for row in alike if _flags_of(facts[row.environment]) == flags)
+    environment = next(same, alike[0]).environment
+    earlier = [row for row in alike if row.environment == environment]
+    return _against(compare(earlier, mine, facts, lambda: alike), earlier[0].at)
+
+
+def _is_alike(row: Row, mine: Row, facts: Mapping[str, Facts]) -> bool:
+    here, there = facts[mine.environment], facts[row.environment]
+    return (
+        row.status == "ok"
+        and bool(row.median_s)
+        and row.parameters == mine.parameters
+        and row.device.partition(":")[0] == mine.device.partition(":")[0]
+        and there.values.get("box") == here.values.get("box")
+        and gpu_of(there) == gpu_of(here)
+    )
+
+
+def _flags_of(facts: Facts) -> dict[str, str]:
+    return {name: text for name, text in facts.values.items() if name.startswith(FLAG)}
+
+
+def _against(found: Compared, at: float) -> Against | None:
+    if not found.questions:
+        return None
+    question = found.questions[0]
+    verdict: Verdict = question.answer.verdict
+    return Against(
+        at=at,
+        verdict=verdict,
+        ratio=question.answer.ratio.value,
+        ci95=question.answer.ratio.ci95,
+        runs=question.answer.ratio.runs,
+        varies=question.spread.share if question.spread else None,
+        differences=tuple(map(difference, question.differences)),
+    )

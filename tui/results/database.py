@@ -12,12 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from tui import reports
-from tui.results import schema
-from tui.results.errors import StoreError, explained
-from tui.results.network import is_on_network
+from tui.results import store_file
 from tui.results.records import Facts, Kept, Record, Row, canonical, row_of
-from tui.results.selection import Everything, Selection
-from tui.results.where import where
+from tui.results.selection import Everything, Selection, where
+from tui.results.store_file import StoreError, explained, is_on_network
 from workloads.protocol import wire
 from workloads.protocol.inventory import Setting
 
@@ -93,19 +91,21 @@ class Database:
             uri += self._without_trace()
         connection = sqlite3.connect(uri, uri=True, timeout=self._busy_s, isolation_level=None)
         try:
-            version = schema.version_of(connection)
-            if version > len(schema.MIGRATIONS):
+            version = store_file.version_of(connection)
+            if version > len(store_file.MIGRATIONS):
                 raise StoreError(
                     f"{self.place}: it is of version {version}, and this program knows"
-                    f" {len(schema.MIGRATIONS)}; install the newer gpu-workbench"
+                    f" {len(store_file.MIGRATIONS)}; install the newer gpu-workbench"
                 )
             if self._writing:
                 self._prepare(connection, version)
-            elif version < (schema.READABLE_FROM if self._traceless else len(schema.MIGRATIONS)):
+            elif version < (
+                store_file.READABLE_FROM if self._traceless else len(store_file.MIGRATIONS)
+            ):
                 if self._traceless:
                     raise StoreError(
                         f"{self.place}: it is of version {version}, and --readonly may not bring it"
-                        f" to {len(schema.MIGRATIONS)}; look at it once without"
+                        f" to {len(store_file.MIGRATIONS)}; look at it once without"
                     )
                 connection.close()
                 # Its tables are to be those of today before it can be read.
@@ -134,8 +134,8 @@ class Database:
         # A run that is said to be kept outlives a loss of power too.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        if version < len(schema.MIGRATIONS):
-            schema.migrate(connection)
+        if version < len(store_file.MIGRATIONS):
+            store_file.migrate(connection)
 
     def _waiting(self, change: Callable[[], object]) -> None:
         """SQLite does not wait for others where the journal's mode is set."""

@@ -1,6 +1,7 @@
-"""Puts what a session measures into the store, beside it: a store that fails costs no run.
+"""A session beside the store: what it measures is kept, what earlier ones measured is told.
 
-Writing waits for the disk and for other programs, so that a thread of its own does it.
+Both happen in threads: writing waits for the disk and for other programs, and no start waits for
+what is read. A store that fails costs no run; it costs these figures and is one line of the log.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ import contextlib
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tui import reports
-from tui.state.events import AnyEvent, LogLine, RunQueued
+from tui.state.events import AnyEvent, EarlierRead, HeldAgainst, LogLine, RunQueued
 from tui.state.runs import CompareState, RunState
 from tui.state.store import Store
 from workloads.protocol import messages
 
 if TYPE_CHECKING:
     from tui.results.records import Kept
-    from tui.state.sweep import Sweep
+    from tui.state.parameters import Sweep
+    from tui.state.runs import Against, EarlierResult
+    from workloads.protocol.results import RunResult
 
 END_S = 6.0
 """For so long an end waits for what is still to be written: longer than one write for another
@@ -96,7 +100,7 @@ class Keeper:
 
     def _keep(self, state: RunState | CompareState, store: Store) -> None:
         # A start, which keeps nothing, does without.
-        from tui.results.keep import kept_of
+        from tui.results.kept import kept_of
 
         pid = store.hello.pid if store.hello else 0
         sweep = self._sweeps.pop(state.request.id, "")
@@ -122,7 +126,7 @@ class Keeper:
 
     def _write(self) -> None:
         from tui.results.database import Database, path
-        from tui.results.errors import StoreError
+        from tui.results.store_file import StoreError
 
         while (kept := self._waiting.get()) is not None:
             try:
@@ -139,3 +143,95 @@ class Keeper:
             self.problems.append(problem)
             if self._tell is not None:
                 self._tell(problem)
+
+
+T = TypeVar("T")
+Apply = Callable[["EarlierRead | HeldAgainst | LogLine"], object]
+
+
+class EarlierSessions:
+    """Looks into the store of results.
+
+    Args:
+        place: the file; ``None`` for this user's.
+        traceless: leave no trace of the look.
+    """
+
+    def __init__(self, place: Path | None = None, *, traceless: bool = False) -> None:
+        self.began = time.time()
+        """Unix time; what ended later is of this session."""
+        self._place = place
+        self._traceless = traceless
+        self._problem = ""
+
+    async def read(self, store: Store, apply: Apply) -> None:
+        """Tell what there is of each workload."""
+        import platform
+
+        box = store.sample.host.name if store.sample else platform.node()
+        found = await self._asked(lambda: self._read(box), apply)
+        if found:
+            apply(EarlierRead(self.began, found))
+
+    async def hold(self, run_id: str, store: Store, apply: Apply) -> None:
+        """Tell how a run that has ended well compares with earlier ones."""
+        state = store.runs.get(run_id)
+        if state is None or state.result is None or state.result.status != "ok":
+            return
+        if state.result.time is None or not len(store.earlier):
+            return
+        runs = _alike(state.result, store)
+        found = await self._asked(lambda: self._held(runs), apply)
+        if found is not None:
+            apply(HeldAgainst(run_id, found))
+
+    async def _asked(self, ask: Callable[[], T], apply: Apply) -> T | None:
+        """What the store answers; ``None``, and a line of the log, where it cannot."""
+        from tui.results.store_file import StoreError
+
+        try:
+            return await asyncio.to_thread(ask)
+        except StoreError as error:
+            problem = f"earlier results are not shown: {error}"
+            if problem != self._problem:
+                self._problem = problem
+                apply(LogLine("workbench", problem, "warning"))
+            return None
+
+    def _read(self, box: str) -> tuple[EarlierResult, ...]:
+        from tui.results.compare import earlier_results
+        from tui.results.database import path
+
+        return earlier_results(self._place or path(), box, self.began, traceless=self._traceless)
+
+    def _held(self, runs: list[Kept]) -> Against | None:
+        from tui.results.compare import held_against
+        from tui.results.database import path
+
+        return held_against(self._place or path(), runs, self.began, traceless=self._traceless)
+
+
+def _alike(result: RunResult, store: Store) -> list[Kept]:
+    """What is kept of this session's runs of the same, the oldest first; of this one at least."""
+    # A start, which measures nothing, does without.
+    from tui.results.kept import kept_of
+
+    alike = [
+        run
+        for run in store.runs.values()
+        if run.result is not None
+        and run.result.status == "ok"
+        and run.result.time is not None
+        and _question(run.result) == _question(result)
+    ]
+    found = (kept_of(run, store, "this session") for run in alike)
+    return [one for one in found if one is not None]
+
+
+def _question(result: RunResult) -> tuple[object, ...]:
+    return (
+        result.workload,
+        result.device,
+        {**result.parameters, **result.chosen},
+        result.flags,
+    )

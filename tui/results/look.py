@@ -10,13 +10,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tui.results.compare import Compared, compare
+from tui.results.compare import Compared, compare, gpu_of
 from tui.results.database import Database
-from tui.results.earlier import gpu_of
-from tui.results.environment import FLAG
-from tui.results.errors import SelectionError
-from tui.results.records import Facts, Row
+from tui.results.records import FLAG, Facts, Row
 from tui.results.selection import Selection, both, read
+from tui.results.store_file import SelectionError
 from workloads.protocol.frozen import frozen
 
 MOST = 2000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tui.state.sweep import Sweep
+from tui.state.parameters import Sweep
 from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from tui.monitor.messages import Sample
 from tui.monitor.throttle import HARMFUL
-from tui.state.conditions import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHORT, Conditions
 from tui.state.events import ConditionsSeen
+from tui.state.runs import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHORT, Conditions
 from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen

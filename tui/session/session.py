@@ -13,7 +13,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tui.monitor.messages import Sample
-from tui.session import catalogue
+from tui.session import state_folder
+from tui.state.devices import CPU
 from tui.state.events import (
     AnyEvent,
     CatalogueRead,
@@ -26,10 +27,8 @@ from tui.state.events import (
     RunQueued,
     SweepSet,
 )
-from tui.state.pairing import CPU
-from tui.state.parameters import defaults
+from tui.state.parameters import Sweep, defaults
 from tui.state.store import Parts, Store
-from tui.state.sweep import Sweep
 from workloads.protocol import messages
 from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from tui.child.launch import Launched
     from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
-    from tui.results.keeper import Keeper
-    from tui.session.earlier import EarlierSessions
+    from tui.results.keeper import EarlierSessions, Keeper
     from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
     from tui.session.watching import WatchSupervisor
 
@@ -105,7 +103,7 @@ class Session:
         self._earlier = earlier
         if recorder is not None:
             recorder.on_end = lambda why: self.apply(LogLine("workbench", why, "error"))
-        self.apply(CatalogueRead(catalogue.read(keep=not readonly)))
+        self.apply(CatalogueRead(state_folder.catalogue(keep=not readonly)))
 
     # ---- life ----
 

@@ -13,9 +13,9 @@ from tui import monitor, reports
 from tui.child.launch import Launched
 from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
-from tui.session import ceilings
+from tui.session import state_folder
 from tui.session.conditions import SampledDevice, sampled
-from tui.session.silence import Seen, Silence, Who, look, silence
+from tui.session.processes import Seen, Silence, Who, look, silence
 from tui.state.events import AnyEvent, CeilingsRead, LogLine, MonitorStatus, RunnerStatus
 from tui.state.store import Store
 from workloads import BOOTSTRAP
@@ -258,14 +258,14 @@ class RunnerSupervisor:
 
     def _known_ceilings(self) -> tuple[Ceiling, ...]:
         try:
-            return ceilings.load()
+            return state_folder.ceilings()
         except (OSError, ValueError) as error:
             self._apply(LogLine("workbench", f"no ceilings are known: {error}", "warning"))
             return ()
 
     def _keep_ceiling(self, ceiling: Ceiling) -> None:
         try:
-            ceilings.keep(ceiling)
+            state_folder.keep_ceiling(ceiling)
         except OSError as error:
             text = f"the ceiling is not kept for later: {error}"
             self._apply(LogLine("workbench", text, "warning"))

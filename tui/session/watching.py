@@ -1,17 +1,35 @@
-"""Keeps the watch running: it reads what torch's allocators hold in other processes."""
+"""Keeps a watch running: of all processes, or of one run with its agents and its samples."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from tui import watch
 from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import Sample
 from tui.session.supervisors import BACK_OFF_S, Apply, Sent
 from tui.state.events import LogLine, WatchStatus
-from tui.watch.messages import WATCH_EVENTS, ListedProcesses, WatchEvent, WatchPace
+from tui.watch import FOLDER, serving
+from tui.watch.agents import Agents, AgentState, Ask
+from tui.watch.left import Left, left_in, troubles_in
+from tui.watch.messages import (
+    WATCH_EVENTS,
+    ListedProcesses,
+    LookFor,
+    ProcessFigures,
+    TorchProcesses,
+    WatchEvent,
+    WatchPace,
+)
 from tui.watch.pairing import pids_of
+from tui.watch.runs import Run, processes_of
+from tui.watch.samples import SamplesFile, Seen, StepsTold
+from workloads.protocol.frozen import frozen
 
 LOOKED_AT_S = 0.5
 """Between two readings while they are on the screen."""
@@ -80,3 +98,212 @@ class WatchSupervisor:
             self._listed = listed
             if self.child is not None:
                 self.child.send(ListedProcesses(listed))
+
+
+SAMPLE_S = 0.5
+ASK_S = 0.5
+"""Between two questions to the agents."""
+
+
+@frozen
+class Looked:
+    """What the agents of a run say, and what lies in its folder."""
+
+    at: float
+    """Unix time."""
+    states: tuple[AgentState, ...]
+    there: tuple[int, ...]
+    """Processes with an agent that go on, whether it answers or not."""
+    left: tuple[Left, ...]
+    troubles: tuple[str, ...]
+    """Why there is no agent in some process."""
+    snapshots: tuple[Path, ...]
+    """The newest first."""
+    refused: tuple[tuple[str, Ask], ...] = ()
+    """Requests that did not reach an agent, with its identity."""
+
+
+class Folder:
+    """A run's folder, read again where something in it has changed."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._stamp: object = None
+        self._read: tuple[tuple[Left, ...], tuple[str, ...]] = ((), ())
+
+    def look(
+        self, at: float, states: Sequence[AgentState], refused: Sequence[tuple[str, Ask]] = ()
+    ) -> Looked:
+        """What lies in it, beside what the agents say.
+
+        Args:
+            at: Unix time.
+            states: of the agents that answer.
+            refused: requests that did not reach one.
+        """
+        told = {*self._place.glob("*.jsonl"), self._place / "agent-errors.log"}
+        snapshots = _with_sizes(self._place.glob("*.pickle"))
+        # Not the samples: they grow all the time, and are not an agent's.
+        stamp = (_with_sizes(each for each in told if each.name != "samples.jsonl"), snapshots)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._read = tuple(left_in(self._place)), tuple(troubles_in(self._place))
+        newest = sorted(snapshots, key=lambda path: snapshots[path], reverse=True)
+        left, troubles = self._read
+        there = tuple(processes_of(self._place))
+        return Looked(at, tuple(states), there, left, troubles, tuple(newest), tuple(refused))
+
+
+def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    found = {}
+    for path in paths:
+        with contextlib.suppress(OSError):  # it is gone, or was never there
+            facts = path.stat()
+            found[path] = facts.st_mtime_ns, facts.st_size
+    return found
+
+
+class Sampler:
+    """Watches a run until it is cancelled; leaves the run as it is.
+
+    Args:
+        run: what is watched.
+        take: is called with what is seen, in the event loop.
+        starter: this program has started the run.
+        told: is called when :attr:`why_no_samples` is another.
+        clock: Unix time now.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        take: Callable[[Seen | Looked], None],
+        *,
+        starter: bool,
+        told: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.why_no_samples = ""
+        """Why no more of them come; empty while they do."""
+        self.file = SamplesFile(run, starter=starter)
+        self._run = run
+        self._take = take
+        self._told = told
+        self._clock = clock
+        self._folder = Folder(run.folder)
+        self._agents = Agents()
+        self._asked: list[tuple[str, Ask]] = []
+        self._ask_now = asyncio.Event()
+        self._child: ChildProcess[WatchEvent] | None = None
+        self._first: frozenset[int] = frozenset(() if run.pid is None else (run.pid,))
+        self._pids = self._first
+        self._know_pids = asyncio.Event()
+        self._listed: tuple[int, ...] = ()
+        self._pace = SAMPLE_S
+
+    async def work(self) -> None:
+        """Sample it; returns when it is cancelled, and then has ended what it started."""
+        if self._pids:
+            self._know_pids.set()
+        tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._ask())]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._agents.close()
+            if self._child is not None:
+                await self._child.stop()
+            self.file.close()
+
+    # ---- what it is told ----
+
+    def set_pace(self, seconds: float) -> None:
+        """Read this far apart from now on."""
+        if seconds != self._pace:
+            self._pace = seconds
+            self._send(WatchPace(seconds))
+
+    def set_listed(self, pids: tuple[int, ...]) -> None:
+        """What NVML says uses a GPU."""
+        if pids != self._listed:
+            self._listed = pids
+            self._send(ListedProcesses(pids))
+
+    def ask(self, identity: str, what: Ask) -> None:
+        """Ask an agent for something; what comes of it is seen at a later look."""
+        self._asked.append((identity, what))
+        self._ask_now.set()
+
+    def keep(self, event: Seen) -> None:
+        """Keep what somebody else has seen of the run."""
+        self.file.keep(event)
+
+    def _send(self, request: WatchPace | ListedProcesses | LookFor) -> None:
+        if self._child is not None:
+            self._child.send(request)
+
+    # ---- the watch ----
+
+    async def _watch(self) -> None:
+        """Keep a watch running and take what it says; a run goes on without it."""
+        await self._know_pids.wait()
+        for failures in itertools.count():
+            reason = await self._watch_once()
+            self.why_no_samples = f"the watch ended: {reason}; it is restarted"
+            self._told()
+            await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
+
+    async def _watch_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
+        command = serving(self._pace, sorted(self._pids), self._listed)
+        child: ChildProcess[WatchEvent] = ChildProcess(command, WATCH_EVENTS, folder=FOLDER)
+        self._child = child
+        try:
+            await child.start()
+        except OSError as error:
+            return str(error)
+        # What was told while it was being started.
+        self._send(LookFor(tuple(sorted(self._pids))))
+        self._send(ListedProcesses(self._listed))
+        self._send(WatchPace(self._pace))
+        async for event in child.events():
+            if isinstance(event, (TorchProcesses, ProcessFigures)):
+                self.why_no_samples = ""
+                self.file.keep(event)
+                self._take(event)
+        return await child.ended()
+
+    # ---- the agents ----
+
+    async def _ask(self) -> None:
+        """Ask the agents; to be connected lets this program's children read their processes."""
+        while True:
+            self._ask_now.clear()
+            asked, self._asked = self._asked, []
+            # An agent answers when its process lets it have the interpreter.
+            looked = await asyncio.to_thread(self._look, asked)
+            self._take_looked(looked)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._ask_now.wait(), ASK_S)
+
+    def _look(self, asked: Sequence[tuple[str, Ask]]) -> Looked:
+        """In a thread of its own."""
+        refused = [each for each in asked if self._agents.ask(*each) is None]
+        states = self._agents.states(str(self._run.folder))
+        return self._folder.look(self._clock(), states, refused)
+
+    def _take_looked(self, looked: Looked) -> None:
+        steps = {each.identity: each.steps for each in looked.states}
+        if steps:
+            told = StepsTold(looked.at, steps)
+            self.file.keep(told)
+            self._take(told)
+        self._take(looked)
+        # They may have left the tree of the first one, or there is no first one.
+        pids = self._first.union(looked.there)
+        if pids and pids != self._pids:
+            self._pids = pids
+            self._send(LookFor(tuple(sorted(pids))))
+            self._know_pids.set()

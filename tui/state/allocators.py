@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tui.monitor.messages import Device, Sample
+from tui.state.devices import DeviceView, MemoryMoment, MemoryMoments
 from tui.state.events import WatchStatus
 from tui.state.history import MOST_POINTS, MemoryPoint, higher
-from tui.state.moments import MemoryMoment, MemoryMoments
-from tui.state.pairing import DeviceView
 from tui.watch.findings import Finding, Track
 from tui.watch.messages import ProcessFigures, TorchProcess, TorchProcesses, WatchHello
 from tui.watch.pairing import Placed, is_same, place

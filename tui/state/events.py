@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Union
 
 from tui.monitor.messages import MonitorEvent
-from tui.state.conditions import Conditions
-from tui.state.earlier import Against, EarlierResult
-from tui.state.sweep import Sweep
+from tui.state.parameters import Sweep
+from tui.state.runs import Against, Conditions, EarlierResult
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting, WorkloadInfo

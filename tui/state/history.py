@@ -1,14 +1,15 @@
-"""What each device did over the last minutes: a point for each sample of the monitor."""
+"""What each device did over the last minutes, when figures are old, the order of rows by them."""
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from tui.monitor.messages import Sample, process_of
-from tui.state.pairing import CPU, DeviceView
+from tui.state.devices import CPU, DeviceView
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
@@ -132,3 +133,93 @@ def higher(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
         top(peak.allocated, point.allocated),
         top(peak.reserved, point.reserved),
     )
+
+
+LATE_S = 2.0
+"""A sample may be this late, as on a busy machine, before its figures are called old."""
+USUAL_INTERVAL_S = 1.0
+
+
+def stale_after(sample: Sample | None) -> float:
+    """Seconds after which figures are no longer drawn as current.
+
+    Args:
+        sample: the monitor's newest, which says how far apart it takes them; ``None`` before the
+            first.
+    """
+    if sample is None:
+        return USUAL_INTERVAL_S + LATE_S
+    return max(sample.interval_s, sample.took_s) + LATE_S
+
+
+Order = Literal["index", "load", "memory", "heat"]
+ORDERS: tuple[Order, ...] = ("index", "load", "memory", "heat")
+MEAN_S = 10.0
+"""Seconds over which the mean of a figure is taken."""
+MARGINS: Mapping[Order, float] = {"load": 10.0, "memory": 2.0, "heat": 3.0}
+"""A row moves up only once its mean is ahead of the row above by more than this: points of percent
+of load and of memory, degrees Celsius of heat."""
+
+
+def figure(view: DeviceView, points: Sequence[Point], order: Order) -> float | None:
+    """What a device is sorted by: the mean of its last readings; ``None`` where none is known.
+
+    Args:
+        view: the device.
+        points: of the last :data:`MEAN_S` seconds.
+        order: percent of load, percent of memory in use, or degrees Celsius.
+    """
+    total = view.nvml.memory.total if view.nvml else None
+    found: list[float] = []
+    for point in points:
+        value = point.temperature if order == "heat" else point.utilization
+        if order == "memory":
+            value = 100 * point.used / total if point.used is not None and total else None
+        if value is not None:
+            found.append(value)
+    return sum(found) / len(found) if found else None
+
+
+def held(
+    before: Sequence[str], figures: Mapping[str, float | None], margin: float
+) -> tuple[str, ...]:
+    """The keys sorted from the highest figure down, kept as they were while figures are close.
+
+    Args:
+        before: the order that was shown; keys that are new are sorted in from the end.
+        figures: by key, in the order of those without a figure and of equal ones.
+        margin: how far a key must be ahead of the one above it to pass it.
+    """
+    order = [key for key in before if key in figures]
+    order += [key for key in figures if key not in order]
+    moved = True
+    while moved:
+        moved = False
+        for at in range(len(order) - 1):
+            above, below = figures[order[at]], figures[order[at + 1]]
+            passes = below is not None and (above is None or below > above + margin)
+            if passes:
+                order[at], order[at + 1] = order[at + 1], order[at]
+                moved = True
+    return tuple(order)
+
+
+def in_order(
+    views: Sequence[DeviceView],
+    figures: Mapping[str, float | None],
+    before: Sequence[str],
+    order: Order,
+) -> tuple[str, ...]:
+    """The keys of the devices in the order asked for, the CPU last: it is no rival of the GPUs.
+
+    Args:
+        views: the devices in the driver's order.
+        figures: of :func:`figure`, by key.
+        before: the order that was shown, empty where another has just been asked for.
+        order: what they are sorted by.
+    """
+    gpus = {view.key: figures.get(view.key) for view in views if view.key != CPU}
+    last = [view.key for view in views if view.key == CPU]
+    if order == "index":
+        return (*gpus, *last)
+    return (*held(before, gpus, MARGINS[order] if before else 0.0), *last)

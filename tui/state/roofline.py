@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tui.state.runs import RunState
+from tui.state.runs import RunState, rate_at_limit
 from tui.state.store import Store
-from tui.state.sweep_curves import rate_at_limit
 from workloads.limits import limits
 from workloads.limits.ceilings import newest
 from workloads.protocol.frozen import frozen

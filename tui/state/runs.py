@@ -1,18 +1,140 @@
-"""What is kept of a run and of a comparison that was asked for."""
+"""What is kept of a run and of a comparison: state, conditions, what earlier sessions had."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any
 
-from tui.state.conditions import Conditions
-from tui.state.earlier import Against
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting
-from workloads.protocol.results import Arm, Comparison, RunResult
+from workloads.protocol.results import Arm, Comparison, RunResult, Verdict
+
+# Why a figure is absent.
+TOO_SHORT = "it was measured for less than the time between two samples"
+NOT_GIVEN = "NVML did not give it"
+NOT_SAMPLED = "only NVIDIA GPUs are sampled"
+NO_MONITOR = "the monitor did not see this device"
+SEVERAL = "not followed over the processes of a comparison"
+
+
+@frozen
+class Conditions:
+    """What NVML said of the devices during a run or a comparison, and what else it depends on.
+
+    Of several devices, the lowest and highest values are over all of them.
+    """
+
+    samples: int
+    sm_clock_mhz_min: int | None
+    sm_clock_mhz_median: float | None
+    power_w_max: float | None
+    temperature_c_max: float | None
+    throttle: tuple[str, ...]
+    process_peak: int | None
+    """Highest sampled memory of one of its processes on one device, bytes: the true peak is no
+    lower."""
+    warnings: tuple[str, ...] = ()
+    unavailable: dict[str, str] = field(default_factory=dict)
+    threads: int | None = None
+    """torch's threads on the CPU."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Versions of the software by name; what is not there is left out."""
+    flags: dict[str, bool] = field(default_factory=dict)
+    """Backend flags it ran under; of a comparison those that both settings share."""
+    devices: tuple[str, ...] = ()
+    """torch's names of the devices that were sampled while they worked."""
+
+
+@frozen
+class EarlierResult:
+    """The newest run of a workload with one setting on one device of this box."""
+
+    workload: str
+    gpu: str
+    """The UUID of the GPU, of several the first; empty of a run on the CPU."""
+    asked: dict[str, Setting]
+    """The parameters as they were asked for."""
+    used: dict[str, Setting]
+    """As they were used: what was left to the workload is a number."""
+    at: float
+    """Unix time at which it ended."""
+    median_s: float
+    ci95_s: tuple[float, float] | None
+    driver: str
+    """Its version; empty of a run on the CPU, and where it is not known."""
+    torch: str
+    """Likewise."""
+
+    def is_of(self, parameters: Mapping[str, Setting]) -> bool:
+        """Whether it was measured with these parameters."""
+        return parameters in (self.asked, self.used)
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the 95 % interval within the run, over its median."""
+        if self.ci95_s is None or not self.median_s:
+            return None
+        return (self.ci95_s[1] - self.ci95_s[0]) / 2 / self.median_s
+
+
+@frozen
+class Against:
+    """A run, with those like it of this session, beside the earlier ones that it is held to."""
+
+    at: float
+    """Unix time of the newest of the earlier runs."""
+    verdict: Verdict
+    ratio: float
+    """Time of the earlier runs over that of these: above 1, these are faster."""
+    ci95: tuple[float, float] | None
+    """From run to run; ``None`` of too few runs."""
+    runs: tuple[int, int]
+    """Earlier ones, and of this session."""
+    varies: float | None
+    """Nineteen of twenty runs lie within ± this share where nothing differs; ``None`` where that
+    was not asked for or is not known."""
+    differences: tuple[str, ...]
+    """What the environments differ in, as text; not causes."""
+
+
+class EarlierResults:
+    """Finds results of earlier sessions.
+
+    Args:
+        results: in any order.
+        at: Unix time at which they were read.
+    """
+
+    def __init__(self, results: Sequence[EarlierResult] = (), at: float = 0.0) -> None:
+        self.at = at
+        self._results: dict[tuple[str, str], list[EarlierResult]] = {}
+        for one in sorted(results, key=lambda one: one.at, reverse=True):
+            self._results.setdefault((one.workload, one.gpu), []).append(one)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EarlierResults) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._results.values()))
+
+    def find(
+        self, workload: str, gpu: str, parameters: Mapping[str, Setting]
+    ) -> EarlierResult | None:
+        """The newest of a workload with these parameters.
+
+        Args:
+            workload: its name.
+            gpu: UUID of the GPU; empty for the CPU.
+            parameters: as they would be asked for now.
+        """
+        known = self._results.get((workload, gpu), ())
+        return next((one for one in known if one.is_of(parameters)), None)
 
 
 @frozen
@@ -157,3 +279,46 @@ class RunBook(Mapping[str, RunState]):
 def _key(run: RunState) -> _Key:
     request = run.request
     return request.workload, request.device, same_parameters(request.parameters)
+
+
+def result_of(run: RunState | None) -> RunResult | None:
+    """A result that has a time."""
+    return run.result if run and run.result and run.result.time else None
+
+
+def median_of(run: RunState | None) -> float | None:
+    """The median time of a run, seconds per call."""
+    result = result_of(run)
+    return result.time.median_s if result and result.time else None
+
+
+def rate_of(result: RunResult | None) -> tuple[float, str] | None:
+    """The rate that the workload is about: floating point, else bytes, else items."""
+    if result is None:
+        return None
+    rates = result.rates
+    known = (
+        (rates.flop_per_s, "FLOP/s"),
+        (rates.byte_per_s, "byte/s"),
+        (rates.item_per_s, "samples/s"),
+    )
+    return next(((value, unit) for value, unit in known if value is not None), None)
+
+
+def rate_at_limit(result: RunResult) -> tuple[float, str] | None:
+    """Of the rates the one that the result's limit is of, with its unit.
+
+    A limit is of operations or of bytes; its fraction tells which of the rates it was taken of.
+    """
+    limit = result.limit
+    if limit is None:
+        return None
+    rates = ((result.rates.flop_per_s, "FLOP/s"), (result.rates.byte_per_s, "byte/s"))
+    return next(
+        (
+            (rate, unit)
+            for rate, unit in rates
+            if rate is not None and math.isclose(rate, limit.value * limit.fraction, rel_tol=1e-3)
+        ),
+        None,
+    )

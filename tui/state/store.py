@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tui.monitor.messages import Device, MonitorHello, Sample
-from tui.state.driver import NOT_ASKED, as_torch_knows
-from tui.state.earlier import EarlierResult, EarlierResults
+from tui.state.devices import CPU, NOT_ASKED, DeviceView, MemoryMoments, as_torch_knows, pair
 from tui.state.events import (
     AnyEvent,
     CatalogueRead,
@@ -34,11 +33,16 @@ from tui.state.events import (
     SweepSet,
 )
 from tui.state.history import History
-from tui.state.moments import MemoryMoments
-from tui.state.pairing import CPU, DeviceView, pair
-from tui.state.parameters import defaults
-from tui.state.runs import CompareState, RunBook, RunState, ended_comparison, standing
-from tui.state.sweep import Sweep
+from tui.state.parameters import Sweep, defaults
+from tui.state.runs import (
+    CompareState,
+    EarlierResult,
+    EarlierResults,
+    RunBook,
+    RunState,
+    ended_comparison,
+    standing,
+)
 from tui.text.numbers import rate, size
 from workloads.protocol import messages
 from workloads.protocol.ended_runs import ended_run

@@ -1,31 +1,257 @@
-"""What a sweep has found so far: time, rate and speed-up over the swept size, and gaps. Pure."""
+"""What a sweep has found so far: curves, where devices overtake, a table, and gaps. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tui.state import parameters
-from tui.state.runs import RunState, standing
+from tui.state.devices import CPU
+from tui.state.parameters import Sweep
+from tui.state.runs import RunState, median_of, rate_at_limit, rate_of, result_of, standing
 from tui.state.store import Store
-from tui.state.sweep import Sweep
-from tui.state.sweep_curves import (
-    Crossover,
-    Curves,
-    Runs,
-    SweptLimit,
-    axis_of,
-    base_device,
-    limits_of,
-    median_of,
-    rate_of,
-    result_of,
-    settings_text,
-    speed_up,
-)
+from tui.text.quantity import place as place_text
 from tui.text.quantity import quantity
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting
-from workloads.protocol.results import Cell, Chart, Column, RunResult, Table
+from workloads.protocol.results import Basis, Cell, Chart, Column, RunResult, Series, Table
+
+Runs = Mapping[str, RunState | None]
+"""Of one point, by device."""
+
+
+@frozen
+class Crossover:
+    """Where one device overtakes another as the size grows."""
+
+    device: str
+    over: str
+    after: float
+    """The last place at which it is slower for certain."""
+    by: float
+    """The first place at which it is faster for certain."""
+    place: float
+    """Where the lines between the medians cross, by ratios: drawn, not measured."""
+    variant: str = ""
+    """The other swept settings."""
+
+
+@frozen
+class SweptLimit:
+    """What the rates of a device are held against."""
+
+    device: str
+    name: str
+    value: float
+    unit: str
+    """Of the rate: FLOP/s or byte/s."""
+    basis: Basis
+
+    @property
+    def words(self) -> str:
+        """``cuda:0 float32 peak``, of a measured one ``cpu float32 ceiling``."""
+        return f"{self.device} {self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
+
+
+def axis_of(sweep: Sweep) -> str:
+    """The swept number with the most values; empty where none is a number."""
+    numbers = [
+        name
+        for name in sweep.texts
+        if all(
+            isinstance(value, (int, float)) and not isinstance(value, bool)
+            for value in sweep.values(name)
+        )
+    ]
+    return max(numbers, key=lambda name: len(sweep.values(name)), default="")
+
+
+def limits_of(runs: Iterable[RunState | None], unit: str) -> tuple[SweptLimit, ...]:
+    """The limits of rates in a unit, one for each device and kind; of several values the newest."""
+    results = [found for run in runs if (found := result_of(run)) is not None]
+    known: dict[tuple[str, str], SweptLimit] = {}
+    for result in sorted(results, key=lambda item: item.ended_at or 0.0):
+        rate = rate_at_limit(result)
+        if result.limit is not None and rate is not None and rate[1] == unit:
+            limit = result.limit
+            known[result.device, limit.name] = SweptLimit(
+                result.device, limit.name, limit.value, unit, limit.basis
+            )
+    return tuple(known.values())
+
+
+def speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
+    """Their time over ours; ``None`` where one is lacking or each had a size of its own."""
+    mine, other = result_of(ours), result_of(theirs)
+    if mine is None or other is None or mine.chosen != other.chosen:
+        return None
+    time, over = median_of(ours), median_of(theirs)
+    return over / time if time and over else None
+
+
+def base_device(devices: Sequence[str]) -> str:
+    """What the speed-up is over: the CPU where it ran, else the first."""
+    return CPU if CPU in devices else devices[0]
+
+
+def settings_text(sweep: Sweep, point: Mapping[str, Setting], without: str = "") -> str:
+    """The swept settings of a point: ``n=256 float32``."""
+    settings = {name: point[name] for name in sweep.texts if name != without}
+    return parameters.short(settings, sweep.autos)
+
+
+def faster(ours: RunResult | None, theirs: RunResult | None) -> int | None:
+    """1 if ours is faster, -1 if slower, 0 where the intervals overlap; ``None`` if not known."""
+    if ours is None or theirs is None or ours.time is None or theirs.time is None:
+        return None
+    if ours.chosen != theirs.chosen:
+        return None
+    low, high = ours.time.ci95_s or (ours.time.q1_s, ours.time.q3_s)
+    other_low, other_high = theirs.time.ci95_s or (theirs.time.q1_s, theirs.time.q3_s)
+    if high < other_low:
+        return 1
+    return -1 if low > other_high else 0
+
+
+class Curves:
+    """The points as curves: one for each device and each setting of what is not the axis."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        axis: str,
+        devices: tuple[str, ...],
+        points: Sequence[tuple[dict[str, Setting], Runs]],
+    ) -> None:
+        self._sweep, self._axis, self._devices = sweep, axis, devices
+        self._runs: dict[tuple[str, Cell], Runs] = {}
+        self._places: list[Cell] = []
+        self._variants: list[str] = []
+        for point, runs in points:
+            variant = settings_text(sweep, point, axis) if axis else ""
+            place: Cell = float(point[axis]) if axis else settings_text(sweep, point)
+            self._runs[variant, place] = runs
+            self._places += [place] if place not in self._places else []
+            self._variants += [variant] if variant not in self._variants else []
+        if axis:
+            self._places.sort(key=lambda place: place if isinstance(place, float) else 0.0)
+
+    def charts(self) -> tuple[tuple[Chart, ...], tuple[Crossover, ...]]:
+        """Time, rate and speed-up, and where one device overtakes the other."""
+        over = self._axis or "settings"
+        times = [self._series(device, variant, median_of, "s") for device, variant in self._keys()]
+        found = [self._chart("time", f"time over {over}", times)]
+        units = [
+            rate[1]
+            for runs in self._runs.values()
+            for run in runs.values()
+            if (rate := rate_of(result_of(run))) is not None
+        ]
+        if units:
+
+            def value(run: RunState | None) -> float | None:
+                rate = rate_of(result_of(run))
+                return rate[0] if rate and rate[1] == units[0] else None
+
+            rates = [self._series(*key, value, units[0]) for key in self._keys()]
+            found.append(self._chart("rate", f"rate over {over}", rates))
+        crossovers: list[Crossover] = []
+        if len(self._devices) > 1:
+            series, marks = [], []
+            base = base_device(self._devices)
+            for device, variant in self._keys():
+                if device != base:
+                    series.append(self._speed_up(device, base, variant))
+                    crossing, words = self._crossing(device, base, variant)
+                    crossovers += crossing
+                    marks += [words] if words else []
+            title = f"speed-up over {base}"
+            found.append(self._chart("speed_up", title, series, tuple(marks)))
+        return tuple(found), tuple(crossovers)
+
+    def _keys(self) -> list[tuple[str, str]]:
+        return [(device, variant) for device in self._devices for variant in self._variants]
+
+    def _series(
+        self, device: str, variant: str, value: Callable[[RunState | None], float | None], unit: str
+    ) -> Series:
+        runs = [self._runs.get((variant, place), {}).get(device) for place in self._places]
+        return Series(f"{device} {variant}".strip(), unit, tuple(value(run) for run in runs))
+
+    def _speed_up(self, device: str, base: str, variant: str) -> Series:
+        ratios: list[float | None] = []
+        for place in self._places:
+            runs = self._runs.get((variant, place), {})
+            ratios.append(speed_up(runs.get(device), runs.get(base)))
+        return Series(f"{device} {variant}".strip(), "x", tuple(ratios))
+
+    def _chart(
+        self, name: str, title: str, series: list[Series], marks: tuple[str, ...] = ()
+    ) -> Chart:
+        if self._axis:
+            places = tuple(place for place in self._places if isinstance(place, float))
+            return Chart(
+                name, title, self._axis, places=places, series=tuple(series), labels=(), marks=marks
+            )
+        steps = tuple(float(number + 1) for number in range(len(self._places)))
+        return Chart(
+            name,
+            title,
+            "step",
+            places=steps,
+            series=tuple(series),
+            labels=tuple(map(str, self._places)),
+            marks=marks,
+        )
+
+    def _crossing(self, device: str, base: str, variant: str) -> tuple[list[Crossover], str]:
+        """Where the device begins to be faster, and the same in words."""
+        signs: list[tuple[float, int]] = []
+        for place in self._places:
+            runs = self._runs.get((variant, place), {})
+            sign = faster(result_of(runs.get(device)), result_of(runs.get(base)))
+            if sign is not None and isinstance(place, float):
+                signs.append((place, sign))
+        decided = [(place, sign) for place, sign in signs if sign]
+        if len(signs) < 2:
+            return [], ""
+        about = f" ({variant})" if variant else ""
+        if not decided:
+            return [], f"{device} and {base} do not differ for certain at any {self._axis}{about}"
+        found: list[Crossover] = []
+        words: list[str] = []
+        for (after, sign), (by, then) in itertools.pairwise(decided):
+            if sign != then:
+                winner, loser = (device, base) if then > 0 else (base, device)
+                place = self._meeting(device, base, variant, after, by)
+                found.append(Crossover(winner, loser, after, by, place, variant))
+                low, high = place_text(after), place_text(by)
+                between = f"between {self._axis}={low} and {self._axis}={high}"
+                words.append(f"{winner} overtakes {loser} {between}{about}")
+        if not words:
+            winner, loser = (device, base) if decided[0][1] > 0 else (base, device)
+            ends = f"{place_text(signs[0][0])} to {place_text(signs[-1][0])}"
+            words.append(
+                f"{winner} is the faster one from {self._axis}={ends}{about}: no crossover"
+            )
+        return found, "; ".join(words)
+
+    def _meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:
+        """Where the lines between the medians cross between two places, by ratios."""
+        ratios: list[tuple[float, float]] = []
+        for place in self._places:
+            runs = self._runs.get((variant, place), {})
+            ratio = speed_up(runs.get(device), runs.get(base))
+            if isinstance(place, float) and after <= place <= by and ratio:
+                ratios.append((place, math.log(ratio)))
+        for (first, before), (then, behind) in itertools.pairwise(ratios):
+            if before * behind <= 0 and before != behind:
+                share = before / (before - behind)
+                if first > 0:
+                    return float(first * (then / first) ** share)
+                return first + (then - first) * share
+        return by
 
 
 @frozen

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tui.monitor.messages import Device
-from tui.state.seen_process import (
+from tui.state.watched_run import (
     NOT_DESCRIBED,
     UNPLACED,
     Judged,
+    Mark,
     SeenDevice,
     SeenProcess,
+    WatchedDevice,
 )
-from tui.state.watched_run import Mark, WatchedDevice
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
 from tui.watch.findings import NO_GROWTH

@@ -17,7 +17,7 @@ from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.wait import Waiter, say_problems
 from tui.session.session import Session
-from tui.state.pairing import CPU
+from tui.state.devices import CPU
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Budget
 

@@ -9,7 +9,7 @@ from tui.cli.errors import UsageError
 from tui.cli.nearest import not_known
 from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
-from tui.session import catalogue
+from tui.session import state_folder
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def values() -> Mapping[str, Sequence[str]]:
     # The door to Textual, which has the themes.
     from textual.theme import BUILTIN_THEMES
 
-    infos = catalogue.read()
+    infos = state_folder.catalogue()
     return {
         "NAME": [info.name for info in infos],
         "G": list(dict.fromkeys(info.group for info in infos)),

@@ -14,7 +14,7 @@ from tui.cli.resolve import resolve
 from tui.cli.streams import print_line, print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.cli.workbench import add_settings
-from tui.session import catalogue
+from tui.session import state_folder
 from tui.session.preferences import usable
 from tui.state.parameters import text_of
 from tui.text.clean import rows_of_text
@@ -70,7 +70,7 @@ def config(options: ConfigOptions) -> int:
 
 
 def _bad_parameters(chosen: settings.Settings) -> Iterator[str]:
-    known = {info.name: info for info in catalogue.read()}
+    known = {info.name: info for info in state_folder.catalogue()}
     for workload, wanted in chosen.file.parameters.items():
         if workload in known:
             for error in usable(known[workload], wanted)[1]:
@@ -92,7 +92,7 @@ def lines(chosen: settings.Settings) -> Iterator[str]:
     for item in chosen.chosen.values():
         shown = _not_set(item.name) if item.value is None else text_of(item.value)
         yield f"{item.name:8}  {shown}" + ("" if item.value is None else f"  [{item.source}]")
-    known = {info.name for info in catalogue.read()}
+    known = {info.name for info in state_folder.catalogue()}
     for workload, values in chosen.file.parameters.items():
         note = "" if workload in known else f"  ({BROUGHT})"
         for name, value in values.items():

@@ -14,8 +14,7 @@ from tui.cli.resolve import python_to_use
 from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
 from tui.monitor.messages import Sample
-from tui.state.driver import NOT_ASKED
-from tui.state.pairing import CPU, DeviceView, pair
+from tui.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from tui.text import numbers as fmt
 from tui.text.clean import rows_of_text
 from workloads.protocol import messages, wire

@@ -14,8 +14,7 @@ from tui.cli.resolve import resolve
 from tui.cli.streams import say
 from tui.cli.subcommand import Subcommand
 from tui.cli.workbench import add_screen, check_terminal, prepare_screen
-from tui.recordings.lines import RecordingError
-from tui.recordings.source import RecordingSummary, look_through
+from tui.recordings.lines import RecordingError, RecordingSummary, look_through
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:

@@ -277,7 +277,7 @@ def _compare(options: ResultsOptions) -> int:
 
 
 def _export(options: ResultsOptions) -> int:
-    from tui.results.exchange import Redaction, lines
+    from tui.results.kept import Redaction, lines_of
     from tui.results.selection import both
 
     with opened() as database:
@@ -295,18 +295,18 @@ def _export(options: ResultsOptions) -> int:
             print_text(rows_of_text(markdown_lines(rows, known)))
             return 0
         kept = map(database.kept, rows)
-        for line in lines(map(redacted, kept) if options.without_names else kept):
+        for line in lines_of(map(redacted, kept) if options.without_names else kept):
             print_line(line)
     return 0
 
 
 def _import(options: ResultsOptions) -> int:
-    from tui.results.exchange import ExchangeError, read
+    from tui.results.kept import ExchangeError, read_file
 
     found = []
     for name in options.words:
         try:
-            found.append(read(Path(name)))
+            found.append(read_file(Path(name)))
         except ExchangeError as error:
             raise Failure(str(error)) from error
         except OSError as error:

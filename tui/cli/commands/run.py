@@ -307,9 +307,8 @@ class Told:
 
 def how_far(store: Store, cells: int) -> str:
     """Of several runs, how many are done, a bar and about what time is left; then what runs now."""
-    from tui.state.queue import queue
     from tui.ui.views.lines import plain
-    from tui.ui.views.queue import queue_line
+    from tui.ui.views.queue import queue, queue_line
 
     found = queue(store)
     words = going_on(store)

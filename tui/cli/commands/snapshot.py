@@ -14,7 +14,7 @@ from tui.cli.reader import reading
 from tui.cli.streams import print_text
 from tui.cli.subcommand import Subcommand
 from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, size_of
-from tui.session.snapshot.reader import LONGEST_TEXT
+from tui.session.snapshot_reader import LONGEST_TEXT
 from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.reader.messages import Export, Load
 from workloads.protocol.frozen import frozen

@@ -17,7 +17,7 @@ from rich.console import Console
 from textual.app import App
 from textual.timer import Timer
 
-from tui.state.age import stale_after
+from tui.state.history import stale_after
 from tui.state.store import Part, Parts, Store
 from tui.ui.terminal.textual_private import ChopsUpdate, CompositorUpdate
 

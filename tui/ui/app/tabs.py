@@ -134,7 +134,7 @@ class TabbedApp(textual_private.HookedApp):
 
     def run_session(self) -> RunSession:
         """What the watch tab shows."""
-        from tui.session.watched.session import WatchedRunSession
+        from tui.session.watched_session import WatchedRunSession
 
         return WatchedRunSession()
 

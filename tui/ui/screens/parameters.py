@@ -11,8 +11,16 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
 from textual.widgets import Input
 
-from tui.state.parameters import Invalid, Valid, allowed, text_of
-from tui.state.sweep import Sweep, example, read, several
+from tui.state.parameters import (
+    Invalid,
+    Sweep,
+    Valid,
+    allowed,
+    read_sweep,
+    several,
+    sweep_example,
+    text_of,
+)
 from tui.text import numbers as text
 from tui.text.clean import clean
 from tui.ui.screens.dialogs import BesideCursor, box
@@ -141,7 +149,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             parameter.name: self._fields[parameter.name].value.strip() or _default(parameter)
             for parameter in self._info.parameters
         }
-        outcome = read(self._info, texts, self._present)
+        outcome = read_sweep(self._info, texts, self._present)
         if isinstance(outcome, Invalid):
             self._errors = outcome.errors
             self._message.rebuild()
@@ -166,7 +174,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
                 continue
             if isinstance(field, ChoiceField):
                 field.choose("*")
-            elif found := example(parameter):
+            elif found := sweep_example(parameter):
                 field.value = found
 
     def action_cancel(self) -> None:

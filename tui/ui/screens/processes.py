@@ -11,11 +11,11 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from tui.memory.model import Absent
 from tui.monitor.messages import GpuProcess
 from tui.session.actions import Actions
-from tui.session.terminate import refusal, terminate
-from tui.state.pairing import CPU
-from tui.state.reading import Absent
+from tui.session.processes import refusal, terminate
+from tui.state.devices import CPU
 from tui.state.store import Part, Store
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen

@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from tui.session.snapshot.reader import SnapshotReader
-from tui.session.snapshot.session import SnapshotSession, View
+from tui.session.snapshot_reader import SnapshotReader
+from tui.session.snapshot_session import SnapshotSession, View
 from tui.snapshots.reader.messages import Export, Exported, Refused
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen

@@ -6,7 +6,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
 
-from tui.session.snapshot.session import SnapshotSession, View
+from tui.session.snapshot_session import SnapshotSession, View
 from tui.snapshots.reader.messages import Answer, AskVerdict, Refused, Request, VerdictIs
 from tui.state.store import Store
 from tui.text import glyphs

@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from tui.session.snapshot.session import SnapshotSession
+from tui.session.snapshot_session import SnapshotSession
 from tui.snapshots.model.results import Difference, DiffRow, SiteListing
 from tui.snapshots.reader.messages import (
     AskDifference,

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.session.snapshot.session import SnapshotSession
+from tui.session.snapshot_session import SnapshotSession
 from tui.snapshots.model.results import Part, Stacking, Timeline
 from tui.snapshots.reader.messages import (
     AskPart,

@@ -17,7 +17,7 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 from tui.monitor.messages import Sample
-from tui.session.watched.session import RunError
+from tui.session.watched_session import RunError
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
@@ -51,7 +51,7 @@ TALL_ROWS = 45
 
 
 class RunSession(Protocol):
-    """What the tab needs of ``tui.session.watched.session.WatchedRunSession``."""
+    """What the tab needs of ``tui.session.watched_session.WatchedRunSession``."""
 
     @property
     def state(self) -> WatchedRun | None:

@@ -13,7 +13,7 @@ from tui.memory import Gauge
 from tui.memory.others import account_of
 from tui.monitor.messages import Sample
 from tui.state.allocators import Allocator
-from tui.state.pairing import DeviceView
+from tui.state.devices import DeviceView
 from tui.state.store import Part, Store
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import glyphs

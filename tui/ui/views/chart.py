@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 
-from tui.state.sweep import Sweep
+from tui.state.parameters import Sweep
 from tui.state.sweep_result import Swept, progress_text
 from tui.text import glyphs
 from tui.text.clean import clean

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.state import parameters
-from tui.state.earlier import EarlierResult
-from tui.state.runs import RunState
+from tui.state.parameters import Sweep
+from tui.state.runs import EarlierResult, RunState
 from tui.state.store import SIMULATED, Store
-from tui.state.sweep import Sweep
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
@@ -173,7 +172,7 @@ def device_lines(
 
 
 def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | None, str]:
-    from tui.state.sweep_curves import settings_text
+    from tui.state.sweep_result import settings_text
     from tui.ui.views.workload_state import latest_of
 
     run = latest_of(found, device)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tui.state.parameters import short
 from tui.state.roofline import Roof, Roofline, RooflinePoint, roofline
-from tui.state.runs import RunState
+from tui.state.runs import RunState, median_of, result_of
 from tui.state.store import Store
-from tui.state.sweep_curves import base_device, median_of, result_of, speed_up
+from tui.state.sweep_result import base_device, speed_up
 from tui.text import numbers as text
 from tui.text.quantity import number
 from tui.ui.views.chart import bar, beside

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tui.state.device_order import Order
-from tui.state.pairing import CPU, DeviceView
+from tui.state.devices import CPU, DeviceView
+from tui.state.history import Order
 from tui.text import glyphs
 from tui.ui.views.lines import Line, Span, TextStyle, left, right
 from workloads.protocol.frozen import frozen

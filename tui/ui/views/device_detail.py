@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from tui.memory.figures import device_age, why_old
 from tui.monitor.messages import Device, Sample
-from tui.state.age import stale_after
-from tui.state.pairing import CPU, DeviceView
+from tui.state.devices import CPU, DeviceView
+from tui.state.history import stale_after
 from tui.text import numbers as text
 
 T = TypeVar("T")

@@ -8,11 +8,9 @@ from dataclasses import replace
 from tui.memory.figures import device_age
 from tui.monitor.messages import Device, Sample
 from tui.monitor.throttle import HARMFUL
-from tui.state.age import stale_after
-from tui.state.device_order import Order
+from tui.state.devices import CPU, DeviceView
 from tui.state.events import MonitorStatus
-from tui.state.history import Point
-from tui.state.pairing import CPU, DeviceView
+from tui.state.history import Order, Point, stale_after
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text

@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 from tui.monitor.messages import Sample
-from tui.state.age import stale_after
-from tui.state.history import MemoryPoint, Point
-from tui.state.pairing import CPU, DeviceView
+from tui.state.devices import CPU, DeviceView
+from tui.state.history import MemoryPoint, Point, stale_after
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.braille import ACROSS, braille, filled

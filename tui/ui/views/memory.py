@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.memory import OTHER_PARTS, PINNED, Gauge, OtherProcess, Slice, Term
-from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import Absent, Reading, Stale, Value, reading_text, value_of
+from tui.memory.model import Absent, Reading, Stale, Value, reading_text, value_of
+from tui.state.devices import CPU, DeviceView
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.commands.registry import BY_ID, key_text

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from tui.memory import Gauge, Term
+from tui.memory.model import Absent, Stale, reading_text, value_of
 from tui.monitor.messages import GpuProcess, Sample
 from tui.state.allocators import Allocator
+from tui.state.devices import CPU, DeviceView
 from tui.state.history import MemoryPoint
-from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import Absent, Stale, reading_text, value_of
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.braille import ACROSS

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tui.state.conditions import NOT_SAMPLED, Conditions
-from tui.state.runs import RunState
-from tui.state.sweep_curves import base_device, rate_at_limit, rate_of, result_of, speed_up
+from tui.state.runs import NOT_SAMPLED, Conditions, RunState, rate_at_limit, rate_of, result_of
+from tui.state.sweep_result import base_device, speed_up
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.text.quantity import RATES, quantity

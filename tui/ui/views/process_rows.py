@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from tui.memory import OtherProcess
+from tui.memory.model import Absent, Reading, derive, value_of
 from tui.monitor.messages import Device, GpuProcess, ParentProcess, Sample
-from tui.state.device_order import held
-from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import Absent, Reading, derive, value_of
+from tui.state.devices import CPU, DeviceView
+from tui.state.history import held
 from tui.text import numbers as text
 from workloads.protocol.frozen import frozen
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tui.memory import OtherProcess
 from tui.memory.figures import device_age, why_old
+from tui.memory.model import Absent, Reading, Stale, Value, reading_text
 from tui.monitor.messages import Device, Sample
-from tui.state.age import stale_after
-from tui.state.pairing import CPU, DeviceView
-from tui.state.reading import Absent, Reading, Stale, Value, reading_text
+from tui.state.devices import CPU, DeviceView
+from tui.state.history import stale_after
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import (

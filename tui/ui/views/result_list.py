@@ -6,9 +6,8 @@ import datetime
 from collections.abc import Sequence
 from typing import Literal
 
-from tui.results.environment import place
 from tui.results.look import Listed
-from tui.results.records import Row
+from tui.results.records import Row, place
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import (

@@ -16,8 +16,7 @@ from tui.results.compare import (
     Side,
     difference,
 )
-from tui.results.environment import place
-from tui.results.records import Facts, Kept, Row
+from tui.results.records import Facts, Kept, Row, place
 from tui.results.statistics import FEWEST, Spread, spread
 from tui.state.parameters import short
 from tui.text import numbers as fmt

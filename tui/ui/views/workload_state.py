@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from tui.monitor.throttle import HARMFUL
 from tui.state import parameters
+from tui.state.parameters import Sweep
 from tui.state.runs import RunState
 from tui.state.store import Store
-from tui.state.sweep import Sweep
-from tui.state.sweep_curves import settings_text
-from tui.state.sweep_result import Swept, progress_text
+from tui.state.sweep_result import Swept, progress_text, settings_text
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Span, TextStyle

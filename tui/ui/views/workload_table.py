@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from tui.state import parameters
-from tui.state.earlier import EarlierResult
-from tui.state.pairing import CPU
-from tui.state.runs import RunState
+from tui.state.devices import CPU
+from tui.state.runs import EarlierResult, RunState
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
@@ -180,8 +179,7 @@ def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
 
 def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
     # Imported where there is a sweep: curves and charts would make every start slower.
-    from tui.state.sweep_curves import settings_text
-    from tui.state.sweep_result import shown_point, swept
+    from tui.state.sweep_result import settings_text, shown_point, swept
     from tui.ui.views.workload_state import sweep_name, sweep_state
 
     sweep = store.sweeps[info.name]

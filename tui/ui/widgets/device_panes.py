@@ -11,8 +11,8 @@ from textual.app import ComposeResult
 
 from tui.memory import Gauge, account
 from tui.session.actions import Actions
-from tui.state.device_order import MEAN_S, ORDERS, Order, figure, in_order
-from tui.state.pairing import DeviceView
+from tui.state.devices import DeviceView
+from tui.state.history import MEAN_S, ORDERS, Order, figure, in_order
 from tui.state.store import Part, Store
 from tui.ui.views.device_columns import DeviceColumns, columns, heading, order_at
 from tui.ui.views.devices import devices_title, notice_lines, row

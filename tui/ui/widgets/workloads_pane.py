@@ -227,8 +227,7 @@ class WorkloadsPane(Pane):
 
     def _queue_line(self, cells: int) -> Line:
         # Imported when there is a queue: no start needs it.
-        from tui.state.queue import queue
-        from tui.ui.views.queue import queue_line
+        from tui.ui.views.queue import queue, queue_line
 
         found = queue(self.store)
         return () if found is None else queue_line(found, cells)

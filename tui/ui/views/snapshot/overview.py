@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tui.session.snapshot.process import names
-from tui.session.snapshot.store import SnapshotStore
+from tui.session.snapshot_reader import SnapshotStore, names
 from tui.snapshots.model.results import AGAINST_OOM, OF_CACHED, Advice, Summary, Top, Verdict
 from tui.snapshots.reader.messages import FileInfo, Progress
 from tui.text import glyphs

@@ -6,8 +6,8 @@ import datetime
 import itertools
 from collections.abc import Sequence
 
-from tui.session.snapshot.session import Focus, SnapshotSession, View
-from tui.session.snapshot.store import SnapshotStore
+from tui.session.snapshot_reader import SnapshotStore
+from tui.session.snapshot_session import Focus, SnapshotSession, View
 from tui.snapshots.analysis.frames import base_name, frame_kind, frame_label
 from tui.snapshots.model.results import FrameKind, Part, State, Summary, Timeline
 from tui.snapshots.model.snapshot import Frame

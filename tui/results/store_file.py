@@ -1,8 +1,75 @@
-"""The tables of the store and how an older file gets those of today."""
+"""The store as a file: its tables, whether its disk is another machine's, what is wrong with it."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from pathlib import Path
+
+
+class StoreError(Exception):
+    """What is wrong with the store and what to do; one line, the file's path in it."""
+
+
+class SelectionError(ValueError):
+    """What was typed selects nothing that there can be; one line."""
+
+
+_ADVICE = (
+    ("locked", "another program holds it; try again when that has ended"),
+    ("busy", "another program holds it; try again when that has ended"),
+    ("full", "make room on the disk"),
+    ("not a database", "it is damaged; move it away, and a new one is made"),
+    ("malformed", "it is damaged; move it away, and a new one is made"),
+    ("encrypted", "it is damaged; move it away, and a new one is made"),
+    ("readonly", "make it writable, or set GPU_WORKBENCH_STATE to a folder that is"),
+    ("read-only", "make it writable, or set GPU_WORKBENCH_STATE to a folder that is"),
+    ("unable to open", "make its folder writable, or set GPU_WORKBENCH_STATE to one that is"),
+    ("disk i/o", "look at the disk, and whether there is room on it"),
+)
+"""What to do, by a word of SQLite's message; Python 3.10 does not tell its code."""
+
+
+def explained(path: Path, error: sqlite3.Error | OSError) -> StoreError:
+    """SQLite's or the system's error about a file, with what to do about it."""
+    text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    advice = next((what for word, what in _ADVICE if word in text.lower()), "")
+    return StoreError(f"{path}: {text}" + (f"; {advice}" if advice else ""))
+
+
+_MOUNTS = Path("/proc/self/mounts")
+_OF_A_NETWORK = re.compile(
+    r"nfs\d?|cifs|smb\d?|smbfs|lustre|gpfs|beegfs|ceph|afs|9p|wekafs|panfs|glusterfs|ocfs2|gfs2"
+    r"|fuse\.(?!fuse-overlayfs|rclone-local).*"
+)
+"""Kinds of file systems that several machines may have mounted."""
+
+
+def is_on_network(place: Path, mounts: str | None = None) -> bool:
+    """Whether several machines may have a file open at once.
+
+    Args:
+        place: the file.
+        mounts: what there is mounted, as in ``/proc/self/mounts``, which is read where it is not
+            given. Where there is no such file, nothing is taken for another machine's.
+    """
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+    above = {str(place.absolute()), *map(str, place.absolute().parents)}
+    found, longest = "", -1
+    for entry in mounts.splitlines():
+        parts = entry.split(" ")
+        if len(parts) > 2:
+            # A space in a name is written in octal.
+            point = parts[1].replace("\\040", " ")
+            # Of two at one place the later one is seen.
+            if point in above and len(point) >= longest:
+                found, longest = parts[2], len(point)
+    return _OF_A_NETWORK.fullmatch(found) is not None
+
 
 APPLICATION_ID = 0x67707762
 """``gpwb``: tells our file from any other database."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from tui.session.snapshot.reader import SnapshotReader
+from tui.session.snapshot_reader import SnapshotReader
 from tui.snapshots.model.results import Grouping, Order, Stacking, Summary
 from tui.snapshots.reader.messages import Request
 from workloads.protocol.frozen import frozen
