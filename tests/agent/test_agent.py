@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tui.watch.left import FROM_EXCEPTION, REBUILT, left_in, rebuilt_text, troubles_in
+from tui.watch.kept import FROM_EXCEPTION, REBUILT, left_in, rebuilt_text, troubles_in
 from workloads.agent import agent as module
 from workloads.agent.agent import FIRST, Agent, GivenUpError
 

@@ -22,10 +22,9 @@ from tui.cli.watched_command import Launch
 from tui.cli.watched_run import Outcome
 from tui.cli.watched_run_output import as_object
 from tui.state.watched_processes import WatchedProcesses
-from tui.watch import launch, runs
-from tui.watch.messages import TorchProcesses
+from tui.watch import runs
+from tui.watch.messages import StepsTold, TorchProcesses
 from tui.watch.runs import Run
-from tui.watch.samples import StepsTold
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 
 ROOT = Path(__file__).parents[2]
@@ -89,14 +88,14 @@ def test_in_place_it_is_the_same_process(state: Path) -> None:
 
 
 def test_what_is_exported_is_what_a_command_is_started_with(state: Path, tmp_path: Path) -> None:
-    lines = "\n".join(launch.as_exports(tmp_path / "it's here", 7))
+    lines = "\n".join(runs.as_exports(tmp_path / "it's here", 7))
     script = f"{lines}\nexec env"
     for present in ({"PYTHONPATH": "/one:/two"}, {}):
         done = subprocess.run(
             ["/bin/sh", "-c", script], env=present, capture_output=True, text=True, check=True
         )
         found = dict(line.split("=", 1) for line in done.stdout.splitlines())
-        expected = launch.variables(tmp_path / "it's here", 7, present)
+        expected = runs.variables(tmp_path / "it's here", 7, present)
         assert {name: found[name] for name in ("PYTHONPATH", RUN, RECORD)} == expected
     assert not state.exists()
 
@@ -198,7 +197,7 @@ def test_a_kept_run_is_found_by_its_name_or_is_refused_in_a_line(
 ) -> None:
     for number, name in enumerate(("2026-a", "2026-b")):
         monkeypatch.setattr(runs, "new_folder", lambda name=name: state / "runs" / name)
-        runs.save(replace(runs.begin(["x"]), began=float(number), ended=9.0, code=0))
+        runs.save(replace(runs.new_run(["x"]), began=float(number), ended=9.0, code=0))
     assert runs.named("2026-a").folder.name == "2026-a"
     assert runs.named("2026-b").command == ("x",)
     with pytest.raises(UsageError, match=says):
@@ -212,8 +211,8 @@ def test_a_run_that_a_full_disk_has_no_room_for_leaves_no_folder(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(reports, "write_private", full)
-    with pytest.raises(launch.StartError) as caught:
-        launch.begin([sys.executable], None)
+    with pytest.raises(runs.StartError) as caught:
+        runs.begin([sys.executable], None)
     assert str(caught.value) == (
         f"no folder for the run in {state / 'runs'}: No space left on device; set "
         "GPU_WORKBENCH_STATE to a folder with room that may be written to"
@@ -223,7 +222,7 @@ def test_a_run_that_a_full_disk_has_no_room_for_leaves_no_folder(
 
 @pytest.mark.usefixtures("state")
 def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
-    run, process = launch.begin([sys.executable, "-c", "input()"], None)
+    run, process = runs.begin([sys.executable, "-c", "input()"], None)
     process.wait()
     # Nobody has written its end down, but this program has started it.
     said = left_in_words(run)
@@ -245,9 +244,9 @@ def test_the_newest_twenty_are_kept_and_none_that_goes_on(
     monkeypatch.setattr(runs, "new_folder", lambda: state / "runs" / f"run-{next(names):03}")
     began = iter(range(1000))
     monkeypatch.setattr(time, "time", lambda: 1_000_000.0 + next(began))
-    first = runs.started(runs.begin(["first"]), os.getpid())
+    first = runs.started(runs.new_run(["first"]), os.getpid())
     for number in range(30):
-        run = runs.begin([f"n{number}"])
+        run = runs.new_run([f"n{number}"])
         runs.save(replace(run, ended=1.0, code=0))
     commands = [run.command[0] for run in runs.kept()]
     assert first.goes_on
@@ -259,11 +258,11 @@ def test_the_bytes_of_all_are_limited(state: Path, monkeypatch: pytest.MonkeyPat
     for number in range(3):
         place = state / "runs" / f"run-{number}"
         monkeypatch.setattr(runs, "new_folder", lambda place=place: place)
-        run = runs.begin([f"n{number}"])
+        run = runs.new_run([f"n{number}"])
         runs.save(replace(run, began=float(number), ended=1.0, code=0))
         (place / "oom.pickle").write_bytes(bytes(6000))
     monkeypatch.setattr(runs, "new_folder", lambda: state / "runs" / "newest")
-    runs.begin(["newest"])
+    runs.new_run(["newest"])
     assert [run.command[0] for run in runs.kept()] == ["newest", "n2"]
 
 
@@ -281,7 +280,7 @@ def test_a_folder_of_a_process_that_runs_is_kept(state: Path) -> None:
 
 
 def test_they_are_listed_with_how_they_ended(state: Path) -> None:
-    run = runs.begin(["python", "train.py"])
+    run = runs.new_run(["python", "train.py"])
     runs.save(replace(run, ended=run.began + 3, code=1))
     (run.folder / "oom-x-1-1-1.pickle").write_bytes(b"x")
     (state / "runs" / "strange").mkdir()

@@ -20,11 +20,10 @@ from tests.agent.interpreters import others
 from tui.cli.commands.watch import WatchOptions, watch
 from tui.cli.errors import Failure, UsageError
 from tui.cli.inject import put_agent_in
-from tui.watch import inject
-from tui.watch.agents import Agents
-from tui.watch.inject import CannotInjectError, check, script, target_of
-from tui.watch.left import left_in
-from tui.watch.permission import refusal_of_running
+from tui.watch import agents
+from tui.watch.agents import Agents, CannotInjectError, check_injection, injected_script, target_of
+from tui.watch.kept import left_in
+from tui.watch.process_files import refusal_of_running
 from workloads.agent import identity
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +146,7 @@ def test_gdb_leaves_it_with_a_process_that_goes_on(python: str, state: Path) -> 
 def test_the_script_that_python_itself_executes(python: str, tmp_path: Path) -> None:
     run = tmp_path / 'it\'s "here" \\n'
     run.mkdir()
-    (run / "inject.py").write_text(script(run, 0))
+    (run / "inject.py").write_text(injected_script(run, 0))
     takes = f"{TORCH}{STOP}exec(compile(open({str(run / 'inject.py')!r}).read(), 'x', 'exec'))\n"
     with running(takes + "hooks[0](None, (), {})" + TRAINS, python) as process:
         out, errors = process.communicate("\n")
@@ -159,7 +158,7 @@ def test_the_script_that_python_itself_executes(python: str, tmp_path: Path) -> 
 
 
 def test_before_torch_is_imported_it_sleeps_and_what_fails_is_told(tmp_path: Path) -> None:
-    (tmp_path / "inject.py").write_text(script(tmp_path, 0))
+    (tmp_path / "inject.py").write_text(injected_script(tmp_path, 0))
     takes = f"exec(compile(open({str(tmp_path / 'inject.py')!r}).read(), 'x', 'exec'))\n"
     twice = "import sys\n" + takes + takes + "print(len(sys.meta_path))\n"
     broken = "sys.modules['torch.cuda'] = None\n" + takes + "print('goes on')\n"
@@ -184,13 +183,13 @@ def test_an_older_python_is_told_what_else_there_is() -> None:
         ((3, 7), "gdb", "3.8 is the oldest"),
     ):
         with pytest.raises(CannotInjectError, match=says):
-            check(replace(own, version=version), how)  # type: ignore[arg-type]
-    check(replace(own, version=(3, 14)), "remote_exec")
+            check_injection(replace(own, version=version), how)  # type: ignore[arg-type]
+    check_injection(replace(own, version=(3, 14)), "remote_exec")
 
 
 def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_told(tmp_path: Path) -> None:
     target = replace(target_of(os.getpid()), pid=2**22 + 1)
-    command = inject.remote_exec_command(target, tmp_path / "x.py")
+    command = agents.remote_exec_command(target, tmp_path / "x.py")
     assert command[0] == target.program == os.path.realpath(sys.executable)
     assert command[-3:] == [
         "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])",
@@ -199,7 +198,7 @@ def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_told(tmp_path:
     ]
     # Below 3.14 there is no such function, from then on no such process.
     with pytest.raises(CannotInjectError, match=r"^python3.*Error: .+"):
-        inject.put_in(target, "remote_exec", tmp_path, 0)
+        agents.put_in(target, "remote_exec", tmp_path, 0)
 
 
 def test_what_is_no_python_or_not_there_is_refused() -> None:
@@ -242,7 +241,7 @@ def test_gdb_is_not_used_where_there_is_none_or_nobody_to_ask(
 def test_what_gdb_may_not_do_is_told(tmp_path: Path) -> None:
     target = replace(target_of(os.getpid()), pid=2**22 + 1)
     with pytest.raises(CannotInjectError, match=r"gdb.*ptrace"):
-        inject.put_in(target, "gdb", tmp_path, 0)
+        agents.put_in(target, "gdb", tmp_path, 0)
 
 
 def test_it_is_for_a_process_that_runs() -> None:

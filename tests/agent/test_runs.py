@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent import waiting
-from tui.watch.left import left_in
+from tui.watch.kept import left_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 

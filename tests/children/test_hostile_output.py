@@ -24,7 +24,7 @@ from tui.cli.program import command_names
 from tui.cli.wait import Waiter
 from tui.results.database import Database
 from tui.session.session import Session
-from tui.text.clean import clean
+from tui.text.glyphs import clean
 from tui.ui.terminal.ending import SIGNALS
 
 __all__ = ["scripted_library"]

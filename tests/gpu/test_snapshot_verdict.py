@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.oom_text import parse_oom_texts
+from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import Cause, Verdict
 from tui.snapshots.read.load import load
 

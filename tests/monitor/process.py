@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tui.monitor.identity import absent_paths
+from tui.monitor.device_reader import absent_paths
 from tui.monitor.messages import MONITOR_EVENTS, MonitorHello, Sample, Watch
 from workloads.protocol.wire import decode, encode
 

@@ -11,7 +11,7 @@ from tests.monitor.process import MonitorProcess
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Proc, Scenario, uuid
 from tui.monitor.messages import Device, Sample
-from tui.monitor.nvml_call import PERMANENT, REASONS, Code
+from tui.monitor.nvml import PERMANENT, REASONS, Code
 
 COMPUTE = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
 GRAPHICS = ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2")

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.screens.helpers import NOW, WORKER, gpu, make_store, sample, uuid
-from tui.monitor.identity import identity_of, lost_device
+from tui.monitor.device_reader import identity_of, lost_device
 from tui.monitor.messages import Device
 from tui.state.devices import DeviceView
 from tui.state.store import Store

@@ -9,8 +9,8 @@ import pytest
 from tests.monitor.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, uuid
-from tui.monitor import driver
-from tui.monitor.nvml_call import Code
+from tui.monitor import nvml
+from tui.monitor.nvml import Code
 
 
 def test_the_first_line_is_hello_and_the_second_a_sample(monitor: Start) -> None:
@@ -94,7 +94,7 @@ def test_t2_without_the_library_it_says_how_to_get_one(monitor: Start, tmp_path:
 
 def test_every_code_of_nvml_gets_a_line_that_says_what_to_do() -> None:
     for code in [*Code, 424242]:
-        line = driver.explain(int(code), "text")
+        line = nvml.explain(int(code), "text")
         assert line
         assert "\n" not in line
         assert ";" in line

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tui.monitor.field_reader import FieldReader
-from tui.monitor.nvml_call import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
+from tui.monitor.nvml import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
 
 
 class NVMLError(Exception):

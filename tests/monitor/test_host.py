@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.child.cgroup import Cgroup
-from tui.monitor import host
+from tui.child.inside import Cgroup
+from tui.monitor import monitor
 
 GIB = 1024**3
 
@@ -107,7 +107,7 @@ def test_a_limit_below_the_machines_memory_is_the_total(tmp_path: Path) -> None:
         "memory.current": str(1024**2),
         "cpu.max": "1000 9999",
     }
-    reader = host.HostReader(cgroup(tmp_path, "0::/\n", files))
+    reader = monitor.HostReader(cgroup(tmp_path, "0::/\n", files))
 
     read = reader.read()
 
@@ -120,7 +120,7 @@ def test_a_limit_below_the_machines_memory_is_the_total(tmp_path: Path) -> None:
 
 def test_a_limit_above_the_machines_memory_is_none(tmp_path: Path) -> None:
     files = {"memory.max": str(2**50), "memory.current": "1"}
-    memory = host.HostReader(cgroup(tmp_path, "0::/\n", files)).read().memory
+    memory = monitor.HostReader(cgroup(tmp_path, "0::/\n", files)).read().memory
 
     assert memory.total == psutil.virtual_memory().total
     assert memory.used + memory.available == memory.total
@@ -128,7 +128,7 @@ def test_a_limit_above_the_machines_memory_is_none(tmp_path: Path) -> None:
 
 @given(st.integers(1, 512), st.one_of(st.none(), st.floats(0.001, 1000)))
 def test_usable_cores_are_at_least_one_and_at_most_all(cores: int, quota: float | None) -> None:
-    usable = host.cores_usable(cores, quota)
+    usable = monitor.cores_usable(cores, quota)
 
     assert usable >= 1
     assert quota is None or usable < quota + 1
@@ -144,14 +144,14 @@ def test_usable_cores_are_at_least_one_and_at_most_all(cores: int, quota: float 
 def test_the_cpu_is_called_as_the_kernel_calls_it(tmp_path: Path, cpuinfo: str, model: str) -> None:
     (tmp_path / "cpuinfo").write_text(cpuinfo)
 
-    assert host.cpu_model(tmp_path / "cpuinfo") == model
+    assert monitor.cpu_model(tmp_path / "cpuinfo") == model
 
 
 def test_a_cpu_without_a_name_is_called_by_its_kind(tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text("processor : 0\nCPU part : 0xd4f\n")
 
-    assert host.cpu_model(tmp_path / "cpuinfo")
-    assert host.cpu_model(tmp_path / "none")
+    assert monitor.cpu_model(tmp_path / "cpuinfo")
+    assert monitor.cpu_model(tmp_path / "none")
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("x"), NotImplementedError("x"), None])
@@ -163,14 +163,14 @@ def test_a_frequency_that_is_not_given_has_a_reason(
             raise error
 
     monkeypatch.setattr(psutil, "cpu_freq", frequency)
-    cpu = host.HostReader().read().cpu
+    cpu = monitor.HostReader().read().cpu
 
     assert cpu.frequency_mhz is None
     assert cpu.unavailable["frequency_mhz"].startswith("not given by this system")
 
 
 def test_the_first_load_needs_a_second_look() -> None:
-    cpu = host.HostReader().read().cpu
+    cpu = monitor.HostReader().read().cpu
 
     assert cpu.load_percent is None
     assert "two looks" in cpu.unavailable["load_percent"]
@@ -183,7 +183,7 @@ def test_a_watched_process_that_may_not_be_looked_at_has_a_reason(
         raise psutil.AccessDenied(self.pid)
 
     monkeypatch.setattr(psutil.Process, "memory_full_info", refused)
-    row = host.watched_process(psutil.Process().pid)
+    row = monitor.watched_process(psutil.Process().pid)
 
     assert row.resident
     assert row.unique is None

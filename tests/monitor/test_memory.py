@@ -18,8 +18,8 @@ from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
 from tui.monitor.device_reader import UNIFIED, DeviceReader, device_memory
 from tui.monitor.field_reader import FieldReader
 from tui.monitor.messages import DeviceMemory, Sample
-from tui.monitor.nvml_call import Code, no_answer
-from tui.monitor.process_owners import ProcessOwners
+from tui.monitor.nvml import Code, no_answer
+from tui.monitor.processes import ProcessOwners
 
 NOBODY = 4_194_305
 """Above the highest PID that Linux gives."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tui.monitor.identity import Identity, absent_paths, identity_of, lost_device, unknown_identity
+from tui.monitor.device_reader import (
+    Identity,
+    absent_paths,
+    identity_of,
+    lost_device,
+    unknown_identity,
+)
 from tui.monitor.messages import MONITOR_EVENTS, Cpu, Driver, Host, HostMemory, Sample
 from tui.monitor.nvml_loop import NOT_YET, NvmlState, Schedule
 from workloads.protocol.wire import decode, encode

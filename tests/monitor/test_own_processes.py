@@ -13,9 +13,9 @@ import psutil
 from tests.monitor.conftest import Start
 from tests.monitor.process_family import LEAF, family
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
-from tui.monitor.host import HostProcessReader
 from tui.monitor.messages import Sample
-from tui.monitor.process_owners import ProcessOwners
+from tui.monitor.monitor import HostProcessReader
+from tui.monitor.processes import ProcessOwners
 
 LATER = 2.0**40
 

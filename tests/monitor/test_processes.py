@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from tests.monitor.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario, uuid
-from tui.monitor import process_owners, processes
+from tui.monitor import processes
 from tui.monitor.messages import Device, GpuProcess, Sample
-from tui.monitor.nvml_call import Code
-from tui.monitor.process_owners import ProcessOwners, has_own_pids
-from tui.monitor.processes import ListedProcess
+from tui.monitor.nvml import Code
+from tui.monitor.processes import ListedProcess, ProcessOwners, has_own_pids
 
 NOBODY = 4_194_305
 """Above the highest PID that Linux gives."""
@@ -315,7 +314,7 @@ def test_a_command_is_text_whatever_its_bytes_and_its_length(
     assert command is not None
     assert command.startswith("a \ufffd xxx")
     assert command.endswith("x…")
-    assert len(command) == process_owners.LONGEST_COMMAND
+    assert len(command) == processes.LONGEST_COMMAND
 
 
 entries = st.lists(

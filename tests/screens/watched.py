@@ -15,9 +15,9 @@ from tui.monitor.messages import Sample
 from tui.session.watched_session import RunError
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice, WatchedRun
 from tui.watch.agents import AgentState
-from tui.watch.growth import Growth
-from tui.watch.left import FROM_EXCEPTION, Left, Oom, rebuilt_text
-from tui.watch.pairing import Placed
+from tui.watch.findings import Growth
+from tui.watch.kept import FROM_EXCEPTION, Left, Oom, rebuilt_text
+from tui.watch.messages import Placed
 from tui.watch.runs import Run
 
 FOLDER = Path("/home/ada/.local/state/gpu-workbench/runs")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.checks import check
+from tui.snapshots.analysis.summary import check
 from tui.snapshots.model.snapshot import Action, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import load

@@ -11,11 +11,10 @@ import pytest
 from tests.snapshots import raw
 from tests.snapshots.raw import BASE
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.checks import check
+from tui.snapshots.analysis.summary import check
 from tui.snapshots.model.snapshot import Snapshot
-from tui.snapshots.read.filters import Keep
 from tui.snapshots.read.load import load
-from tui.snapshots.read.normalise import normalise
+from tui.snapshots.read.normalise import Keep, normalise
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
 

@@ -20,9 +20,9 @@ from tests.snapshots.clones import clone
 from tui.cli.errors import UsageError
 from tui.cli.values import memory_of
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.oom_text import parse_oom_texts
+from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.snapshot import SnapshotError
-from tui.snapshots.read import guard
+from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import load
 from tui.snapshots.read.normalise import normalise
 
@@ -112,9 +112,9 @@ def test_what_torch_writes_is_far_from_these_limits(
         del entry["frames"]
     count = len(trace)
     content = json.dumps(objects).encode() if as_json else pickle.dumps(objects, 4)
-    monkeypatch.setattr(guard, "_EVERY", 1)
-    monkeypatch.setattr(guard, "_OBJECTS_BASE", 50_000)
-    monkeypatch.setattr(guard, "_OBJECTS_PER_BYTE", 0.2)
+    monkeypatch.setattr(memory_limit, "_EVERY", 1)
+    monkeypatch.setattr(memory_limit, "_OBJECTS_BASE", 50_000)
+    monkeypatch.setattr(memory_limit, "_OBJECTS_PER_BYTE", 0.2)
     assert len(load(io.BytesIO(content)).devices[0].trace) == count
 
 

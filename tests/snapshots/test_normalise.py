@@ -14,8 +14,7 @@ from tests.snapshots import raw
 from tests.snapshots.raw import BASE, INNER, OUTER, TIME
 from tui.snapshots.model.snapshot import NEVER_TOLD, Action, Frame, Snapshot, SnapshotError
 from tui.snapshots.read import columns
-from tui.snapshots.read.filters import Keep
-from tui.snapshots.read.normalise import normalise
+from tui.snapshots.read.normalise import Keep, normalise
 
 FRAMES = (Frame("??", 0, "c10::Allocator::allocate"), Frame("/srv/train.py", 12, "step"))
 

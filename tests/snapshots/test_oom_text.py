@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.snapshots.analysis.oom_text import matching_text, parse_oom_texts, to_bytes
+from tui.snapshots.analysis.verdict import matching_text, parse_oom_texts, to_bytes
 from tui.snapshots.model.results import OomText
 
 MIB, GIB = 1 << 20, 1 << 30

@@ -13,8 +13,7 @@ from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, scene, segment
 from tui.snapshots.analysis.layers import MOST
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
-from tui.snapshots.analysis.pinning import cheapest_window, widest_window
-from tui.snapshots.analysis.segment_map import begins_of
+from tui.snapshots.analysis.moment import begins_of, cheapest_window, widest_window
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.model.results import REST, Stacking
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from tests.snapshots.generator import MIB, Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
-from tui.snapshots.analysis.replay import replay
+from tui.snapshots.analysis.timeline import replay
 from tui.snapshots.read.normalise import normalise
 
 RUNS = settings(max_examples=30, deadline=None)

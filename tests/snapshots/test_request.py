@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.oom_text import parse_oom_texts
-from tui.snapshots.analysis.tensor_size import SMALLEST, shape_words, squares
+from tui.snapshots.analysis.cause import SMALLEST_SQUARE, shape_words, squares
+from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import Cause, Verdict
 
 GIB = 1 << 30
@@ -166,7 +166,7 @@ def test_a_square_of_half_precision_may_be_one_of_double_precision() -> None:
 def test_every_square_is_recognised(rows: int, item: int) -> None:
     size = round_up(item * rows * rows)
     found = squares(size)
-    if size >= SMALLEST:
+    if size >= SMALLEST_SQUARE:
         # The same size may be one of float32 with fewer rows, which is then the only one named:
         # of 1 byte an element with half the rows, of others where 512 bytes hold both.
         assert rows in [number for number, _ in found] or (

@@ -13,7 +13,7 @@ from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import scene, segment
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
-from tui.snapshots.analysis.search import SearchError, refuse_costly
+from tui.snapshots.analysis.frames import SearchError, refuse_costly
 from tui.snapshots.analysis.sites import Query, SiteTree
 from tui.snapshots.model.results import Grouping, SiteRow
 from tui.snapshots.read.normalise import normalise

@@ -9,8 +9,7 @@ import pytest
 from tests.snapshots.scenes import MIB, PIECE, oom, scene, segment
 from tests.snapshots.test_real_files import raw
 from tui.snapshots.model.snapshot import TorchVersions
-from tui.snapshots.read.normalise import normalise
-from tui.snapshots.read.torch_version import versions
+from tui.snapshots.read.normalise import normalise, versions
 
 Raw = dict[str, Any]
 OLD_ENTRY = {"action": "alloc", "addr": 1, "size": 1, "stream": 0, "frames": []}

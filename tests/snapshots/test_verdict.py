@@ -10,9 +10,9 @@ from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.cause import segment_for
-from tui.snapshots.analysis.oom_text import parse_oom_texts
+from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import OomText, Verdict
-from tui.watch.launch import EXAMPLE, RECORDING
+from tui.watch.runs import EXAMPLE, RECORDING
 
 GIB_TEXT = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total"

@@ -16,7 +16,7 @@ import psutil
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box
 from tests.soak.screen import Screen
-from tui.monitor.nvml_call import Code
+from tui.monitor.nvml import Code
 
 KEYS = (
     *("\t", "\x1b[Z", "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H"),

@@ -14,7 +14,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box, uuid
 from tests.terminal.faults import assert_gone, assert_restored, without_torch
 from tests.terminal.terminal import Terminal
-from tui.monitor.nvml_call import Code
+from tui.monitor.nvml import Code
 
 BOX = busy_box(3)
 FIGURES = re.compile(r"\d+°C +\d+(/\d+)? W")

@@ -17,7 +17,7 @@ from tests.children.sessions import misbehaving, saying
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
-from tui.monitor.nvml_call import Code
+from tui.monitor.nvml import Code
 
 END_S = 10.0
 """For an end that takes two seconds on a machine that has nothing else to do."""

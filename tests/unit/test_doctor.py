@@ -26,8 +26,8 @@ from tui.cli.doctor_checks import (
     watch_finding,
 )
 from tui.monitor.messages import Device, DeviceMemory
-from tui.watch import permission
-from tui.watch.launch import EXAMPLE
+from tui.watch import process_files
+from tui.watch.runs import EXAMPLE
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_whether_training_that_runs_may_be_read_and_what_explains_an_oom(
     scope: str, may_trace: bool, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "scope").write_text(f"{scope}\n")
-    monkeypatch.setattr(permission, "_SCOPE", tmp_path / "scope")
-    monkeypatch.setattr(permission, "_may_trace", lambda: may_trace)
+    monkeypatch.setattr(process_files, "_SCOPE", tmp_path / "scope")
+    monkeypatch.setattr(process_files, "_may_trace", lambda: may_trace)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    finding = watch_finding(permission.refusal_of_running())
+    finding = watch_finding(process_files.refusal_of_running())
     assert finding.outcome == outcome
     # Either way the command is named that needs no such right.
     assert f"{EXAMPLE} explains where memory runs out" in finding.found + finding.advice
@@ -132,5 +132,5 @@ def test_whether_training_that_runs_may_be_read_and_what_explains_an_oom(
 
 
 def test_without_proc_nothing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(permission, "PROC", tmp_path)
-    assert "Linux's /proc" in watch_finding(permission.refusal_of_running()).found
+    monkeypatch.setattr(process_files, "PROC", tmp_path)
+    assert "Linux's /proc" in watch_finding(process_files.refusal_of_running()).found

@@ -23,9 +23,9 @@ from tui.cli.commands.devices import as_text as devices_text
 from tui.cli.commands.doctor import as_text
 from tui.cli.doctor_checks import driver_findings, pairing_findings
 from tui.memory import account
-from tui.monitor import driver as monitor_driver
+from tui.monitor import nvml as monitor_driver
 from tui.monitor.messages import Driver
-from tui.monitor.nvml_call import Code
+from tui.monitor.nvml import Code
 from tui.state.devices import CPU, NOT_ASKED, WITHOUT_NVML, DeviceView, as_torch_knows, pair
 from tui.state.store import Store
 from tui.ui.views.device_detail import device_detail

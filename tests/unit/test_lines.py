@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui.text import glyphs
-from tui.text.clean import clean
+from tui.text.glyphs import clean
 from tui.ui.views.lines import (
     Line,
     LinesOnDemand,

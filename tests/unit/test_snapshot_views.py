@@ -31,7 +31,7 @@ from tui.ui.views.snapshot.map import picture
 from tui.ui.views.snapshot.overview import completed_path, matching_files, start_lines
 from tui.ui.views.snapshot.sites import SiteLine, nodes, search_of
 from tui.ui.views.snapshot.words import clamped, column_of, stack_lines
-from tui.watch.launch import EXAMPLE
+from tui.watch.runs import EXAMPLE
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30

@@ -17,9 +17,8 @@ from tui.cli import streams
 from tui.cli.commands.doctor import LOOK_S
 from tui.cli.errors import Failure, OutputClosedError
 from tui.monitor import monitor
-from tui.text import spelling
-from tui.text.clean import clean, rows_of_text
-from tui.text.glyphs import ASCII, UNICODE
+from tui.text import glyphs
+from tui.text.glyphs import ASCII, UNICODE, clean, rows_of_text
 
 ODD = st.characters(categories=("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"))
 TEXT = st.text(st.one_of(st.characters(), ODD, st.sampled_from("\x1b\x9b\x07\x7f\r\n\u202e")))
@@ -50,15 +49,15 @@ def test_a_row_stays_one_row(rows: list[str]) -> None:
 
 @given(TEXT, st.sampled_from(["ascii", "latin-1", "cp1252", "koi8-r"]))
 def test_any_text_can_be_written_in_any_encoding(text: str, encoding: str) -> None:
-    written = text.encode(encoding, errors=spelling.NAME)
+    written = text.encode(encoding, errors=glyphs.SPELLED_OUT)
     assert written.decode(encoding).encode(encoding) == written
 
 
 def test_units_and_signs_stay_what_they_are_in_ascii() -> None:
     words = "3.1 µs ±2% ≤ 4 → 5×… √n"
-    assert words.encode("ascii", errors=spelling.NAME) == b"3.1 us +/-2% <= 4 -> 5x... sqrtn"
+    assert words.encode("ascii", errors=glyphs.SPELLED_OUT) == b"3.1 us +/-2% <= 4 -> 5x... sqrtn"
     for name in ("ellipsis", "dash", "arrow", "micro", "plus_minus", "at_most"):
-        spelled = getattr(UNICODE, name).encode("ascii", errors=spelling.NAME).decode()
+        spelled = getattr(UNICODE, name).encode("ascii", errors=glyphs.SPELLED_OUT).decode()
         assert spelled == getattr(ASCII, name)
 
 

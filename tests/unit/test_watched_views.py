@@ -50,9 +50,8 @@ from tui.ui.views.watched_run import (
     title_words,
     told_lines,
 )
-from tui.watch.findings import Finding
-from tui.watch.growth import Growth
-from tui.watch.launch import EXAMPLE
+from tui.watch.findings import Finding, Growth
+from tui.watch.runs import EXAMPLE
 
 WIDTHS = (60, 80, 120, 200)
 

@@ -17,9 +17,8 @@ from tests.watch.target import TORCH, ScriptedTarget
 from tui.cli.watch_output import WHAT_IS_READ, as_plain, reasons, rows_of, table
 from tui.monitor.messages import Device, GpuProcess
 from tui.watch.discover import absent
-from tui.watch.messages import ProcessFigures, TorchProcess
-from tui.watch.pairing import Placed, place
-from tui.watch.permission import Refusal
+from tui.watch.messages import Placed, ProcessFigures, TorchProcess, placed_on
+from tui.watch.process_files import Refusal
 from workloads.protocol.messages import TorchMemory
 
 PID, START = 77, 1_700_000_000.0
@@ -71,7 +70,7 @@ def devices(*held: int | None, name: str = "H200") -> tuple[Device, ...]:
 
 
 def ids(of: TorchProcess, ordinals: Sequence[int], nvml: tuple[Device, ...]) -> list[str | None]:
-    placed = place(of, [figures(ordinal) for ordinal in ordinals], nvml)
+    placed = placed_on(of, [figures(ordinal) for ordinal in ordinals], nvml)
     for each in placed.values():
         assert (each.id is None) == bool(each.why_no_id)
         assert (each.process is None) == bool(each.why_no_process)
@@ -141,7 +140,7 @@ def test_an_instance_of_mig_is_told_and_never_the_gpu_that_it_is_a_part_of() -> 
     ],
 )
 def test_without_nvml_s_word_the_reason_is_said(nvml: tuple[Device, ...], why: str) -> None:
-    (placed,) = place(process(), [figures(0)], nvml).values()
+    (placed,) = placed_on(process(), [figures(0)], nvml).values()
     assert placed.id is None
     assert why in placed.why_no_id
     assert placed.why_no_process == placed.why_no_id
@@ -156,7 +155,7 @@ def test_a_figure_that_nvml_does_not_give_is_absent_with_its_reason() -> None:
     (device,) = devices(2 * GIB)
     assert device.processes is not None
     row = replace(device.processes[0], memory=None, unavailable={"memory": "the driver does not"})
-    placed = place(process(), [figures(0)], (replace(device, processes=(row,)),))
+    placed = placed_on(process(), [figures(0)], (replace(device, processes=(row,)),))
     assert placed["cuda:0"] == Placed("GPU-0", None, "", "the driver does not")
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.watch.elf import ElfError, library_at, symbol_address
+from tui.watch.layouts import ElfError, library_at, symbol_address
 from tui.watch.process_files import Mapping, ProcessFiles, library_in
 
 NAMES = (b"malloc", b"environ", b"printf", b"getpid", b"qsort", b"strtod", b"fopen")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tui.session import followed_run
 from tui.session.followed_run import Output, shown
-from tui.text.clean import clean
+from tui.text.glyphs import clean
 
 
 @pytest.fixture

@@ -24,10 +24,10 @@ from tui.session import watched_session, watching
 from tui.session.watched_session import RunError, WatchedRunSession
 from tui.state.watched_run import WatchedRun
 from tui.ui.views.watched_run import is_on, title_words
-from tui.watch import launch, runs
+from tui.watch import runs
+from tui.watch.kept import SamplesFile
 from tui.watch.messages import TorchProcesses, WatchEvent
 from tui.watch.runs import Run
-from tui.watch.samples import SamplesFile
 from workloads.agent import identity
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def ended() -> Run:
     """A run with samples of one process."""
-    run = replace(runs.begin(["python", "train.py"]), began=1e9, ended=1e9 + 60, code=0)
+    run = replace(runs.new_run(["python", "train.py"]), began=1e9, ended=1e9 + 60, code=0)
     runs.save(run)
     file = SamplesFile(run, starter=True)
     for event in (TorchProcesses(1e9, (process(rank=2),)), held(1), steps(2, 7), held(3)):
@@ -55,7 +55,7 @@ def ended() -> Run:
 
 def begun(session: WatchedRunSession, command: Sequence[str], entries: int | None = None) -> Run:
     """Start a command under the watch and follow it."""
-    run, _ = launch.begin(command, entries)
+    run, _ = runs.begin(command, entries)
     session.open(run)
     return run
 
@@ -129,7 +129,7 @@ def test_a_folder_that_is_gone_is_a_line(ended: Run) -> None:
         session = WatchedRunSession()
         with pytest.raises(RunError, match="cannot be read: No such file or directory; gpu-work"):
             session.open(ended)
-        with pytest.raises(launch.StartError, match="no-such-program: No such file or directory"):
+        with pytest.raises(runs.StartError, match="no-such-program: No such file or directory"):
             begun(session, ["no-such-program"])
         assert session.state is None
 
@@ -224,7 +224,7 @@ SLEEPS = "import time; print(1, flush=True); time.sleep(1000)"
 
 def test_a_signal_reaches_the_group_and_never_another_s_number() -> None:
     shell = "sleep 1000 & exec sleep 1001"
-    run, process = launch.begin(["/bin/sh", "-c", shell], None)
+    run, process = runs.begin(["/bin/sh", "-c", shell], None)
     stranger = subprocess.Popen(["sleep", "1002"], start_new_session=True)
     try:
         # The pid is another's by now: it started at another time.
@@ -259,7 +259,7 @@ def test_a_signal_reaches_the_group_and_never_another_s_number() -> None:
 
 
 def test_a_kept_run_of_the_same_pid_is_not_the_child_of_that_pid() -> None:
-    run, process = launch.begin(["sleep", "1000"], None)
+    run, process = runs.begin(["sleep", "1000"], None)
     try:
         # In a container the same numbers come again after each start of it.
         folder = run.folder.with_name("20250101-000000-1")
@@ -270,7 +270,7 @@ def test_a_kept_run_of_the_same_pid_is_not_the_child_of_that_pid() -> None:
             == "SIGTERM is not sent: it has ended already"
         )
         assert process.poll() is None
-        assert not launch.is_child(earlier)
+        assert not runs.is_child(earlier)
     finally:
         process.kill()
         process.wait()
@@ -309,7 +309,7 @@ def test_one_that_took_the_place_of_a_program_of_a_script_is_ended_alone() -> No
     # Its group is that of this test: a signal to it would end the test.
     process = subprocess.Popen(["sleep", "1000"])
     try:
-        run = runs.started(runs.begin(["sleep", "1000"]), process.pid)
+        run = runs.started(runs.new_run(["sleep", "1000"]), process.pid)
         assert (
             watched_session.send_signal(run, signal.SIGTERM)
             == f"SIGTERM is sent to process {process.pid}"
@@ -352,7 +352,7 @@ def test_a_run_that_is_left_has_its_end_written_down_all_the_same() -> None:
 def test_a_run_that_has_failed_before_it_is_looked_at_says_how() -> None:
     async def work() -> WatchedRun:
         session = WatchedRunSession()
-        run, process = launch.begin([sys.executable, "-c", "import no_such_module"], None)
+        run, process = runs.begin([sys.executable, "-c", "import no_such_module"], None)
         process.wait()
         session.open(run)
         state: WatchedRun = await until(session, lambda state: state.run.ended and state)
@@ -369,7 +369,7 @@ def test_a_run_that_ends_where_nobody_sees_how_does_not_go_on() -> None:
     async def work() -> WatchedRun:
         # As --here does: the one that has started it is another, and writes nothing down.
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        run = runs.started(runs.begin(["python"]), process.pid)
+        run = runs.started(runs.new_run(["python"]), process.pid)
         session = WatchedRunSession()
         session.open(run)
         await until(session, lambda state: is_on(state) and not state.why_no_samples)

@@ -27,7 +27,7 @@ from tui.watch.messages import (
     WatchHello,
     WatchPace,
 )
-from tui.watch.permission import Access, no_process, refusal
+from tui.watch.process_files import Access, no_process, refusal
 from tui.watch.watch import Watch
 from workloads.protocol import wire
 

@@ -13,11 +13,16 @@ from tests.watch.test_findings import GIB, MIB, figures
 from tui.state.watched_processes import KILLED, WatchedProcesses
 from tui.state.watched_run import MOST_POINTS
 from tui.watch.agents import AgentState
-from tui.watch.left import Left, Oom, Taken
-from tui.watch.messages import ProcessFigures, TorchProcess, TorchProcesses
-from tui.watch.pairing import Placed
+from tui.watch.kept import Left, Oom, Taken
+from tui.watch.messages import (
+    DevicesPlaced,
+    Placed,
+    ProcessFigures,
+    StepsTold,
+    TorchProcess,
+    TorchProcesses,
+)
 from tui.watch.peek import NO_TORCH
-from tui.watch.samples import DevicesPlaced, StepsTold
 
 BEGAN = 1e9
 

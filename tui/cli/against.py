@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tui.cli.errors import Failure, UsageError
 from tui.cli.results_store import opened, selected
-from tui.text.clean import rows_of_text
+from tui.text.glyphs import rows_of_text
 
 if TYPE_CHECKING:
     from tui.results.compare import Compared

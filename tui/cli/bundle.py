@@ -23,7 +23,7 @@ import tui
 from tui import reports
 from tui.cli.output import SCHEMA
 from tui.monitor.messages import Device, GpuProcess, Sample
-from tui.text.clean import rows_of_text
+from tui.text.glyphs import rows_of_text
 from tui.text.redact import whole_words, with_texts
 from workloads.protocol import wire
 from workloads.protocol.inventory import Environment

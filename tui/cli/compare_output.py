@@ -6,7 +6,7 @@ from typing import Any
 
 from tui.state.runs import CompareState
 from tui.text import numbers as fmt
-from tui.text.clean import rows_of_text
+from tui.text.glyphs import rows_of_text
 from tui.ui.views.backend import on_off, unfinished, verdict
 from tui.ui.views.lines import plain
 from tui.ui.views.scale import ratio_line

@@ -13,8 +13,8 @@ from tui.cli.python_choice import PythonChoice
 from tui.monitor.messages import GpuProcess, Sample
 from tui.state.devices import NOT_ASKED, as_torch_knows, pair, uses_cuda
 from tui.text.numbers import count, size
-from tui.watch.launch import EXAMPLE
-from tui.watch.permission import Refusal
+from tui.watch.process_files import Refusal
+from tui.watch.runs import EXAMPLE
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment

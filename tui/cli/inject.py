@@ -9,9 +9,16 @@ import time
 from tui.cli.errors import Failure
 from tui.cli.streams import say
 from tui.watch import runs
-from tui.watch.agents import Agents
-from tui.watch.inject import CannotInjectError, How, Target, check, put_in, target_of
-from tui.watch.left import left_in, troubles_in
+from tui.watch.agents import (
+    Agents,
+    CannotInjectError,
+    How,
+    Target,
+    check_injection,
+    put_in,
+    target_of,
+)
+from tui.watch.kept import left_in, troubles_in
 from tui.watch.runs import Run
 
 PATIENCE_S = 5.0
@@ -40,10 +47,10 @@ def put_agent_in(pid: int, how: How, entries: int) -> None:
         return
     try:
         target = target_of(pid)
-        check(target, how)
+        check_injection(target, how)
         if how == "gdb":
             _ask(target)
-        run = runs.begin(target.command)
+        run = runs.new_run(target.command)
         try:
             run = runs.started(run, pid)
             put_in(target, how, run.folder, entries)

@@ -7,13 +7,13 @@ import time
 from typing import Any
 
 from tui.text import numbers as text
-from tui.watch import launch, runs
+from tui.watch import runs
 from tui.watch.runs import Run
 
 
 def left_in_words(run: Run) -> str:
     """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
-    run = launch.with_end(run)
+    run = runs.with_end(run)
     if run.ended is None and not run.goes_on:
         told = f"{_name_of(run)}: its end was not seen; kept in {run.folder}"
     elif run.ended is None:

@@ -13,7 +13,7 @@ from tui.state.runs import RunState
 from tui.state.store import Store
 from tui.state.sweep_result import Swept, progress_text, swept
 from tui.text import numbers as fmt
-from tui.text.clean import rows_of_text
+from tui.text.glyphs import rows_of_text
 from tui.ui.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
 from tui.ui.views.lines import Line, plain
 from tui.ui.views.outcome import check_lines

@@ -13,8 +13,8 @@ import sys
 from typing import TextIO, cast
 
 from tui.cli.errors import Failure, OutputClosedError
-from tui.text import spelling
-from tui.text.clean import rows_of_text
+from tui.text import glyphs
+from tui.text.glyphs import rows_of_text
 
 PROGRAM = "gpu-workbench"
 TAKEN_IN = "run.json"
@@ -38,7 +38,7 @@ def prepare() -> None:
         sys.stderr = _nowhere(os.O_WRONLY, "w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=spelling.NAME)
+            stream.reconfigure(errors=glyphs.SPELLED_OUT)
 
 
 def print_text(text: str, kept_as: str = "") -> None:

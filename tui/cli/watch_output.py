@@ -7,8 +7,7 @@ from typing import Any
 
 from tui.monitor.messages import Device
 from tui.text import numbers as fmt
-from tui.watch.messages import ProcessFigures, TorchProcess
-from tui.watch.pairing import Placed, listed_on, place
+from tui.watch.messages import Placed, ProcessFigures, TorchProcess, listed_on, placed_on
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
@@ -76,7 +75,7 @@ def rows_of(
             if key.startswith(f"{process.pid} ")
         }
         rows.append(
-            Row(process, own, place(process, own, devices), listed_on(process, devices), silent)
+            Row(process, own, placed_on(process, own, devices), listed_on(process, devices), silent)
         )
     return rows
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from tui.cli.errors import Failure, UsageError
 from tui.cli.output import print_json, run_to_exit
 from tui.cli.streams import print_text, say
-from tui.text.clean import rows_of_text
-from tui.watch import launch, runs
+from tui.text.glyphs import rows_of_text
+from tui.watch import runs
 from tui.watch.runs import Run
 from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
@@ -77,7 +77,7 @@ def carry_out(options: Launch) -> int:
     """
     options.check()
     if options.env:
-        print_text(rows_of_text(launch.as_exports(runs.new_folder(), options.entries)))
+        print_text(rows_of_text(runs.as_exports(runs.new_folder(), options.entries)))
         return 0
     if options.here:
         return _in_place(options)
@@ -92,8 +92,8 @@ def _under_the_screen(options: Launch) -> int:
 
     def begin() -> Run:
         try:
-            return launch.begin(options.command, options.entries, environment)[0]
-        except launch.StartError as error:
+            return runs.begin(options.command, options.entries, environment)[0]
+        except runs.StartError as error:
             raise Failure(str(error)) from error
 
     instead = "add --no-screen: its output, then what became of it; or --here"
@@ -131,12 +131,12 @@ def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value])
 
 def _in_place(options: Launch) -> int:
     try:
-        run = runs.begin(options.command)
+        run = runs.new_run(options.command)
         runs.started(run, runs.own_pid())
     except OSError as error:
         raise Failure(runs.no_folder_words(error)) from error
     try:
-        launch.replace_with(options.command, run.folder, options.entries)
+        runs.replace_with(options.command, run.folder, options.entries)
     except OSError as error:
         runs.drop(run)
         raise Failure(f"{options.command[0]}: {error.strerror}") from error

@@ -19,12 +19,11 @@ from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
 from tui.session.watching import Folder, Looked, Sampler
 from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import SeenProcess
-from tui.watch import FOLDER, launch, runs
+from tui.watch import FOLDER, runs
 from tui.watch.findings import Track
-from tui.watch.left import Left
-from tui.watch.pairing import Placed, pids_of
+from tui.watch.kept import Left
+from tui.watch.messages import Placed, Seen, pids_of
 from tui.watch.runs import Run
-from tui.watch.samples import Seen
 from workloads.protocol.frozen import frozen
 
 DEVICES_S = 1.0
@@ -73,8 +72,8 @@ def begin(command: Sequence[str], entries: int | None) -> tuple[Run, subprocess.
         Failure: it cannot be started.
     """
     try:
-        return launch.begin(command, entries)
-    except launch.StartError as error:
+        return runs.begin(command, entries)
+    except runs.StartError as error:
         raise Failure(str(error)) from error
 
 

@@ -15,7 +15,7 @@ from tui.cli.watched_run import Outcome
 from tui.snapshots.reader.messages import Export, Load
 from tui.text import numbers as text
 from tui.watch.findings import NO_GROWTH
-from tui.watch.left import Left, Oom, troubles_in
+from tui.watch.kept import Left, Oom, troubles_in
 
 MOST_VERDICTS = 3
 """Processes whose verdict is printed: ranks run out for the same reason."""

@@ -191,9 +191,9 @@ def _say_what_is_left(*seen: Run | None) -> None:
     for run in {run.folder: run for run in seen if run is not None}.values():
         # The door to runs, of which a start that opens none reads nothing.
         from tui.cli.kept_runs import left_in_words
-        from tui.watch import launch
+        from tui.watch import runs
 
-        if run.goes_on or launch.is_child(run):
+        if run.goes_on or runs.is_child(run):
             say(left_in_words(run))
 
 

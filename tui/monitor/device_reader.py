@@ -1,18 +1,95 @@
-"""Reads one device, or one MIG instance, into a :class:`Device`."""
+"""Reads one device, or one MIG instance, into a :class:`Device`; the row of one that is lost."""
 
 from __future__ import annotations
 
 import re
 import time
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from tui.monitor import processes, throttle
+from tui.monitor import messages, processes
 from tui.monitor.field_reader import FieldReader
-from tui.monitor.identity import Identity
 from tui.monitor.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
-from tui.monitor.nvml_call import Code, NoAnswer
-from tui.monitor.process_owners import ProcessOwners
-from tui.monitor.processes import ListedProcess
+from tui.monitor.nvml import Code, NoAnswer
+from tui.monitor.processes import ListedProcess, ProcessOwners
+from workloads.protocol.frozen import frozen
+
+
+@frozen
+class Identity:
+    """What stays the same of a device for as long as the driver is up."""
+
+    id: str
+    """The UUID, ``GPU-…`` or ``MIG-…``; ``nvml:<index>`` where it is not known."""
+    index: int
+    name: str
+    pci_bus_id: str | None
+    parent: str | None = None
+    """For a MIG instance the id of its GPU."""
+
+
+def unknown_identity(index: int) -> Identity:
+    """The identity of a device that has never told it."""
+    return Identity(f"nvml:{index}", index, f"GPU {index}", None)
+
+
+def identity_of(device: Device) -> Identity:
+    """Which device a row is about."""
+    return Identity(
+        device.id, device.nvml_index, device.name, device.pci_bus_id, parent=device.parent
+    )
+
+
+def lost_device(identity: Identity, reason: str, *, read_at: float, lost_at: float) -> Device:
+    """A row without figures, each of them absent for one reason.
+
+    Args:
+        identity: Which device.
+        reason: Why it no longer answers, in one line.
+        read_at: Unix time of the reading that found it still lost.
+        lost_at: Unix time of the reading that first found it lost.
+    """
+    device = Device(
+        id=identity.id,
+        nvml_index=identity.index,
+        torch=None,
+        name=identity.name,
+        pci_bus_id=identity.pci_bus_id,
+        memory=DeviceMemory(None, None, None, None),
+        utilization=Utilization(None, None),
+        temperature_c=None,
+        power_w=None,
+        power_limit_w=None,
+        fan_percent=None,
+        clocks_mhz=Clocks(None, None),
+        pstate=None,
+        throttle=None,
+        pcie=Pcie(None, None),
+        ecc_uncorrected=None,
+        mig=None,
+        processes=None,
+        lost=reason,
+        lost_at=lost_at,
+        read_at=read_at,
+        parent=identity.parent,
+    )
+    return replace(device, unavailable=dict.fromkeys(absent_paths(device), reason))
+
+
+_NOT_FIGURES = frozenset({"torch", "lost", "lost_at", "parent"})
+
+
+def absent_paths(value: Any, prefix: str = "") -> list[str]:
+    """The dotted paths of all figures of a device that are absent."""
+    found = []
+    for item in fields(value):
+        part = getattr(value, item.name)
+        if is_dataclass(part):
+            found += absent_paths(part, f"{prefix}{item.name}.")
+        elif part is None and item.name not in _NOT_FIGURES:
+            found.append(prefix + item.name)
+    return found
+
 
 UNIFIED = "unified memory: shared with the host"
 _INTEGRATED = re.compile(r"\b(GB10|Orin|Xavier|Thor|Tegra|Jetson)\b", re.IGNORECASE)
@@ -309,7 +386,9 @@ class DeviceReader:
             ("nvmlDeviceGetCurrentClocksEventReasons",),
             ("nvmlDeviceGetCurrentClocksThrottleReasons",),
         )
-        return None if self._fields.missing("throttle", mask) else throttle.names(int(mask))
+        return (
+            None if self._fields.missing("throttle", mask) else messages.throttle_reasons(int(mask))
+        )
 
     def _read_pcie(self) -> Pcie:
         fields = self._fields

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tui.monitor.nvml_call import TRY_THE_NEXT_WAY, Code, DeviceGoneError, NoAnswer, call
+from tui.monitor.nvml import TRY_THE_NEXT_WAY, Code, DeviceGoneError, NoAnswer, call
 
 Way = tuple[Any, ...]
 """The name of a pynvml function and the arguments that follow the handle."""

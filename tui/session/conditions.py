@@ -7,8 +7,7 @@ from dataclasses import replace
 from sys import intern
 from typing import NamedTuple
 
-from tui.monitor.messages import Sample
-from tui.monitor.throttle import HARMFUL
+from tui.monitor.messages import HARMFUL_REASONS, Sample
 from tui.state.events import ConditionsSeen
 from tui.state.runs import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHORT, Conditions
 from tui.state.store import Store
@@ -175,7 +174,7 @@ def _throttled(rows: Sequence[SampledDevice], devices: Sequence[Followed]) -> tu
     lines = []
     for device in devices:
         reasons = {name for row in rows if row.id == device.id for name in row.throttle or ()}
-        harmful = sorted(name for name in reasons if name in HARMFUL)
+        harmful = sorted(name for name in reasons if name in HARMFUL_REASONS)
         if harmful:
             where = f"{device.name} " if len(devices) > 1 else ""
             lines.append(f"{where}throttled: {', '.join(harmful)}")

@@ -18,11 +18,10 @@ from tui.session.watching import SAMPLE_S, Folder, Looked, Sampler
 from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import numbers as text
-from tui.text.clean import clean
-from tui.watch import launch, samples
-from tui.watch.pairing import pids_of
+from tui.text.glyphs import clean
+from tui.watch import kept, runs
+from tui.watch.messages import Seen, pids_of
 from tui.watch.runs import Run
-from tui.watch.samples import Seen
 
 MOST_LINES = 5000
 MOST_CHARACTERS = 4000
@@ -180,7 +179,7 @@ class FollowedRun:
         left = threading.Event()
         try:
             done = await asyncio.to_thread(
-                samples.read, self.run, processes.take, lambda: not left.is_set()
+                kept.read, self.run, processes.take, lambda: not left.is_set()
             )
         except asyncio.CancelledError:
             left.set()  # the end of the program waits for its threads
@@ -200,7 +199,7 @@ class FollowedRun:
 
     async def _look_once(self) -> None:
         """What there is of a run that has ended, or is out of reach."""
-        if self.run.ended is None and launch.is_child(self.run):
+        if self.run.ended is None and runs.is_child(self.run):
             await self._learn_end()  # it has ended before it was looked at
         self._replayed = True
         self._over = self.run.is_of_this_machine
@@ -234,15 +233,15 @@ class FollowedRun:
         await self._finish()
 
     def _goes_on(self) -> bool:
-        if launch.is_child(self.run):
-            return launch.end_of(self.run) is None
+        if runs.is_child(self.run):
+            return runs.end_of(self.run) is None
         return self.run.goes_on
 
     async def _learn_end(self) -> None:
         """How it has ended, as far as anybody has seen."""
         deadline = asyncio.get_running_loop().time() + END_S
         while asyncio.get_running_loop().time() < deadline:
-            self.run = launch.with_end(self.run)
+            self.run = runs.with_end(self.run)
             if self.run.ended is not None:
                 return
             await asyncio.sleep(SEEN_S)

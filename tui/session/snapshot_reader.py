@@ -16,7 +16,7 @@ from typing import Literal
 from tui.child.process import ChildProcess, Garbage
 from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.model.results import Summary
-from tui.snapshots.model.text import clean
+from tui.snapshots.read.naming import clean
 from tui.snapshots.reader.messages import (
     READER_EVENTS,
     VERSION,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tui.monitor.messages import Sample
 from tui.session.followed_run import FollowedRun
 from tui.state.watched_run import WatchedRun
-from tui.watch import launch, runs
+from tui.watch import runs
 from tui.watch.agents import Ask
 from tui.watch.runs import Run, processes_of
 
@@ -59,7 +59,7 @@ def _to_group(run: Run, number: signal.Signals) -> str:
     group = f"the run's processes, group {pid}"
     # The number of a group is not given to a new process while one is in it; nor is that of a
     # child before its end was seen.
-    is_held = launch.is_child(run) and launch.end_of(run) is None
+    is_held = runs.is_child(run) and runs.end_of(run) is None
     with contextlib.suppress(ProcessLookupError):
         if is_held or (run.goes_on and os.getpgid(pid) == pid):
             os.killpg(pid, number)
@@ -159,7 +159,7 @@ class WatchedRunSession:
                 f"{run.folder} cannot be read: {error.strerror}; gpu-workbench watch lists the runs"
             ) from error
         # This program may have started it, and nothing may have been seen of it yet.
-        self._begin(run, starter=launch.is_child(run) and not run.samples.exists())
+        self._begin(run, starter=runs.is_child(run) and not run.samples.exists())
 
     def close(self) -> None:
         """Leave the run as it is; :attr:`state` is ``None`` from here on."""
@@ -263,7 +263,7 @@ class WatchedRunSession:
 
     def _leave(self) -> None:
         followed = self._followed
-        if followed is not None and not followed.over and launch.is_child(followed.run):
+        if followed is not None and not followed.over and runs.is_child(followed.run):
             waiting = asyncio.create_task(self._wait_for_end(followed.run))
             self._waiting.add(waiting)
             waiting.add_done_callback(self._waiting.discard)
@@ -276,9 +276,9 @@ class WatchedRunSession:
 
     async def _wait_for_end(self, run: Run) -> None:
         """Write down how a run has ended: no other program can learn it."""
-        while launch.end_of(run) is None:
+        while runs.end_of(run) is None:
             await asyncio.sleep(END_LOOK_S)
-        launch.with_end(run)
+        runs.with_end(run)
         self._changed()
 
 

@@ -16,19 +16,20 @@ from tui.session.supervisors import BACK_OFF_S, Apply, Sent
 from tui.state.events import LogLine, WatchStatus
 from tui.watch import FOLDER, serving
 from tui.watch.agents import Agents, AgentState, Ask
-from tui.watch.left import Left, left_in, troubles_in
+from tui.watch.kept import Left, SamplesFile, left_in, troubles_in
 from tui.watch.messages import (
     WATCH_EVENTS,
     ListedProcesses,
     LookFor,
     ProcessFigures,
+    Seen,
+    StepsTold,
     TorchProcesses,
     WatchEvent,
     WatchPace,
+    pids_of,
 )
-from tui.watch.pairing import pids_of
 from tui.watch.runs import Run, processes_of
-from tui.watch.samples import SamplesFile, Seen, StepsTold
 from workloads.protocol.frozen import frozen
 
 LOOKED_AT_S = 0.5

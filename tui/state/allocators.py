@@ -11,8 +11,15 @@ from tui.state.devices import DeviceView, MemoryMoment, MemoryMoments
 from tui.state.events import WatchStatus
 from tui.state.history import MOST_POINTS, MemoryPoint, higher
 from tui.watch.findings import Finding, Track
-from tui.watch.messages import ProcessFigures, TorchProcess, TorchProcesses, WatchHello
-from tui.watch.pairing import Placed, is_same, place
+from tui.watch.messages import (
+    Placed,
+    ProcessFigures,
+    TorchProcess,
+    TorchProcesses,
+    WatchHello,
+    is_same,
+    placed_on,
+)
 from workloads.protocol.messages import TorchMemory
 
 POINT_S = 1.0
@@ -175,7 +182,7 @@ class Allocators:
         for process in processes:
             own = [each for each in self.read() if each.process is process and not each.ended]
             if own:
-                placed = place(process, [each.figures for each in own], self._devices)
+                placed = placed_on(process, [each.figures for each in own], self._devices)
                 for each in own:
                     each.place(placed[each.figures.device])
 

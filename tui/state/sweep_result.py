@@ -11,8 +11,8 @@ from tui.state.devices import CPU
 from tui.state.parameters import Sweep
 from tui.state.runs import RunState, median_of, rate_at_limit, rate_of, result_of, standing
 from tui.state.store import Store
-from tui.text.quantity import place as place_text
-from tui.text.quantity import quantity
+from tui.text.numbers import place as place_text
+from tui.text.numbers import quantity
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Setting
 from workloads.protocol.results import Basis, Cell, Chart, Column, RunResult, Series, Table

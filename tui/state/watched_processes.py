@@ -18,11 +18,19 @@ from tui.state.watched_run import (
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
 from tui.watch.findings import NO_GROWTH
-from tui.watch.left import Left, Oom
-from tui.watch.messages import ProcessFigures, TorchProcesses, undescribed
-from tui.watch.pairing import is_same, listed_on, place
+from tui.watch.kept import Left, Oom
+from tui.watch.messages import (
+    DevicesPlaced,
+    ProcessFigures,
+    Seen,
+    StepsTold,
+    TorchProcesses,
+    is_same,
+    listed_on,
+    placed_on,
+    undescribed,
+)
 from tui.watch.peek import NO_TORCH
-from tui.watch.samples import DevicesPlaced, Seen, StepsTold
 
 BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
 KILLED = "was killed, or left by os._exit"
@@ -113,7 +121,7 @@ class WatchedProcesses:
             if process.gone or not process.devices:
                 continue
             process.listed = listed_on(process.told, devices)
-            for name, placed in place(process.told, process.figures, devices).items():
+            for name, placed in placed_on(process.told, process.figures, devices).items():
                 device = process.devices[name]
                 if placed.id is None and device.placed.id is not None:
                     continue  # it does not move: NVML says nothing more, or it is about to end

@@ -9,11 +9,9 @@ from typing import Literal
 
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
-from tui.watch.findings import Finding, GrowthPer, Track
-from tui.watch.growth import Growth
-from tui.watch.left import Left
-from tui.watch.messages import TorchProcess
-from tui.watch.pairing import Placed
+from tui.watch.findings import Finding, Growth, GrowthPer, Track
+from tui.watch.kept import Left
+from tui.watch.messages import Placed, TorchProcess
 from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory

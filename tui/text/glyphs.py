@@ -1,11 +1,16 @@
-"""The characters that are drawn besides letters, decided once: block elements or plain ASCII."""
+"""Which characters are shown: those drawn besides letters, and what others' text is left with.
+
+What a stream's encoding lacks is spelled out; what would move the cursor or turn the writing is
+replaced.
+"""
 
 from __future__ import annotations
 
 import codecs
 import os
 import sys
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 
 from workloads.protocol.frozen import frozen
 
@@ -199,3 +204,61 @@ def use_ascii() -> None:
 
 GLYPHS = choose(os.environ, getattr(sys.__stderr__, "encoding", None))
 """What this process draws with. Read it as ``glyphs.GLYPHS``, at the time of drawing."""
+
+
+SPELLED_OUT = "gpu-workbench.spelled-out"
+"""Of the error handler, for ``errors=`` of a text stream."""
+
+_WORDS = {
+    UNICODE.ellipsis: ASCII.ellipsis,
+    UNICODE.dash: ASCII.dash,
+    UNICODE.arrow: ASCII.arrow,
+    UNICODE.degree: ASCII.degree,
+    UNICODE.micro: ASCII.micro,
+    UNICODE.plus_minus: ASCII.plus_minus,
+    UNICODE.at_most: ASCII.at_most,
+    "\N{GREEK SMALL LETTER MU}": ASCII.micro,
+    "\N{MULTIPLICATION SIGN}": "x",
+    "\N{SQUARE ROOT}": "sqrt",
+    "\N{MIDDLE DOT}": "*",
+    "\N{GREATER-THAN OR EQUAL TO}": ">=",
+    "\N{EN DASH}": "-",
+    "\N{MINUS SIGN}": "-",
+}
+"""So that a unit and a sign can be read: ``3.1 us``, not ``3.1 ?s``."""
+
+
+def _spelled_out(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_WORDS.get(character, "?") for character in lacking), error.end
+
+
+codecs.register_error(SPELLED_OUT, _spelled_out)
+
+
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+_WITHOUT_MEANING = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
+"""Categories of Unicode: controls, surrogates, private, unassigned, separators of lines."""
+
+
+def clean(text: str) -> str:
+    """The text on one line, without characters that move the cursor or turn the writing."""
+    # No character of which `_harmless` makes another is printable to Python.
+    if text.isprintable():
+        return text
+    return "".join(_harmless(character) for character in text)
+
+
+def rows_of_text(rows: Iterable[str]) -> str:
+    """The rows as text, each on one line whatever stands in it."""
+    return "".join(f"{clean(row)}\n" for row in rows)
+
+
+def _harmless(character: str) -> str:
+    if character in "\n\r\t\v\f":
+        return " "
+    if character in _BIDI or unicodedata.category(character) in _WITHOUT_MEANING:
+        return "?"
+    return character

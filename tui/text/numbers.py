@@ -1,4 +1,4 @@
-"""The one place where numbers become text.
+"""The one place where numbers become text: digits, units, and a figure's name as words.
 
 ``None`` becomes "n/a" everywhere. A number that is not zero is never printed as zero, a sign is
 never lost, and where a confidence interval is known no digit is printed that it does not support
@@ -11,9 +11,71 @@ import math
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from tui.text import glyphs
-from tui.text.digits import NA as NA
-from tui.text.digits import grouped as grouped
-from tui.text.digits import plain, scaled, significant
+from workloads.protocol.results import Cell
+
+NA = "n/a"
+
+
+def significant(value: float, half_width: float | None, most: int = 3) -> Decimal:
+    """Round to the digits that are supported, at least one and at most ``most``.
+
+    Args:
+        value: finite and not zero.
+        half_width: half of the confidence interval relative to the value; ``None`` if unknown.
+        most: significant digits at most.
+    """
+    number = Decimal(repr(float(value)))
+    digits = most
+    if half_width is not None and half_width > 0:
+        place = (abs(number) * Decimal(repr(float(half_width)))).adjusted()
+        digits = min(most, max(1, number.adjusted() - place + 1))
+    rounded = number.quantize(
+        Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_HALF_EVEN
+    )
+    if rounded.adjusted() > number.adjusted():  # 9.996 became 10.00: one digit too many
+        rounded = rounded.quantize(Decimal(1).scaleb(rounded.adjusted() - digits + 1))
+    return rounded
+
+
+def plain(number: Decimal) -> str:
+    """Without an exponent, whole numbers in groups."""
+    power = number.as_tuple().exponent
+    if not isinstance(power, int):
+        raise TypeError(f"{number} has no digits")
+    return f"{number:f}" if power < 0 else grouped(int(number))
+
+
+def scaled(
+    value: float,
+    half_width: float | None,
+    units: tuple[tuple[int, str], ...],
+) -> str:
+    """The rounded value in the largest unit in which it is at least one.
+
+    So all that is near in size has one unit, however well it is known: 213 rounded to tens reads
+    210 beside 213, and not 0.21 of the next unit. A zero at the end of a whole number fills it.
+
+    Args:
+        value: in the unit whose exponent is zero.
+        half_width: as in :func:`significant`.
+        units: pairs of a power of ten and the unit's name, largest first, three powers apart.
+    """
+    if not math.isfinite(value):
+        return NA
+    if value == 0:
+        return f"0 {next(name for power, name in units if power == 0)}"
+    rounded = significant(value, half_width)
+    for position, (power, name) in enumerate(units):
+        smallest = position == len(units) - 1
+        if rounded.adjusted() >= power or smallest:
+            return f"{plain(rounded.scaleb(-power))} {name}".rstrip()
+    raise AssertionError("no unit")
+
+
+def grouped(value: int) -> str:
+    """An integer in groups of three digits: ``3 040``."""
+    return f"{value:,}".replace(",", " ")
+
 
 SIZE_WIDTH = 9
 """Cells that any non-negative size below an exbibyte needs: ``999.9 GiB``."""
@@ -261,3 +323,95 @@ def power(value: float | None, limit: float | None) -> str:
 def megahertz(value: float | None) -> str:
     """``1980 MHz``: clocks are compared digit by digit, so no prefix is chosen."""
     return NA if value is None else f"{round(value)} MHz"
+
+
+RATES = {"byte/s": "B/s", "bytes/s": "B/s"}
+_SECONDS = ("s", "second", "seconds")
+_BYTES = ("B", "byte", "bytes")
+_MOST_BYTES = 1e18
+_PLAIN_BELOW = 10_000
+"""From here on a number that is not whole is rounded to whole ones."""
+
+_WORDS = {
+    "time.median_s": "median",
+    "time.p95_s": "p95",
+    "time.ci95_s": "95% interval",
+    "time.device_median_s": "device time",
+    "time.enqueue_s": "enqueue time",
+    "rates.flop_per_s": "FLOP/s",
+    "rates.byte_per_s": "B/s",
+    "rates.item_per_s": "samples/s",
+    "memory.allocated_peak": "allocated peak",
+    "memory.reserved_peak": "reserved peak",
+    "memory.workspace": "cuBLAS workspace",
+    "memory.process_peak": "process peak",
+}
+
+
+def quantity(value: Cell, unit: str = "") -> str:
+    """A value in its unit: ``1.90 ms``, ``1.0 GiB``, ``26.0 GB/s``, ``1.43x``, ``12%``, ``n/a``.
+
+    Args:
+        value: a number in ``unit``, words, or ``None`` for what is not known.
+        unit: s, byte, byte/s, FLOP/s, samples/s, x, %, another word, or none.
+    """
+    if value is None:
+        return NA
+    if isinstance(value, str):
+        return f"{value} {unit}".strip()
+    if not math.isfinite(value):
+        return NA
+    if unit in _SECONDS:
+        return seconds(value)
+    if unit in _BYTES and abs(value) >= _MOST_BYTES:
+        return f"{value:.3g} B"
+    if unit in _BYTES:
+        return size(round(value))
+    if unit == "x":
+        return ratio(value)
+    if unit == "%":
+        return fine_percent(value)
+    if unit.endswith("/s"):
+        return rate(value, RATES.get(unit, unit))
+    return f"{number(value)} {unit}".strip()
+
+
+def number(value: float) -> str:
+    """A bare number: ``4 096``, ``0.6931``, ``1.2e-06``."""
+    if float(value).is_integer() and abs(value) < 1e15:
+        return grouped(int(value))
+    if _PLAIN_BELOW <= abs(value) < 1e15:
+        return grouped(round(value))
+    return f"{value:.4g}"
+
+
+def place(value: float) -> str:
+    """A place on an axis, short and as it is typed: ``4096``, ``0.5``."""
+    if float(value).is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return f"{value:.4g}"
+
+
+def label(name: str, unit: str = "") -> str:
+    """A figure's name as words; the unit that it may end in is told by its value.
+
+    ``too_fast`` becomes "too fast", ``naive_s`` "naive", ``naive_flop_per_s`` "naive rate".
+    """
+    stem = name
+    if unit in _SECONDS:
+        stem = name.removesuffix("_s")
+    elif unit in _BYTES:
+        stem = name.removesuffix("_bytes").removesuffix("_byte")
+    elif unit.endswith("/s"):
+        for ending in ("_flop_per_s", "_byte_per_s", "_bytes_per_s", "_item_per_s", "_per_s"):
+            if name.endswith(ending):
+                stem = f"{name.removesuffix(ending)}_rate"
+                break
+    return stem.replace("_", " ").strip() or name
+
+
+def absent_words(path: str) -> str:
+    """A dotted path of ``unavailable`` as words: ``time.p95_s`` is "p95"."""
+    if path in _WORDS:
+        return _WORDS[path]
+    return label(path.rpartition(".")[2], "s").replace(" per s", "/s")

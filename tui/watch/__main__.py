@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 
-from tui.child.channel import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
+from tui.child.inside import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
 
 
 def _seconds(text: str) -> float:

@@ -1,7 +1,13 @@
-"""The agents of running processes: found by their sockets, asked for their state.
+"""The agents of running processes: put into one, found by their sockets, asked for state.
 
 A socket is believed where its folder is this user's alone and its other end is the process after
 which it is named: a fork may hold it open when that process is gone.
+
+It is put in
+by ``sys.remote_exec`` (PEP 768) where the process runs Python 3.14 or later; by gdb in any other,
+only where that was asked for. Both hand over the same script, which the process executes on its
+main thread between two bytecodes: gdb leaves it with ``Py_AddPendingCall``, for which the process
+needs neither the interpreter's lock nor memory from malloc, and lets go before it is executed.
 """
 
 from __future__ import annotations
@@ -9,12 +15,237 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shutil
+import signal
 import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
+from tui.watch.process_files import GoneError, ProcessFiles, access_to, no_process, refusal
+from tui.watch.runs import EXAMPLE, FOLDER
 from workloads.agent import identity
 from workloads.agent.listening import LONGEST_LINE, open_place, peer_of, place
 from workloads.protocol.frozen import frozen
+
+How = Literal["remote_exec", "gdb"]
+REMOTE_EXEC = (3, 14)
+"""The first version of Python that has ``sys.remote_exec``."""
+OLDEST = (3, 8)
+"""The first version that the agent runs in."""
+ROOM = 16 << 10
+"""Bytes that gdb maps in the process for the script."""
+_PYTHON = re.compile(r"python(\d+(\.\d+)*)?t?")
+_VERSION_S, _ASK_S, _GDB_S, _LET_GO_S = 20, 60, 120, 10
+_START = '''exec("""
+try:
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("gpu_workbench_start", {file})
+    start = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(start)
+    start.put_in({run}, {entries})
+except KeyboardInterrupt:
+    import _thread
+    _thread.start_new_thread(_thread.interrupt_main, ())
+except BaseException as error:
+    with open({log}, "a") as file:
+        file.write("%r\\\\n" % (error,))
+""", {{"__name__": "gpu_workbench_start"}})
+'''
+"""Leaves no name in the process's ``__main__``, in which both ways execute it."""
+# mmap needs no lock of the process, which malloc might; of a script that fails gdb leaves the rest.
+# Of CUDA's libraries, whose names begin as libc's does, the symbols would take it seconds.
+_GDB = """sharedlibrary /(libc[.-]|ld-musl)[^/]*$
+sharedlibrary /libpython[^/]*$
+set $page = ((void *(*)(void *, unsigned long, int, int, int, long)) mmap)(0, {room}, 3, 34, -1, 0)
+restore {script} binary $page
+set $added = ((int (*)(void *, void *)) Py_AddPendingCall)((void *) PyRun_SimpleString, $page)
+printf "pending call: %d\\n", $added
+detach
+"""
+
+
+class CannotInjectError(Exception):
+    """Why the agent cannot be put into a process, and what to do: one line."""
+
+
+@frozen
+class Target:
+    """A Python process that the agent may be put into."""
+
+    pid: int
+    program: str
+    """The file of its interpreter."""
+    version: tuple[int, int]
+    command: tuple[str, ...]
+
+
+def target_of(pid: int) -> Target:
+    """Look at a process from outside; its interpreter's file is run once for its version.
+
+    Raises:
+        CannotInjectError: it is none that code may be put into.
+    """
+    try:
+        files = ProcessFiles(pid)
+    except GoneError as error:
+        raise CannotInjectError(no_process(pid, own_pids=False).reason) from error
+    try:
+        access = access_to(files)
+        if access.user != os.geteuid():
+            raise CannotInjectError(
+                f"process {pid} is run by another user: give the command as that user, for whom "
+                "the agent listens"
+            )
+        try:
+            files.open_memory()
+        except OSError as error:
+            why = refusal(access)
+            raise CannotInjectError(f"process {pid}: {why.reason}; {why.advice}") from error
+        if files.link("ns/mnt") != str(Path("/proc/self/ns/mnt").readlink()):
+            raise CannotInjectError(
+                f"process {pid} sees other files, as in a container: give the command in there"
+            )
+        program = files.link("exe")
+        words = files.read("cmdline").decode("utf-8", "replace").split("\0")[:-1]
+    except (GoneError, OSError) as error:
+        raise CannotInjectError(f"process {pid} has ended") from error
+    finally:
+        files.close()
+    # No other program is run with -c.
+    if _PYTHON.fullmatch(Path(program).name) is None or not Path(program).exists():
+        raise CannotInjectError(f"process {pid} runs {program}, which is no Python interpreter")
+    return Target(pid, program, version_of(program), tuple(words))
+
+
+def version_of(program: str) -> tuple[int, int]:
+    """Of a Python interpreter, by its own word.
+
+    Raises:
+        CannotInjectError: it does not say.
+    """
+    code = "import sys; print('%d %d' % sys.version_info[:2])"
+    command = [program, "-I", "-S", "-c", code]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=_VERSION_S
+        )
+        major, minor = map(int, done.stdout.split())
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise CannotInjectError(f"{program} does not tell its version: {error}") from error
+    return major, minor
+
+
+def check_injection(target: Target, how: How) -> None:
+    """Whether a way is open to a process.
+
+    Raises:
+        CannotInjectError: it is not.
+    """
+    version = ".".join(map(str, target.version))
+    if target.version < OLDEST:
+        raise CannotInjectError(f"process {target.pid} runs Python {version}: 3.8 is the oldest")
+    if how == "remote_exec" and target.version < REMOTE_EXEC:
+        raise CannotInjectError(
+            f"process {target.pid} runs Python {version}, which takes no code while it runs (3.14 "
+            f"does): start it with {EXAMPLE}, or give --inject=gdb, which stops it for a moment"
+        )
+    if how == "gdb" and shutil.which("gdb") is None:
+        raise CannotInjectError(
+            f"--inject=gdb: there is no gdb here; install it, or start the program with {EXAMPLE}"
+        )
+
+
+def injected_script(run: Path, entries: int) -> str:
+    """What the process is to execute.
+
+    Args:
+        run: the folder of the run.
+        entries: of torch's memory history; 0 for no history.
+    """
+    # Quoted twice: as JSON, whose strings are Python's, within a string of Python's.
+    quoted = {
+        name: json.dumps(str(path)).replace("\\", "\\\\")
+        for name, path in (
+            ("file", FOLDER / "sitecustomize.py"),
+            ("run", run),
+            ("log", run / "agent-errors.log"),
+        )
+    }
+    return _START.format(entries=entries, **quoted)
+
+
+def remote_exec_command(target: Target, path: Path) -> list[str]:
+    """Asks the process for it, in its own interpreter: another version of Python would not do."""
+    code = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
+    return [target.program, "-I", "-S", "-c", code, str(target.pid), str(path)]
+
+
+def gdb_command(target: Target, path: Path) -> list[str]:
+    """Leaves it there as a pending call. Only the C library's and Python's symbols are read."""
+    quiet = ("set debuginfod enabled off", "set auto-solib-add off", "set confirm off")
+    settings = (*quiet, "set auto-load off", "set unwindonsignal on")
+    before = [word for setting in settings for word in ("-iex", setting)]
+    return ["gdb", "--nx", "--batch", *before, "-p", str(target.pid), "-x", str(path)]
+
+
+def put_in(target: Target, how: How, run: Path, entries: int) -> None:
+    """Hand the script over; the process executes it when its main thread comes to it.
+
+    Raises:
+        CannotInjectError: it was not taken.
+        OSError: the run's folder cannot be written to.
+    """
+    path = run / "inject.py"
+    path.write_text(injected_script(run, entries), encoding="utf-8")
+    if how == "remote_exec":
+        _carry_out(remote_exec_command(target, path), _ASK_S)
+        return
+    if path.stat().st_size >= ROOM or re.search(r"[\s'\"\\]", str(path)):
+        raise CannotInjectError(f"gdb cannot be given this path: {path}")
+    commands = run / "inject.gdb"
+    commands.write_text(_GDB.format(room=ROOM, script=path), encoding="utf-8")
+    said = _carry_out(gdb_command(target, commands), _GDB_S)
+    if "pending call: 0\n" not in said:
+        raise CannotInjectError(f"gdb could not leave it there: {_last(said)}")
+
+
+def _carry_out(command: Sequence[str], seconds: float) -> str:
+    """Returns what it has said."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        # Ctrl-C would leave the process with half a call of gdb's.
+        start_new_session=True,
+    )
+    name = Path(command[0]).name
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=_LET_GO_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        raise CannotInjectError(f"{name} took longer than {seconds} s and was ended") from error
+    if process.returncode != 0:
+        raise CannotInjectError(f"{name}: {_last(said)}")
+    return said
+
+
+def _last(said: str) -> str:
+    """The line that tells why: gdb's of ptrace, else the last."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    told = [line for line in lines if "ptrace" in line]
+    return (told or lines or ["it said nothing"])[-1]
+
 
 PATIENCE_S = 1.0
 """For an answer: the agent's thread needs the interpreter, which an extension may hold."""

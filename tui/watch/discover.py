@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tui.monitor.process_owners import ProcessOwners
+from tui.monitor.processes import ProcessOwners
 from tui.watch.messages import LookFor, TorchProcess, undescribed
 from tui.watch.peek import LIBRARIES
-from tui.watch.permission import Refusal
-from tui.watch.process_files import PROC, GoneError, ProcessFiles, library_in
+from tui.watch.process_files import PROC, GoneError, ProcessFiles, Refusal, library_in
 from workloads.protocol.frozen import frozen
 
 _LAUNCHERS = (

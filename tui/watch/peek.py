@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Literal
 
-from tui.watch import elf
+from tui.watch import layouts
 from tui.watch.layouts import (
     LAYOUTS,
     LONGEST,
@@ -268,9 +268,9 @@ def _find(memory: Memory, base: int, symbol: bytes) -> Place:
         GoneError: the process has ended.
     """
     try:
-        library = elf.library_at(memory.read, base)
-        address = elf.symbol_address(memory.read, library, symbol)
-    except elf.ElfError as error:
+        library = layouts.library_at(memory.read, base)
+        address = layouts.symbol_address(memory.read, library, symbol)
+    except layouts.ElfError as error:
         raise UnreadableError(f"torch's library cannot be read: {error}") from error
     if address is None:
         raise UnreadableError(UNKNOWN_LAYOUT)

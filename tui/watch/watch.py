@@ -8,8 +8,8 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from tui.child.channel import ParentChannel, complain
-from tui.monitor.process_owners import has_own_pids
+from tui.child.inside import ParentChannel, complain
+from tui.monitor.processes import has_own_pids
 from tui.watch.discover import Discovery, absent
 from tui.watch.messages import (
     WATCH_REQUESTS,
@@ -21,8 +21,7 @@ from tui.watch.messages import (
     WatchRequest,
 )
 from tui.watch.peek import CPU_BUILD, NO_TORCH, Target, UnreadableError
-from tui.watch.permission import Refusal, access_to, no_process, refusal
-from tui.watch.process_files import GoneError, ProcessFiles
+from tui.watch.process_files import GoneError, ProcessFiles, Refusal, access_to, no_process, refusal
 from workloads.protocol.messages import TorchMemory
 
 LEAST_INTERVAL_S = 0.05

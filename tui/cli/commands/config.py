@@ -17,7 +17,7 @@ from tui.cli.workbench import add_settings
 from tui.session import state_folder
 from tui.session.preferences import usable
 from tui.state.parameters import text_of
-from tui.text.clean import rows_of_text
+from tui.text.glyphs import rows_of_text
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tui.cli.subcommand import Subcommand
 from tui.monitor.messages import Sample
 from tui.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from tui.text import numbers as fmt
-from tui.text.clean import rows_of_text
+from tui.text.glyphs import rows_of_text
 from workloads.protocol import messages, wire
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import TorchDevice

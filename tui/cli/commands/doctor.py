@@ -34,8 +34,8 @@ from tui.cli.resolve import python_to_use
 from tui.cli.streams import print_text, say
 from tui.cli.subcommand import Subcommand
 from tui.monitor.messages import Sample
-from tui.text.clean import rows_of_text
-from tui.watch.permission import refusal_of_running
+from tui.text.glyphs import rows_of_text
+from tui.watch.process_files import refusal_of_running
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment

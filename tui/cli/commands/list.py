@@ -16,7 +16,7 @@ from tui.cli.subcommand import Subcommand
 from tui.cli.wait import say_problems
 from tui.session.supervisors import runner_command
 from tui.state.parameters import allowed, text_of
-from tui.text.clean import rows_of_text
+from tui.text.glyphs import rows_of_text
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import WorkloadInfo

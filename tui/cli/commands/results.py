@@ -12,7 +12,7 @@ from tui.cli.output import print_json
 from tui.cli.results_store import opened, selected
 from tui.cli.streams import print_line, print_text, say
 from tui.cli.subcommand import Subcommand
-from tui.text.clean import rows_of_text
+from tui.text.glyphs import rows_of_text
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from tui.cli.watched_command import Launch, carry_out, entries_of, show
 from tui.cli.workbench import add_screen
 from tui.monitor import serving as monitor_serving
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
-from tui.text.clean import rows_of_text
+from tui.text.glyphs import rows_of_text
 from tui.watch import FOLDER, serving
+from tui.watch.agents import How
 from tui.watch.findings import Track
-from tui.watch.inject import How
 from tui.watch.messages import (
     WATCH_EVENTS,
     ListedProcesses,
@@ -39,8 +39,8 @@ from tui.watch.messages import (
     TorchProcess,
     TorchProcesses,
     WatchEvent,
+    pids_of,
 )
-from tui.watch.pairing import pids_of
 from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
 

@@ -1,15 +1,43 @@
-"""What would have helped against one failed allocation, each with the figure that says so."""
+"""What would have helped against one failed allocation, and the allocator's settings for it."""
 
 from __future__ import annotations
 
+import re
+
 from tui.snapshots.analysis.cause import Figures
-from tui.snapshots.analysis.pinning import Window
-from tui.snapshots.analysis.settings import expandable_segments, is_on
+from tui.snapshots.analysis.moment import Window
 from tui.snapshots.model.results import Advice, Cause, Growth, Top
-from tui.snapshots.model.snapshot import Snapshot
+from tui.snapshots.model.snapshot import Snapshot, TorchVersions
 from tui.text.numbers import count, share
 from tui.text.numbers import size as text
-from tui.watch.launch import EXAMPLE
+from tui.watch.runs import EXAMPLE
+
+_RENAMED = (2, 9)
+"""The first torch that reads ``PYTORCH_ALLOC_CONF``; it warns of the older name."""
+_NEW, _OLD = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
+_DIVISIONS = re.compile(r":\s*[1-9]")
+
+
+def is_on(settings: dict[str, str], name: str) -> bool | None:
+    """Whether an allocator setting is on; ``None`` where the file does not say."""
+    value = settings.get(name)
+    return None if value is None else value.strip().lower() in ("true", "1", "yes", "on")
+
+
+def rounds_sizes_up(settings: dict[str, str]) -> bool:
+    """Whether requests are rounded to more than 512 bytes (``roundup_power2_divisions``)."""
+    return _DIVISIONS.search(settings.get("roundup_power2_divisions", "")) is not None
+
+
+def expandable_segments(torch: TorchVersions) -> str:
+    """What to set for expandable segments, by the name that the file's torch knows."""
+    value = "=expandable_segments:True"
+    if torch.least is not None and torch.least >= _RENAMED:
+        return _NEW + value
+    if torch.below is not None and torch.below <= _RENAMED:
+        return _OLD + value
+    return f"{_NEW}{value} (before torch 2.9: {_OLD})"
+
 
 DOMINANT = 0.3
 """Share of the live bytes from which one site is worth naming."""

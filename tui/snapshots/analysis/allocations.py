@@ -65,7 +65,7 @@ class Allocations:
     doubts: tuple[str, ...]
     sound: bool
     """The trace agrees with itself and with the blocks at the end:
-    :mod:`tui.snapshots.analysis.checks` has nothing to find there."""
+    :mod:`tui.snapshots.analysis.summary` has nothing to find there."""
 
     def __len__(self) -> int:
         return len(self.start)

@@ -7,22 +7,16 @@ from functools import cached_property
 from tui.snapshots.analysis import moment
 from tui.snapshots.analysis import timeline as timelines
 from tui.snapshots.analysis.allocations import Allocations, allocations, round_up
-from tui.snapshots.analysis.categories import Categories
 from tui.snapshots.analysis.cause import segment_for
-from tui.snapshots.analysis.checks import check
-from tui.snapshots.analysis.diff import Side, diff
 from tui.snapshots.analysis.frames import Stacks
-from tui.snapshots.analysis.growth import growth
-from tui.snapshots.analysis.layers import Layers
+from tui.snapshots.analysis.growth import Side, diff, growth
+from tui.snapshots.analysis.layers import Categories, Layers
 from tui.snapshots.analysis.layout import Filled, Layout, final_layout, layout_at, pools_of_rows
-from tui.snapshots.analysis.oom_text import matching_text
-from tui.snapshots.analysis.pinning import pinning, widest_window
-from tui.snapshots.analysis.replay import Replay, replay
-from tui.snapshots.analysis.segment_map import cells, map_rows, pieces
+from tui.snapshots.analysis.moment import cells, map_rows, pieces, pinning, widest_window
 from tui.snapshots.analysis.sites import Query, SiteTree, site_tree, top_of
-from tui.snapshots.analysis.summary import summary
-from tui.snapshots.analysis.timeline import AnnotationSpan, Cover, spans
-from tui.snapshots.analysis.verdict import verdict
+from tui.snapshots.analysis.summary import check, summary
+from tui.snapshots.analysis.timeline import AnnotationSpan, Cover, Replay, replay, spans
+from tui.snapshots.analysis.verdict import matching_text, verdict
 from tui.snapshots.model.results import (
     Cell,
     Difference,

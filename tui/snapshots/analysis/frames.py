@@ -1,8 +1,16 @@
-"""Whose code a frame is, and the line of a program that an allocation is put down to."""
+"""Whose code a frame is, the line that an allocation is put down to, and the search for it.
+
+``re`` cannot be interrupted and some patterns take exponential time. So a pattern may repeat no
+group and refer to none, and the ways in which it can match one text are limited: a repeat counts as
+one for each character of the text, which is cut to 200, an option or an alternative as two. So one
+text takes some ten seconds at the very worst, and the search as a whole has a deadline.
+"""
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 
 from tui.snapshots.model.results import FrameKind, Site
 from tui.snapshots.model.snapshot import Frame, Snapshot, Stack
@@ -137,3 +145,111 @@ class Stacks:
         return tuple(
             (stack[place], place - last - 1) for last, place in zip(before, kept, strict=False)
         )
+
+
+TEXT_LIMIT = 200
+"""Characters of a frame that a regular expression sees; of a longer one the last."""
+PATTERN_LIMIT = 200
+MOST_WAYS = TEXT_LIMIT**3
+"""In which a pattern may match from one place: three repeats, or two and seven options."""
+DEADLINE_S = 2.0
+
+_TOKEN = re.compile(
+    r"\\[1-9]|\\.|\(\?P=|\(\?\(|\(\?|\)(?:[*+]|\{[^}]*\})|\[\^?\]?(?:\\.|[^\]\\])*\]"
+    r"|[*+?]\??|\{\d*,?\d*\}\??|.",
+    re.DOTALL,
+)
+_REPEAT = re.compile(r"\{(\d*)(,?)(\d*)\}\??")
+
+
+class SearchError(ValueError):
+    """The search cannot be done; the text is one line: what, why, what to do."""
+
+
+def address_in(search: str) -> int | None:
+    """The address that a search like ``0x7f12a0`` names; ``None`` if it is not one."""
+    text = search.strip().lower()
+    return int(text, 16) if re.fullmatch(r"0x[0-9a-f]{1,16}", text) else None
+
+
+def matching_frames(stacks: Stacks, search: str, *, regex: bool) -> frozenset[int]:
+    """The numbers of the frames that a search finds.
+
+    Text is searched in ``path:line function`` without regard to case.
+
+    Raises:
+        SearchError: a bad or too costly pattern, or the time is up.
+    """
+    matches = _matcher(search, regex=regex)
+    deadline = time.monotonic() + DEADLINE_S
+    found = set()
+    for number in range(len(stacks.frames)):
+        if matches(stacks.key(number)):
+            found.add(number)
+        if regex and time.monotonic() > deadline:
+            raise SearchError(
+                f"the pattern {_shown(search)} takes longer than {DEADLINE_S:.0f} s: use a simpler"
+                " one, or plain text"
+            )
+    return frozenset(found)
+
+
+def _matcher(search: str, *, regex: bool) -> Callable[[str], bool]:
+    if not regex:
+        folded = search.casefold()
+        return lambda text: folded in text.casefold()
+    refuse_costly(search)
+    try:
+        pattern = re.compile(search)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise SearchError(
+            f"{_shown(search)} is no regular expression: {error}; correct it, or search for text"
+        ) from error
+    return lambda text: pattern.search(text[-TEXT_LIMIT:]) is not None
+
+
+def refuse_costly(pattern: str) -> None:
+    """Refuse a pattern that could take exponential time.
+
+    Raises:
+        SearchError: it is too long, repeats a group, refers to one, or has too many repeats or
+            alternatives.
+    """
+    if len(pattern) > PATTERN_LIMIT:
+        raise SearchError(f"a pattern of {len(pattern)} characters: at most {PATTERN_LIMIT}")
+    ways = 1
+    for token in _TOKEN.findall(pattern):
+        if token.startswith(")") and len(token) > 1:
+            raise SearchError(
+                f"{_shown(pattern)} repeats a group, which can take for ever: write it without"
+            )
+        if token in ("(?P=", "(?(") or re.fullmatch(r"\\[1-9]", token):
+            raise SearchError(
+                f"{_shown(pattern)} refers back to a group, which can take for ever: write it"
+                " without"
+            )
+        ways *= _ways(token)
+    if ways > MOST_WAYS:
+        raise SearchError(
+            f"{_shown(pattern)} has so many repeats or alternatives that it can take for ever: use"
+            " fewer"
+        )
+
+
+def _ways(token: str) -> int:
+    """In how many ways a part of a pattern may match: 1 for a plain character."""
+    if token[0] in "*+":
+        return TEXT_LIMIT
+    if token[0] in "?|":
+        return 2
+    found = _REPEAT.fullmatch(token)
+    if found is None:
+        return 1
+    low, comma, high = (text[-4:] for text in found.groups())
+    if not comma:
+        return 1
+    return max(1, min(TEXT_LIMIT, int(high) - int(low or 0) + 1)) if high else TEXT_LIMIT
+
+
+def _shown(pattern: str) -> str:
+    return repr(pattern if len(pattern) <= 60 else pattern[:59] + "…")

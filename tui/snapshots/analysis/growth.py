@@ -1,5 +1,6 @@
-"""Growth: a site that kept allocating at a steady pace and of which next to nothing was freed.
+"""What grew: a site that kept allocating, and sites compared between two states.
 
+A growth is a site that kept allocating at a steady pace and of which next to nothing was freed.
 It is told apart from what lives long and was made at once (the parameters of a model): growth is
 spread over the events. And from what each step makes and frees (activations): of the stacks of a
 growth nothing was freed before either. The activations of a first pass look the same, so a stack
@@ -13,10 +14,12 @@ from typing import Literal
 
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
-from tui.snapshots.model.results import Growth, Site
+from tui.snapshots.analysis.sites import SiteTree
+from tui.snapshots.model.results import Change, Difference, DiffRow, Growth, Site, SiteRow
 from tui.snapshots.model.snapshot import NEVER_TOLD, Trace
 from tui.text.numbers import count, duration, grouped, seconds
 from tui.text.numbers import size as text
+from workloads.protocol.frozen import frozen
 
 MANY = 100
 """Live allocations of one stack from which it can be growth."""
@@ -126,4 +129,70 @@ def growth_words(found: Growth, whose: Literal["were", "are"] = "were") -> str:
         f"{found.label} grew: {count(found.count, 'allocation')} of it {whose} live,"
         f" {text(found.bytes)}, made at a steady pace since event {found.first}{before};"
         f" {freed}; {text(found.per_event)} for each event of the trace"
+    )
+
+
+@frozen
+class Side:
+    """One of the two states that are compared."""
+
+    name: str
+    """The file and the moment."""
+    tree: SiteTree
+    """What was live, by any grouping; both sides by the same."""
+    reserved: int
+
+
+def diff(a: Side, b: Side) -> Difference:
+    """What changed from A to B, by the groups that the trees have at their roots.
+
+    A group is the same on both sides if its key is: a site by file, line and function, so a line
+    that moved between two versions of a program is gone and new.
+    """
+    before, after = _by_key(a.tree), _by_key(b.tree)
+    rows = []
+    for key in before.keys() | after.keys():
+        row = _row(key, before.get(key), after.get(key))
+        if row is not None:
+            rows.append(row)
+    rows.sort(key=lambda row: (-abs(row.bytes_b - row.bytes_a), row.key))
+    return Difference(
+        a=a.name,
+        b=b.name,
+        rows=tuple(rows),
+        live_a=a.tree.bytes,
+        live_b=b.tree.bytes,
+        reserved_a=a.reserved,
+        reserved_b=b.reserved,
+    )
+
+
+def _by_key(tree: SiteTree) -> dict[str, SiteRow]:
+    return {row.key: row for row in tree.listing(limit=len(tree)).rows}
+
+
+def _row(key: str, before: SiteRow | None, after: SiteRow | None) -> DiffRow | None:
+    shown = after or before
+    if shown is None:
+        return None
+    bytes_a, count_a = (before.bytes, before.count) if before else (0, 0)
+    bytes_b, count_b = (after.bytes, after.count) if after else (0, 0)
+    if (bytes_a, count_a) == (bytes_b, count_b):
+        return None
+    change: Change
+    if before is None:
+        change = "new"
+    elif after is None:
+        change = "gone"
+    else:
+        change = "grown" if (bytes_b, count_b) > (bytes_a, count_a) else "shrunk"
+    return DiffRow(
+        change=change,
+        key=key,
+        label=shown.label,
+        kind=shown.kind,
+        bytes_a=bytes_a,
+        bytes_b=bytes_b,
+        count_a=count_a,
+        count_b=count_b,
     )

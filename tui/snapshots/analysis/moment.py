@@ -1,13 +1,17 @@
-"""One device at one moment, in figures, and single entries of the trace."""
+"""One device at one moment: its figures, its segments as rows of cells, and what pins them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
-from tui.snapshots.analysis.layout import Filled, Layout
-from tui.snapshots.analysis.replay import Replay
-from tui.snapshots.model.results import Entry, State
+from tui.snapshots.analysis.layout import Filled, Held, Layout
+from tui.snapshots.analysis.timeline import Replay
+from tui.snapshots.model.results import Cell, CellState, Entry, MapRow, Piece, Pinning, State
 from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Snapshot
+from workloads.protocol.frozen import frozen
 
 _WITHOUT_ADDRESS = (Action.OOM, Action.SNAPSHOT)
 
@@ -104,3 +108,258 @@ def state_of(replayed: Replay, layout: Layout, event: int | None, entry: Entry |
 
 def _largest(filled: tuple[Filled, ...]) -> int:
     return max((part.largest for part in filled), default=0)
+
+
+_STATES: tuple[CellState, ...] = ("allocated", "pending", "inactive", "unmapped")
+_FREE = 2
+"""Place of ``inactive`` in it."""
+
+
+def map_rows(layout: Layout) -> tuple[MapRow, ...]:
+    """One row for each segment, by address."""
+    return tuple(
+        MapRow(
+            index=index,
+            address=part.range.address,
+            size=part.range.size,
+            stream=part.range.stream,
+            pool=part.range.pool,
+            kind=part.range.kind or "unknown",
+            expandable=part.range.expandable,
+            allocated=sum(held.size for held in part.held if not held.pending),
+            pending=sum(held.size for held in part.held if held.pending),
+            free=part.free,
+            largest_free=part.largest,
+            blocks=len(part.held),
+        )
+        for index, part in enumerate(layout.filled)
+    )
+
+
+def cells(
+    part: Filled, width: int, *, start: int | None = None, end: int | None = None
+) -> tuple[Cell, ...]:
+    """A stretch of addresses as so many cells of equal length.
+
+    Args:
+        part: the segment.
+        width: cells; where the stretch has fewer bytes, neighbours show the same byte.
+        start: address of the first byte shown; the segment's by default.
+        end: one past the last byte shown; what lies outside of the segment is ``unmapped``.
+
+    Raises:
+        ValueError: no cells, or an empty stretch.
+    """
+    low = part.range.address if start is None else start
+    high = part.range.end if end is None else end
+    if width < 1 or high <= low:
+        raise ValueError(f"nothing to draw: {width} cells for addresses {low:#x} to {high:#x}")
+    span = high - low
+    edges = [low + span * place // width for place in range(width + 1)]
+    filled = [[0, 0, 0] for _ in range(width)]
+    begins = [0] * width
+    for address, size, state in _stretches(part):
+        begin, stop = max(address, low), min(address + size, high)
+        if begin >= stop:
+            continue
+        place = min(width - 1, (begin - low) * width // span)
+        while place + 1 < width and edges[place + 1] <= begin:
+            place += 1
+        if state < _FREE and address > low:
+            begins[place] += 1
+        while place < width and edges[place] < stop:
+            filled[place][state] += max(0, min(stop, edges[place + 1]) - max(begin, edges[place]))
+            place += 1
+    made: list[Cell] = []
+    for place, sums in enumerate(filled):
+        length = edges[place + 1] - edges[place]
+        if length == 0 and made:
+            made.append(replace(made[-1], begins=0))
+            continue
+        made.append(_cell(sums, length, begins[place]))
+    return tuple(made)
+
+
+def _stretches(part: Filled) -> list[tuple[int, int, int]]:
+    """Address, size and number of the state of each piece; unordered."""
+    return [(held.address, held.size, int(held.pending)) for held in part.held] + [
+        (address, size, _FREE) for address, size in part.gaps
+    ]
+
+
+def _cell(sums: list[int], length: int, begins: int) -> Cell:
+    shares = [*sums, max(0, length - sum(sums))]
+    most = max(range(4), key=lambda state: (shares[state], -state))
+    used = (shares[0] + shares[1]) / length if length else 0.0
+    return Cell(_STATES[most], sum(share > 0 for share in shares) > 1, min(1.0, used), begins)
+
+
+def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
+    """The blocks in use and the gaps of a segment, by address."""
+    made = [piece_of(held, stacks) for held in part.held]
+    made += [
+        Piece(
+            address=address,
+            size=size,
+            requested=None,
+            state="inactive",
+            stack=0,
+            site="",
+            name=None,
+        )
+        for address, size in part.gaps
+    ]
+    return tuple(sorted(made, key=lambda piece: piece.address))
+
+
+def piece_of(held: Held, stacks: Stacks, name: str | None = None) -> Piece:
+    """A block in use, with the site that asked for it."""
+    return Piece(
+        address=held.address,
+        size=held.size,
+        requested=held.requested,
+        state="pending" if held.pending else "allocated",
+        stack=held.stack,
+        site=stacks.site(held.stack).label,
+        name=name,
+    )
+
+
+LETTERS: dict[CellState, str] = {
+    "allocated": "a",
+    "pending": "p",
+    "inactive": "i",
+    "unmapped": "u",
+}
+"""For each state the letter that stands for it."""
+
+
+def states_of(cells: Iterable[Cell]) -> str:
+    """A letter for each cell."""
+    return "".join(LETTERS[cell.state] for cell in cells)
+
+
+def used_of(cells: Iterable[Cell]) -> str:
+    """A digit for each cell: tenths in use; only what is not used at all is 0."""
+    return "".join(_digit(cell.used) for cell in cells)
+
+
+def begins_of(cells: Iterable[Cell]) -> str:
+    """A digit for each cell: blocks that begin in it; ``9`` is nine and more."""
+    return "".join(str(min(9, cell.begins)) for cell in cells)
+
+
+def _digit(used: float) -> str:
+    if used <= 0:
+        return "0"
+    return str(max(1, min(9, round(10 * used))))
+
+
+@frozen
+class Window:
+    """Neighbouring blocks whose release would leave one free span."""
+
+    address: int
+    """Where the span begins, the gap before the blocks included."""
+    span: int
+    blocks: tuple[Held, ...]
+    cost: int
+    """What the blocks hold together, in bytes."""
+
+
+def cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
+    """The fewest bytes to release, within one segment, for a free span of at least ``need``.
+
+    Of windows that cost the same, the longest span.
+
+    Returns:
+        ``None`` where no segment is that large, or where a gap is already.
+    """
+    best: Window | None = None
+    for part in parts:
+        if part.largest >= need:
+            return None
+        if part.range.size < need:
+            continue
+        found = _cheapest_of(part, need)
+        if found is not None and (
+            best is None or (found.cost, -found.span) < (best.cost, -best.span)
+        ):
+            best = found
+    return best
+
+
+def _cheapest_of(part: Filled, need: int) -> Window | None:
+    """Slide over the blocks: for each last one, the latest first one that is enough."""
+    held = part.held
+    # Where the free span begins if this block is the first of the window, and ends if the last.
+    begins = [part.range.address, *(block.address + block.size for block in held[:-1])]
+    ends = [*(block.address for block in held[1:]), part.range.end]
+    best: tuple[int, int, int, int] | None = None
+    first, cost = 0, 0
+    for last, block in enumerate(held):
+        cost += block.size
+        while first < last and ends[last] - begins[first + 1] >= need:
+            cost -= held[first].size
+            first += 1
+        span = ends[last] - begins[first]
+        if span >= need and (best is None or (cost, -span) < best[:2]):
+            best = (cost, -span, first, last)
+    if best is None:
+        return None
+    cost, span, first, last = best
+    return Window(begins[first], -span, tuple(held[first : last + 1]), cost)
+
+
+def widest_window(part: Filled, most: int = 1) -> Window | None:
+    """The longest span that releasing at most ``most`` neighbouring blocks of a segment gives.
+
+    Of spans of one length, the one that costs the fewest bytes; ``None`` where nothing is in use.
+    """
+    held = part.held
+    begins = [part.range.address, *(block.address + block.size for block in held[:-1])]
+    ends = [*(block.address for block in held[1:]), part.range.end]
+    best: Window | None = None
+    for last in range(len(held)):
+        first = max(0, last - most + 1)
+        blocks = held[first : last + 1]
+        cost = sum(block.size for block in blocks)
+        span = ends[last] - begins[first]
+        if best is None or (span, -cost) > (best.span, -best.cost):
+            best = Window(begins[first], span, tuple(blocks), cost)
+    return best
+
+
+def pinning(
+    window: Window,
+    largest_free: int,
+    stacks: Stacks,
+    table: Allocations,
+    event: int,
+    limit: int = 20,
+) -> Pinning:
+    """A window as it is shown: the smallest blocks first, with their sites and names.
+
+    Args:
+        window: which blocks.
+        largest_free: the largest gap now.
+        stacks: of the snapshot.
+        table: of the device, for the names.
+        event: of the layout that the window was found in.
+        limit: blocks at most.
+    """
+    blocks = sorted(window.blocks, key=lambda block: (block.size, block.address))
+    shown = []
+    for block in blocks[:limit]:
+        row = block.row
+        if row is None:
+            row = table.at_address(block.address, event)
+        shown.append(piece_of(block, stacks, None if row is None else table.name(row)))
+    return Pinning(
+        address=window.address,
+        span=window.span,
+        largest_free=largest_free,
+        blocks=tuple(shown),
+        count=len(blocks),
+        cost=window.cost,
+    )

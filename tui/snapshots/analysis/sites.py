@@ -6,8 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from tui.snapshots.analysis.allocations import Allocations
-from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks, base_name, frame_label
-from tui.snapshots.analysis.search import address_in, matching_frames
+from tui.snapshots.analysis.frames import (
+    BEFORE_TRACE_STACK,
+    Stacks,
+    address_in,
+    base_name,
+    frame_label,
+    matching_frames,
+)
 from tui.snapshots.analysis.timeline import Cover
 from tui.snapshots.model.results import (
     BEFORE,

@@ -4,7 +4,7 @@ Sizes are bytes, times microseconds since the epoch, shares fractions of one. An
 number of an entry in its device's trace, from 0; the state *at* an event is the state right after
 it. ``None`` where something is not known, and ``unavailable`` maps the field's name to why. The
 heavy columns that these facts are computed from stay in their process:
-:class:`tui.snapshots.analysis.replay.Replay` and
+:class:`tui.snapshots.analysis.timeline.Replay` and
 :class:`tui.snapshots.analysis.allocations.Allocations`.
 """
 

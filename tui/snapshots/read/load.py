@@ -1,29 +1,196 @@
-"""Read a snapshot file, of whatever kind and torch version; the one way in.
+"""Read a snapshot file, a pickle or JSON, of whatever torch version; the one way in.
 
 A file is data: nothing in it runs, and whatever is wrong with it is one line of
 :class:`SnapshotError`. A hostile file can still take memory and time, or overrun the C stack of
 the unpickler: read files of unknown origin in a process of their own, held by
 :func:`tui.snapshots.read.memory_limit.restrict`, and take its death for a damaged or hostile file.
+
+The C unpickler does the work, and every door of it to code is shut: a global (``GLOBAL``,
+``STACK_GLOBAL``, ``INST``, extension codes) and a persistent id end in :class:`SnapshotError`.
+Without a global nothing that can be called ever stands on its stack, so ``REDUCE``, ``OBJ``,
+``NEWOBJ`` and ``BUILD`` find plain data and fail. No file that torch writes has any of these.
+
+What no subclass can prevent is left to the process that reads (see
+:mod:`tui.snapshots.read.memory_limit`): an item or a memo index that claims gigabytes ends at its
+memory limit, and a tuple nested a hundred thousand deep used as a key overruns its stack, so
+whoever starts that process must take its death for a damaged or hostile file.
 """
 
 from __future__ import annotations
 
+import copyreg
 import gc
+import json
 import os
+import pickle
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Any, NoReturn, TypeAlias
 
-from tui.snapshots.model import text
 from tui.snapshots.model.snapshot import Snapshot, SnapshotError
-from tui.snapshots.read import jsonfile, memory_limit, unpickle
-from tui.snapshots.read.filters import EVERYTHING, Keep
-from tui.snapshots.read.guard import Guard
-from tui.snapshots.read.memory_limit import Estimate
-from tui.snapshots.read.normalise import normalise
-from tui.snapshots.read.source import Progress, Source, reason
+from tui.snapshots.read import memory_limit, naming
+from tui.snapshots.read.memory_limit import Estimate, Guard
+from tui.snapshots.read.normalise import EVERYTHING, Keep, normalise
+from tui.snapshots.read.source import Bytes, Progress, Source, reason
+from tui.text import numbers as fmt
+
+ERRORS = (
+    pickle.UnpicklingError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    ImportError,
+    LookupError,
+    RecursionError,
+    SystemError,
+    TypeError,
+    ValueError,
+)
+"""What the C unpickler raises over a damaged file, besides running out of bytes or of memory."""
+
+_TORCH_SAVE = 0x1950A86A20F9469CFC6C
+_NAME = 80
+
+
+class _Data(pickle.Unpickler):
+    def find_class(self, module: str, name: str, /) -> NoReturn:
+        asked = f"{naming.of(module)[:_NAME]}.{naming.of(name)[:_NAME]}"
+        raise SnapshotError(
+            f"asks for {asked}, which would run code: refused; a snapshot holds data only"
+        )
+
+    def persistent_load(self, pid: Any, /) -> NoReturn:
+        asked = naming.clean(pid)[:_NAME] if isinstance(pid, str) else naming.kind(pid)
+        raise SnapshotError(
+            f"asks for a persistent object, {asked}: refused; a snapshot holds data only"
+        )
+
+
+def is_pickle(head: bytes) -> bool:
+    """Whether a file begins as a pickle: protocol 2 and later, or a list or dict of 0 and 1."""
+    return head[:1] in (b"\x80", b"(", b"}", b"]")
+
+
+def protocol(head: bytes) -> str:
+    """The protocol that a pickle states: ``pickle protocol 4``."""
+    stated = head[:1] == b"\x80" and len(head) > 1
+    return f"pickle protocol {head[1] if stated else '0 or 1'}"
+
+
+def from_pickle(data: Bytes) -> object:
+    """Read one pickle.
+
+    Raises:
+        SnapshotError: damaged, truncated, or it asked for something that is not data.
+        MemoryError: as it says.
+        OSError: the bytes cannot be read.
+    """
+    # A class that something else once unpickled by an extension code is handed out from there
+    # without asking. It is a cache: emptied, it fills again.
+    copyreg.clear_extension_cache()
+    try:
+        found = _Data(data).load()
+    except EOFError as error:
+        raise SnapshotError(TRUNCATED) from error
+    except ERRORS as error:
+        why = reason(error)
+        if "truncated" in why:
+            raise SnapshotError(TRUNCATED) from error
+        raise SnapshotError(f"is damaged, or holds more than data: {why}") from error
+    if found == _TORCH_SAVE and isinstance(found, int):
+        raise SnapshotError("is a file of an old torch.save: weights, not a snapshot")
+    return found
+
+
+TRUNCATED = "ends too early: cut off while it was written or copied; take or copy it again"
+"""The line for a file without its end."""
+
+
+_SPACE = b"\xef\xbb\xbf \t\r\n"
+_TICK = 1 << 16
+_TAIL = 16
+_CONTAINERS_BASE, _LEAST_TEXT = 100_000, 8
+"""Of a snapshot a list or an object has some 50 characters; fewer than these no text has."""
+
+
+def is_json(head: bytes) -> bool:
+    """Whether a file begins as a JSON list or object."""
+    return head.lstrip(_SPACE)[:1] in (b"{", b"[")
+
+
+def _count_values(decoded: str) -> None:
+    """Refuse what holds more lists and objects than a snapshot, before they are made.
+
+    Each takes 56 bytes and more, and one byte or two of the text.
+    """
+    found = decoded.count("[") + decoded.count("{")
+    if found > _CONTAINERS_BASE + len(decoded) // _LEAST_TEXT:
+        raise SnapshotError(
+            f"holds {fmt.grouped(found)} lists and objects in {fmt.size(len(decoded))}, far more"
+            " than a snapshot: damaged or hostile"
+        )
+
+
+class _Frames:
+    """Makes equal frames one object while parsing: JSON repeats them for every entry."""
+
+    def __init__(self, tick: Callable[[], None]) -> None:
+        self._known: dict[tuple[Any, Any, Any], dict[str, Any]] = {}
+        self._tick = tick
+        self._count = 0
+
+    def __call__(self, made: dict[str, Any]) -> dict[str, Any]:
+        self._count += 1
+        if self._count % _TICK == 0:
+            self._tick()
+        if len(made) != 3 or "filename" not in made:
+            return made
+        value = (made["filename"], made.get("line"), made.get("name"))
+        if isinstance(value[0], (list, dict)) or isinstance(value[1], (list, dict)):
+            return made
+        if isinstance(value[2], (list, dict)):
+            return made
+        return self._known.setdefault(value, made)
+
+
+def from_json(data: Bytes, tick: Callable[[], None]) -> object:
+    """Read one JSON text, in UTF-8.
+
+    Args:
+        data: the file.
+        tick: called now and then while parsing; may raise to give up.
+
+    Raises:
+        SnapshotError: it is not JSON, or not all of it.
+        MemoryError: as it says.
+        OSError: the bytes cannot be read.
+    """
+    whole = data.read()
+    try:
+        decoded = whole.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise SnapshotError(f"begins as JSON, but is not UTF-8 at byte {error.start}") from error
+    del whole
+    _count_values(decoded)
+    hook = _Frames(tick)
+    try:
+        return json.loads(decoded, object_hook=hook)
+    except json.JSONDecodeError as error:
+        if len(decoded.rstrip()) - error.pos < _TAIL or "Unterminated" in error.msg:
+            raise SnapshotError(TRUNCATED) from error
+        raise SnapshotError(
+            f"begins as JSON, but is not from line {error.lineno}, column {error.colno} on: "
+            f"{reason(error)}"
+        ) from error
+    except RecursionError as error:
+        raise SnapshotError("is JSON nested too deeply for a snapshot: damaged") from error
+    except ValueError as error:
+        # The one thing that is valid JSON and that Python refuses.
+        raise SnapshotError("is JSON with a number of thousands of digits: damaged") from error
+
 
 Where: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 """A path, ``-`` for standard input, or an open binary stream."""
@@ -113,7 +280,7 @@ def _is_pipe(where: Where) -> bool:
 
 
 def _estimate(source: Source, available: int | None, memory: int | None) -> Estimate:
-    json = jsonfile.looks_like(source.head)
+    json = is_json(source.head)
     return memory_limit.estimated(
         source.size, source.expected, json=json, available=available, memory=memory
     )
@@ -164,16 +331,16 @@ def _objects(source: Source, progress: Progress | None) -> tuple[object, str, tu
             progress(source.read, source.size or source.read, "reading")
 
     packed = ", gzip" if source.packed else ""
-    if jsonfile.looks_like(source.head):
-        return jsonfile.load(source.bytes, tick), f"JSON{packed}", ()
-    if not unpickle.looks_like(source.head):
-        shown = text.clean(source.head[:16].decode("ascii", "replace"))
+    if is_json(source.head):
+        return from_json(source.bytes, tick), f"JSON{packed}", ()
+    if not is_pickle(source.head):
+        shown = naming.clean(source.head[:16].decode("ascii", "replace"))
         raise SnapshotError(f"begins with {shown!r}: neither a pickle nor JSON")
     source.watch = Guard()
-    raw = unpickle.load(source.bytes)
+    raw = from_pickle(source.bytes)
     source.watch = None
     notes = ("bytes after the end of the pickle were not read",) if source.bytes.read(1) else ()
-    return raw, f"{unpickle.protocol(source.head)}{packed}", notes
+    return raw, f"{protocol(source.head)}{packed}", notes
 
 
 @contextmanager
@@ -182,7 +349,7 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except EOFError as error:
-        raise SnapshotError(unpickle.TRUNCATED) from error
+        raise SnapshotError(TRUNCATED) from error
     except zlib.error as error:
         raise SnapshotError(f"is a damaged gzip: {reason(error)}") from error
     except OSError as error:
@@ -215,5 +382,5 @@ def _carried(progress: Progress) -> Progress:
 
 def _name(where: Where) -> str:
     if isinstance(where, (str, os.PathLike)):
-        return "standard input" if where == "-" else text.clean(os.fspath(where))
-    return text.of(getattr(where, "name", "the stream"))
+        return "standard input" if where == "-" else naming.clean(os.fspath(where))
+    return naming.of(getattr(where, "name", "the stream"))

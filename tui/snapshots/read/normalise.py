@@ -1,25 +1,128 @@
-"""The objects of a file, of whatever torch version, to a :class:`Snapshot`."""
+"""The objects of a file, of whatever torch version, to a :class:`Snapshot` of what is to be kept.
+
+No file states its version. The versions stand in torch's release history: ``time_us`` came with
+2.2, ``compile_context`` with 2.7, ``user_metadata`` and the setting
+``graph_capture_record_stream_reuse`` with 2.9, ``pool_id`` with 2.12, ``host_segments`` with 2.14.
+
+The state at the end (segments and blocks) is always kept whole. Since the replay goes from the
+end backwards:
+
+- ``first`` leaves out the *oldest* entries: every state from there on stays exact.
+- ``minimal_size`` leaves out small allocations and their frees: larger ones stay exact, while
+  sums count the small ones as they stand at the end. Segment, OOM and unknown entries stay.
+- ``last`` leaves out the *newest* entries: states before it are then off by what happened after.
+- ``device`` leaves out whole devices; nothing of the one that is kept changes.
+
+A filter makes what follows smaller and faster. It does not lower what reading takes: a pickle can
+only be unpacked whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard
 
-from tui.snapshots.model import text
 from tui.snapshots.model.snapshot import (
     Annotation,
     DeviceSnapshot,
     Segment,
     Snapshot,
     SnapshotError,
+    TorchVersions,
     empty_trace,
 )
-from tui.snapshots.read import columns
-from tui.snapshots.read.filters import EVERYTHING, Keep
-from tui.snapshots.read.final import FinalState
-from tui.snapshots.read.intern import Interner
-from tui.snapshots.read.torch_version import versions
+from tui.snapshots.read import columns, naming
+from tui.snapshots.read.columns import FinalState
+from tui.snapshots.read.naming import Interner
 from tui.text import numbers as fmt
+from workloads.protocol.frozen import frozen
+
+_SIZED = frozenset(("alloc", "free", "free_requested", "free_completed"))
+
+
+@frozen
+class Keep:
+    """What to keep; the default is everything.
+
+    Attributes:
+        device: the only device to keep, by the file's number; ``None`` keeps all.
+        first: number of the first trace entry to keep, on each device.
+        last: number of the last trace entry to keep; ``None`` keeps up to the end.
+        minimal_size: bytes; smaller allocations and their frees are left out.
+    """
+
+    device: int | None = None
+    first: int = 0
+    last: int | None = None
+    minimal_size: int = 0
+
+    def wants_device(self, index: int) -> bool:
+        """Whether a device is kept."""
+        return self.device is None or self.device == index
+
+    def wants(self, entry: Any) -> bool:
+        """Whether a raw trace entry is large enough; one without a proper size is kept."""
+        if not isinstance(entry, dict):
+            return True
+        action = entry.get("action")
+        if not isinstance(action, str) or action not in _SIZED:
+            return True
+        size = entry.get("size")
+        return not isinstance(size, int) or size >= self.minimal_size
+
+    def inexact(self, newer: int, smaller: int) -> str:
+        """Why a replay is not exact after so many entries were left out; empty if it is."""
+        reasons = []
+        if newer:
+            reasons.append(f"{newer} newer events were left out")
+        if smaller:
+            reasons.append(
+                f"{smaller} events below {self.minimal_size} bytes were left out, so sums count "
+                "small allocations as they stand at the end"
+            )
+        return "; ".join(reasons)
+
+
+EVERYTHING = Keep()
+"""The filter that leaves nothing out."""
+
+
+_OF_ENTRIES = {
+    "time_us": (2, 2),
+    "compile_context": (2, 7),
+    "user_metadata": (2, 9),
+    "pool_id": (2, 12),
+}
+_OF_SETTINGS = {"graph_capture_record_stream_reuse": (2, 9)}
+_OF_FILES = {"allocator_settings": (2, 2), "external_annotations": (2, 5), "host_segments": (2, 14)}
+_IN_EVERY_ENTRY = ("compile_context", (2, 9))
+"""A key that each entry of this version and later ones has, whatever was recorded."""
+
+RawEntry = Any
+"""An object of the file: anything at all."""
+
+
+def versions(top: dict[RawEntry, RawEntry], traces: Iterable[list[RawEntry]]) -> TorchVersions:
+    """What the keys of a file tell.
+
+    Args:
+        top: the file's own dict.
+        traces: its trace of each device; one entry of each is looked at.
+    """
+    settings = top.get("allocator_settings")
+    entries = [trace[0] for trace in traces if trace and isinstance(trace[0], dict)]
+    found = [version for key, version in _OF_FILES.items() if key in top]
+    if isinstance(settings, dict):
+        found += [version for key, version in _OF_SETTINGS.items() if key in settings]
+    for entry in entries:
+        found += [version for key, version in _OF_ENTRIES.items() if key in entry]
+    key, since = _IN_EVERY_ENTRY
+    older = bool(entries) and not any(key in entry for entry in entries)
+    least = max(found, default=None)
+    if older and least is not None and least >= since:
+        return TorchVersions()  # it contradicts itself: whoever wrote it, it was not torch alone
+    return TorchVersions(least, since if older else None)
+
 
 MOST_DEVICES = 1024
 """Traces that a file may hold; a machine has far fewer devices."""
@@ -104,7 +207,7 @@ def normalise(
                 advance=advance,
             )
         )
-    others = [text.clean(key) for key in top if isinstance(key, str) and key not in _KNOWN]
+    others = [naming.clean(key) for key in top if isinstance(key, str) and key not in _KNOWN]
     return Snapshot(
         file=file,
         container=container,
@@ -136,11 +239,11 @@ def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
         return "segments", {"segments": raw}
     if not isinstance(raw, dict):
         raise SnapshotError(
-            f"holds {text.kind(raw)}: not an allocator snapshot as "
+            f"holds {naming.kind(raw)}: not an allocator snapshot as "
             "torch.cuda.memory._dump_snapshot writes it"
         )
     if "segments" not in raw:
-        names = ", ".join(text.of(key)[:40] for key, _ in zip(raw, range(3), strict=False))
+        names = ", ".join(naming.of(key)[:40] for key, _ in zip(raw, range(3), strict=False))
         raise SnapshotError(
             f"has no segments (but {names or 'nothing at all'}): not an allocator snapshot as "
             "torch.cuda.memory._dump_snapshot writes it"
@@ -151,7 +254,7 @@ def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
 def _list(top: dict[Raw, Raw], key: str) -> list[Raw]:
     value = top[key]
     if not isinstance(value, list):
-        raise SnapshotError(f"{key} is {text.kind(value)} where a list belongs: damaged")
+        raise SnapshotError(f"{key} is {naming.kind(value)} where a list belongs: damaged")
     return value
 
 
@@ -164,7 +267,7 @@ def _traces(raws: list[Raw]) -> list[list[Raw]]:
     for index, raw in enumerate(raws):
         if not isinstance(raw, list):
             raise SnapshotError(
-                f"the trace of device {index} is {text.kind(raw)} where a list belongs: damaged"
+                f"the trace of device {index} is {naming.kind(raw)} where a list belongs: damaged"
             )
         # Emptying a list twice would lose the second; only a crafted file shares one.
         shared = any(raw is other for other in traces)
@@ -242,7 +345,7 @@ def _settings(raw: Raw) -> dict[str, str]:
     if not isinstance(raw, dict):
         return {}
     items = zip(raw.items(), range(_MOST_SETTINGS), strict=False)
-    return {text.of(key): text.of(value) for (key, value), _ in items}
+    return {naming.of(key): naming.of(value) for (key, value), _ in items}
 
 
 def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
@@ -253,7 +356,7 @@ def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
         if not _of_64_bits(time_us) or not _of_64_bits(device):
             interner.odd["annotations without a proper time or device, left out"] += 1
             continue
-        name, stage = text.of(entry.get("name")), text.of(entry.get("stage"))
+        name, stage = naming.of(entry.get("name")), naming.of(entry.get("stage"))
         made.append(Annotation(name, stage, int(device), int(time_us)))
     return tuple(made)
 

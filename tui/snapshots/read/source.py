@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
-from tui.snapshots.model import text
 from tui.snapshots.model.snapshot import SnapshotError
+from tui.snapshots.read import naming
 from tui.text import numbers as fmt
 
 if TYPE_CHECKING:
@@ -191,11 +191,11 @@ class Source:
 
 def _open(where: str | os.PathLike[str] | IO[bytes]) -> tuple[BinaryIO, str, bool]:
     if not isinstance(where, (str, os.PathLike)):
-        return cast(BinaryIO, where), text.of(getattr(where, "name", "-")), False
+        return cast(BinaryIO, where), naming.of(getattr(where, "name", "-")), False
     if where == STANDARD_INPUT:
         return sys.stdin.buffer, STANDARD_INPUT, False
     path = Path(where)
-    name = text.clean(str(path))
+    name = naming.clean(str(path))
     try:
         # A pipe without a writer would block for ever; a device never ends.
         mode = path.stat().st_mode
@@ -265,5 +265,5 @@ def _not_something_else(head: bytes, packed: bool) -> None:
 def reason(error: BaseException) -> str:
     """An error's own words as one short line."""
     if isinstance(error, OSError) and error.strerror:
-        return text.clean(error.strerror)
-    return text.clean(str(error))[:160] or type(error).__name__
+        return naming.clean(error.strerror)
+    return naming.clean(str(error))[:160] or type(error).__name__

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
 from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
-from tui.snapshots.analysis.oom_text import parse_oom_texts
+from tui.snapshots.analysis.moment import begins_of, states_of, used_of
 from tui.snapshots.analysis.report import diff_report, snapshot_report
-from tui.snapshots.analysis.segment_map import begins_of, states_of, used_of
 from tui.snapshots.analysis.sites import Query
+from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import OomText, Piece
 from tui.snapshots.model.snapshot import Frame, SnapshotError
 from tui.snapshots.reader import messages as m

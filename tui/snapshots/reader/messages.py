@@ -42,7 +42,7 @@ class Load:
     paths: tuple[str, ...]
     """``-`` is the descriptor that the child was given as its input."""
     device: int | None = None
-    """Keep only this device, as :class:`tui.snapshots.read.filters.Keep` says."""
+    """Keep only this device, as :class:`tui.snapshots.read.normalise.Keep` says."""
     first: int = 0
     last: int | None = None
     minimal_size: int = 0

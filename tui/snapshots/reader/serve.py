@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import io
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from tui.child.channel import ParentChannel
+from tui.child.inside import ParentChannel
 from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.redact import redacted
-from tui.snapshots.model.snapshot import Snapshot, SnapshotError
+from tui.snapshots.model.snapshot import Frame, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
-from tui.snapshots.read.filters import Keep
 from tui.snapshots.read.load import Where, collector_off, estimate, load
 from tui.snapshots.read.memory_limit import Estimate
+from tui.snapshots.read.normalise import Keep
 from tui.snapshots.read.source import STANDARD_INPUT
 from tui.snapshots.reader import messages
 from tui.snapshots.reader.answers import Answers
 from tui.snapshots.reader.messages import Request, Slot, slot
+from tui.text.redact import Redactor
 from workloads.protocol.wire import encode
+
+
+def redacted(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, Redactor]:
+    """A snapshot without user names in its paths, contexts and settings.
+
+    Args:
+        snapshot: as it was read.
+        texts: other texts that go along, such as messages of exceptions, whose names count too.
+
+    Returns:
+        The snapshot, and what to redact those texts with.
+    """
+    redact = Redactor(
+        (snapshot.file, *(frame.filename for frame in snapshot.frames), *snapshot.contexts, *texts)
+    )
+    frames = tuple(
+        Frame(redact(frame.filename), frame.line, frame.name) for frame in snapshot.frames
+    )
+    return (
+        dataclasses.replace(
+            snapshot,
+            file=redact(snapshot.file),
+            frames=frames,
+            contexts=tuple(map(redact, snapshot.contexts)),
+            settings={name: redact(value) for name, value in snapshot.settings.items()},
+            notes=tuple(map(redact, snapshot.notes)),
+            annotations=redact.all_of(snapshot.annotations),
+        ),
+        redact,
+    )
 
 
 class Waiting:

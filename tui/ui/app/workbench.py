@@ -33,7 +33,7 @@ from tui.settings import THEME
 from tui.state.events import LogLine
 from tui.state.store import Parts, Store
 from tui.text import glyphs
-from tui.text.clean import clean
+from tui.text.glyphs import clean
 from tui.ui.app.drawing import Drawing, FrugalUpdate
 from tui.ui.app.tabs import TabbedApp, command_of
 from tui.ui.screens.command_screen import bindings_of_app

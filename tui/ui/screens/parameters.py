@@ -22,7 +22,7 @@ from tui.state.parameters import (
     text_of,
 )
 from tui.text import numbers as text
-from tui.text.clean import clean
+from tui.text.glyphs import clean
 from tui.ui.screens.dialogs import BesideCursor, box
 from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 from tui.ui.views.workload_table import CHANGED

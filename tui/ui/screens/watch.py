@@ -39,7 +39,7 @@ from tui.ui.views.watched_run import (
     snapshots_of,
 )
 from tui.ui.widgets.pane import FooterBar, LineBar
-from tui.watch.left import left_in
+from tui.watch.kept import left_in
 from tui.watch.runs import Run
 
 KEPT_S = 2.0

@@ -43,7 +43,7 @@ from tui.ui.views.watched_run import (
 )
 from tui.ui.widgets.lists import KeyedList
 from tui.ui.widgets.pane import ROOM, HistoryView, LineBar, LinesView, Pane
-from tui.watch.pairing import Placed
+from tui.watch.messages import Placed
 from tui.watch.runs import Run
 
 Read = Callable[[], "WatchedRun | None"]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from tui.state.parameters import Sweep
 from tui.state.sweep_result import Swept, progress_text
 from tui.text import glyphs
-from tui.text.clean import clean
-from tui.text.quantity import absent_words, label, quantity
+from tui.text.glyphs import clean
+from tui.text.numbers import absent_words, label, quantity
 from tui.ui.views.lines import (
     Line,
     Span,

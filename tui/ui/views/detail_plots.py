@@ -10,7 +10,7 @@ from tui.state.runs import RunState, median_of, result_of
 from tui.state.store import Store
 from tui.state.sweep_result import base_device, speed_up
 from tui.text import numbers as text
-from tui.text.quantity import number
+from tui.text.numbers import number
 from tui.ui.views.chart import bar, beside
 from tui.ui.views.lines import (
     Line,

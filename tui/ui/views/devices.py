@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tui.memory.figures import device_age
-from tui.monitor.messages import Device, Sample
-from tui.monitor.throttle import HARMFUL
+from tui.monitor.messages import HARMFUL_REASONS, Device, Sample
 from tui.state.devices import CPU, DeviceView
 from tui.state.events import MonitorStatus
 from tui.state.history import Order, Point, stale_after
@@ -38,7 +37,7 @@ FULL = 0.95
 """Share of the memory in use from which the bar says so."""
 
 WAITING = "waiting for the monitor"
-_GRAVEST_FIRST = (*HARMFUL, "reliability", "board_limit", "sw_power_cap")
+_GRAVEST_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
 
 
 def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
@@ -136,8 +135,10 @@ def _in_brief(view: DeviceView, sample: Sample | None) -> str:
 def _held_back(store: Store) -> str:
     """How many GPUs have their clocks held back, by heat or a fault and by their power cap."""
     reasons = [throttling(view.nvml) for view in store.devices if view.nvml and not view.nvml.lost]
-    harmed = sum(bool(set(found) & set(HARMFUL)) for found in reasons)
-    capped = sum("sw_power_cap" in found and not set(found) & set(HARMFUL) for found in reasons)
+    harmed = sum(bool(set(found) & set(HARMFUL_REASONS)) for found in reasons)
+    capped = sum(
+        "sw_power_cap" in found and not set(found) & set(HARMFUL_REASONS) for found in reasons
+    )
     parts = [f"{harmed} throttled"] if harmed else []
     parts += [f"{capped} at the power cap"] if capped else []
     return "".join(f", {part}" for part in parts)
@@ -172,7 +173,7 @@ def status(view: DeviceView, sample: Sample | None, now: float, width: int) -> S
         style = TextStyle.BAD
     if device is not None and (reasons := throttling(device)):
         parts.append(_throttled(reasons, width - len(", ".join([*parts, ""]))))
-        style = TextStyle.BAD if reasons[0] in HARMFUL else style
+        style = TextStyle.BAD if reasons[0] in HARMFUL_REASONS else style
     return Span(fit(", ".join(parts), width), style)
 
 
@@ -207,7 +208,7 @@ def lost(device: Device, now: float, width: int) -> Span:
 
 def heat(device: Device) -> TextStyle:
     """Whether a device is held back by heat or a fault, or is near its slowdown threshold."""
-    if set(device.throttle or ()) & set(HARMFUL):
+    if set(device.throttle or ()) & set(HARMFUL_REASONS):
         return TextStyle.BAD
     celsius, slowdown = device.temperature_c, device.slowdown_c
     if celsius is None or slowdown is None or celsius < slowdown - WARM_C:

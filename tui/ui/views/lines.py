@@ -16,7 +16,7 @@ from rich import cells
 from rich.cells import set_cell_size
 
 from tui.text import glyphs
-from tui.text.clean import clean
+from tui.text.glyphs import clean
 from workloads.protocol.frozen import frozen
 
 

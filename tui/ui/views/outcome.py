@@ -9,7 +9,7 @@ from tui.state.runs import NOT_SAMPLED, Conditions, RunState, rate_at_limit, rat
 from tui.state.sweep_result import base_device, speed_up
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.text.quantity import RATES, quantity
+from tui.text.numbers import RATES, quantity
 from tui.ui.views.chart import bar, finding_lines, missing_lines
 from tui.ui.views.lines import (
     Line,

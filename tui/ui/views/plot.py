@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from tui.text import glyphs
-from tui.text.clean import clean
-from tui.text.quantity import quantity
+from tui.text.glyphs import clean
+from tui.text.numbers import quantity
 from tui.ui.views import braille
 from tui.ui.views.braille import ACROSS, DOWN, Cell, Dot
 from tui.ui.views.lines import Line, Span, TextStyle, cell_len, flow, line, right

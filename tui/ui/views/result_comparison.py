@@ -13,7 +13,7 @@ from tui.results.records import Row
 from tui.results.statistics import spread
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.text.clean import clean
+from tui.text.glyphs import clean
 from tui.ui.views import scale
 from tui.ui.views.backend import between
 from tui.ui.views.lines import (

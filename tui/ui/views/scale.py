@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tui.text import glyphs
-from tui.text.quantity import RATES, place
+from tui.text.numbers import RATES, place
 from tui.ui.views.lines import Line, Span, TextStyle, cell_len, line
 from workloads.protocol.frozen import frozen
 

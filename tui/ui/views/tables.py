@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tui.text.clean import clean
-from tui.text.quantity import quantity
+from tui.text.glyphs import clean
+from tui.text.numbers import quantity
 from tui.ui.views.lines import (
     Line,
     Span,

@@ -9,8 +9,8 @@ from typing import Literal
 
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice
 from tui.text import numbers as text
-from tui.text.clean import clean
-from tui.text.digits import plain, significant
+from tui.text.glyphs import clean
+from tui.text.numbers import plain, significant
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, paragraph, right
 from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
 from tui.ui.views.scale import Scale, below, scale_for

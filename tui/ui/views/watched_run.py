@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import numbers as text
-from tui.text.clean import clean
-from tui.text.digits import plain, significant
+from tui.text.glyphs import clean
+from tui.text.numbers import plain, significant
 from tui.ui.views.lines import (
     Line,
     Span,
@@ -24,10 +24,9 @@ from tui.ui.views.lines import (
     paragraph,
     right,
 )
-from tui.watch.growth import Growth
-from tui.watch.launch import EXAMPLE
-from tui.watch.left import Left, Oom
-from tui.watch.runs import Run
+from tui.watch.findings import Growth
+from tui.watch.kept import Left, Oom
+from tui.watch.runs import EXAMPLE, Run
 from workloads.protocol.frozen import frozen
 
 BY_OBSERVER = "torch's OOM observer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tui.monitor.throttle import HARMFUL
+from tui.monitor.messages import HARMFUL_REASONS
 from tui.state import parameters
 from tui.state.parameters import Sweep
 from tui.state.runs import RunState
@@ -190,7 +190,7 @@ def above_limit(run: RunState) -> str:
 
 def throttled(run: RunState) -> bool:
     """Whether heat or a fault held the device back while it ran."""
-    return run.conditions is not None and bool(set(run.conditions.throttle) & set(HARMFUL))
+    return run.conditions is not None and bool(set(run.conditions.throttle) & set(HARMFUL_REASONS))
 
 
 def _marks(store: Store, runs: list[RunState], before: str | None = None) -> tuple[Span, ...]:

@@ -11,7 +11,7 @@ from tui.snapshots.model.results import AGAINST_OOM, OF_CACHED, Advice, Summary,
 from tui.snapshots.reader.messages import FileInfo, Progress
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.text.clean import clean
+from tui.text.glyphs import clean
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
 from tui.ui.views.snapshot.words import (
     FRAME_STYLES,
@@ -22,7 +22,7 @@ from tui.ui.views.snapshot.words import (
     site_line,
     stack_lines,
 )
-from tui.watch.launch import EXAMPLE
+from tui.watch.runs import EXAMPLE
 from workloads.protocol.frozen import frozen
 
 ABOUT = (

@@ -1,17 +1,27 @@
-"""What the agents of a run have left in its folder: steps, OOMs, and how each process ended."""
+"""What a run's folder keeps: what its agents have left, and ``samples.jsonl``, what was seen of it.
+
+Each line is a message of :mod:`workloads.protocol.wire`. Of several programs that watch a run, the
+one that holds the file's lock writes; where it ends, however that is, another takes over.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from tui.watch.messages import SEEN, DevicesPlaced, ProcessFigures, Seen, TorchProcesses
+from tui.watch.runs import Run
+from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
 
-MOST_BYTES = 64 << 20
+MOST_LEFT_BYTES = 64 << 20
 """Of a process's file; what is beyond is not read."""
 FROM_EXCEPTION = "the exception that ended the process"
 REBUILT = "written anew from the numbers that torch gave the observer"
@@ -95,10 +105,10 @@ def left_in(folder: Path) -> list[Left]:
     for path in sorted(folder.glob("*.jsonl")):
         with contextlib.suppress(OSError):
             with path.open("rb") as file:
-                first = _parsed(file.readline(MOST_BYTES))
+                first = _parsed(file.readline(MOST_LEFT_BYTES))
                 if first.get("event") != "begin":
                     continue  # not an agent's
-                lines = file.read(MOST_BYTES).split(b"\n")
+                lines = file.read(MOST_LEFT_BYTES).split(b"\n")
             with contextlib.suppress(KeyError):  # broken off, or not of ours
                 found.append(_read(folder, first, lines))
     return sorted(found, key=lambda left: left.began)
@@ -243,3 +253,155 @@ def _size(size: int) -> str:
         if size <= 1024 ** (power + 1):
             return f"{size / 1024**power:.2f} {unit}"
     return f"{size / 1024**3:.2f} GiB"
+
+
+SPARSER = 2000
+"""A sample is kept where the last is older than the run's age by this: thousands a day."""
+MOST_SAMPLE_BYTES = 64 << 20
+"""Of the file; of a longer one its end is read."""
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+"""A file system, or a mount of one, that has none."""
+
+
+class SamplesFile:
+    """Writes what is seen of a run, unless another program does."""
+
+    def __init__(self, run: Run, *, starter: bool) -> None:
+        """Open nothing yet.
+
+        Args:
+            run: whose samples they are.
+            starter: this program has started it: it writes where files cannot be locked.
+        """
+        self.problem = ""
+        """Why nothing is kept; empty where it is, or another program keeps it."""
+        self._run = run
+        self._starter = starter
+        self._file: int | None = None
+        self._writes = False
+        self._torn = False
+        """The file does not end with a whole line."""
+        self._written: dict[type[Seen], float] = {}
+        self._newest: dict[type[Seen], Seen] = {}
+        """Of each kind the last that was seen."""
+        self._left_out: set[type[Seen]] = set()
+        """Kinds whose last was not written."""
+
+    def keep(self, event: Seen) -> None:
+        """Write it, where it is this program's turn and the last is old enough."""
+        kind = type(event)
+        if isinstance(event, ProcessFigures) and not event.devices:
+            return
+        self._newest[kind] = event
+        spacing = (event.at - self._run.began) / SPARSER
+        due = event.at - self._written.get(kind, 0.0) >= spacing
+        if isinstance(event, TorchProcesses) or due:
+            self._write(event)
+        else:
+            self._left_out.add(kind)
+
+    def close(self) -> None:
+        """Write what was left out last, and let another program write."""
+        for kind in SEEN:
+            if kind in self._left_out:
+                self._write(self._newest[kind])
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._writes = False
+
+    def _write(self, event: Seen) -> None:
+        try:
+            if not self._may_write():
+                return
+            line = wire.encode(event)
+            self._append(b"\n" + line if self._torn else line)
+        except OSError as error:
+            self.problem = f"its samples are not kept: {error.strerror}"
+            return
+        self.problem = ""
+        self._written[type(event)] = event.at
+        self._left_out.discard(type(event))
+
+    def _append(self, line: bytes) -> None:
+        assert self._file is not None
+        written = os.write(self._file, line)
+        self._torn = written < len(line)
+        if self._torn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _may_write(self) -> bool:
+        """Whether it is this program's turn.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        if self._file is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._file = os.open(self._run.samples, flags, 0o600)
+        if self._writes:
+            return True
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            if not self._starter:
+                return False
+        self._writes = True
+        self._take_over()
+        return True
+
+    def _take_over(self) -> None:
+        """Begin with a whole line, and with what was told while another program wrote."""
+        assert self._file is not None
+        size = os.fstat(self._file).st_size
+        self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+        for kind in (TorchProcesses, DevicesPlaced):
+            if size and kind in self._newest:
+                self._append((b"\n" if self._torn else b"") + wire.encode(self._newest[kind]))
+
+
+@frozen
+class Read:
+    """What a run's samples were read to."""
+
+    unreadable: int
+    """Lines that are none of ours, or broken."""
+    left_out: int
+    """Bytes at the beginning of a file that is too long."""
+
+
+def read(run: Run, take: Callable[[Seen], None], wanted: Callable[[], bool] = lambda: True) -> Read:
+    """Read what was seen of a run, the oldest first.
+
+    Args:
+        run: which one.
+        take: is called with each.
+        wanted: whether to go on: a long file takes seconds.
+
+    Raises:
+        OSError: the file cannot be read; one that is not there is empty.
+    """
+    unreadable = 0
+    try:
+        file = run.samples.open("rb")
+    except FileNotFoundError:
+        return Read(0, 0)
+    with file:
+        left_out = max(0, os.fstat(file.fileno()).st_size - MOST_SAMPLE_BYTES)
+        if left_out:
+            file.seek(left_out)
+            left_out += len(file.readline(MOST_SAMPLE_BYTES))
+        for line in file:
+            if not wanted():
+                break
+            if not line.endswith(b"\n"):
+                break  # somebody is about to write the rest of it, or was killed at that
+            try:
+                take(wire.decode(line, SEEN))
+            except wire.WireError:
+                unreadable += line != b"\n"
+    return Read(unreadable, left_out)

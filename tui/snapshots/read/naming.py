@@ -1,4 +1,4 @@
-"""Stacks, streams, pools and contexts as numbers: what a file repeats is held once.
+"""What a file calls things, fit to be shown; what it repeats, such as stacks, held once by number.
 
 A file shares its frames, and often whole stacks, between entries. Comparing by identity first
 makes the common case cheap; comparing by value afterwards makes equal stacks one.
@@ -9,9 +9,68 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 
-from tui.snapshots.model import text
 from tui.snapshots.model.snapshot import Frame, SnapshotError, Stack
 from tui.text import numbers as fmt
+
+LONGEST = 4096
+"""Characters that are kept of any name in a file; a longer one ends in an ellipsis."""
+
+_MOST_ITEMS = 64
+_MOST_BITS = 1024
+
+
+class _Table(dict[int, str]):
+    # Asked only for characters of strings that are not printable, so speed does not matter.
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if char in "\t\n\r":
+            return " "
+        return char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
+
+
+_TABLE = _Table()
+
+
+def clean(text: str) -> str:
+    """Text without line ends, escapes, lone surrogates or marks that turn its direction.
+
+    Stricter than what a screen needs (:func:`tui.text.glyphs.clean`), since it is written into
+    reports and JSON too: every character that Python does not call printable is replaced.
+    """
+    if len(text) > LONGEST:
+        text = text[: LONGEST - 1] + "…"
+    return text if text.isprintable() else text.translate(_TABLE)
+
+
+def of(value: object) -> str:
+    """Any value of a file as text: scalars and strings whole, of containers one level."""
+    if isinstance(value, dict):
+        items = list(zip(value.items(), range(_MOST_ITEMS), strict=False))
+        return clean(", ".join(f"{_scalar(k)}:{_scalar(v)}" for (k, v), _ in items))
+    if isinstance(value, (list, tuple)):
+        return clean(", ".join(_scalar(item) for item in value[:_MOST_ITEMS]))
+    return _scalar(value)
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, int):
+        # Python refuses to print very large integers, and nobody wants to read them.
+        large = value.bit_length() > _MOST_BITS
+        return f"an integer of {value.bit_length()} bits" if large else str(value)
+    if isinstance(value, float) or value is None:
+        return str(value)
+    return kind(value)
+
+
+def kind(value: object) -> str:
+    """What a value is, for a message: ``a list``, ``an int``, ``None``."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
 
 _NO_CONTEXT = ("", "N/A")
 _PLAIN: frozenset[type] = frozenset((str, int))
@@ -143,16 +202,16 @@ class Interner:
 
     def _frame_value(self, raw: object) -> tuple[str, int, str]:
         if isinstance(raw, str):
-            return "", 0, text.clean(raw)
+            return "", 0, clean(raw)
         if not isinstance(raw, dict):
             self.odd["frames that are no dicts"] += 1
             return "??", 0, "??"
         filename, line, name = raw.get("filename"), raw.get("line"), raw.get("name")
         whole = line if isinstance(line, int) and 0 <= line < 1 << 32 else 0
         return (
-            text.clean(filename) if isinstance(filename, str) else "",
+            clean(filename) if isinstance(filename, str) else "",
             int(whole),
-            text.clean(name) if isinstance(name, str) else "",
+            clean(name) if isinstance(name, str) else "",
         )
 
     def stream(self, raw: object) -> int:
@@ -194,7 +253,7 @@ class Interner:
         if plain and pair in self.context_numbers:
             return self.context_numbers[pair]
         parts = [
-            text.clean(part) if isinstance(part, str) else text.of(part)
+            clean(part) if isinstance(part, str) else of(part)
             for part in (compiled, metadata)
             if part is not None and not (isinstance(part, str) and part in _NO_CONTEXT)
         ]
@@ -217,7 +276,7 @@ class Interner:
                 self.odd["categories that are no short names"] += 1
                 return 0
             number = self._category_numbers[str(raw)] = len(self.categories)
-            self.categories.append(text.clean(str(raw)))
+            self.categories.append(clean(str(raw)))
         return number
 
 
