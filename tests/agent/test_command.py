@@ -15,12 +15,11 @@ import pytest
 
 from tests.watch.test_watched_processes import BEGAN, held, process
 from tui import reports
-from tui.cli.errors import UsageError
-from tui.cli.kept_runs import kept_as_plain, kept_lines, left_in_words
+from tui.cli.commands.watch import Launch
+from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.cli.watched_command import Launch
-from tui.cli.watched_run import Outcome
-from tui.cli.watched_run_output import as_object
+from tui.cli.watch_output import kept_as_plain, kept_lines, left_in_words
+from tui.cli.watched_run import Outcome, as_object
 from tui.state.watched_processes import WatchedProcesses
 from tui.watch import runs
 from tui.watch.messages import StepsTold, TorchProcesses

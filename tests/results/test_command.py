@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.results.samples import kept
-from tui.cli.errors import UsageError
+from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.results.database import Database, path
 from tui.results.records import Kept

@@ -17,7 +17,7 @@ import pytest
 from tests.snapshots import raw
 from tests.snapshots.apart import assert_safe, read_alone
 from tests.snapshots.clones import clone
-from tui.cli.errors import UsageError
+from tui.cli.output import UsageError
 from tui.cli.values import memory_of
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.verdict import parse_oom_texts

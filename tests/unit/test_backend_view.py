@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
 from tests.screens.results import compare_queued, compared, comparison, progress
-from tui.cli.compare_output import sentence
+from tui.cli.printed import comparison_line
 from tui.state.events import DeviceSelected, FlagSet
 from tui.state.store import Store
 from tui.ui.views.backend import between, newest, switches, verdict, view
@@ -209,7 +209,7 @@ def test_on_the_command_line_a_cancelled_comparison_reads_the_same() -> None:
         ratio=0.7,
         pairs=2,
     )
-    said = sentence(found)
+    said = comparison_line(found)
     assert "cancelled after 2 of 5 pairs  so far 0.7" in said
     assert "unclear" not in said
 

@@ -17,11 +17,10 @@ from tests.nvml.fixtures import ScriptedNvml, scripted_library, scripted_nvml
 from tests.nvml.scenario import Gpu, Proc, Scenario
 from tests.screens.helpers import gpu, gpu_process, host, sample
 from tui import reports
-from tui.cli.bundle import PATH, Anonymizer, contents, write
 from tui.cli.commands import doctor
-from tui.cli.commands.doctor import DoctorOptions, within
-from tui.cli.doctor_checks import Finding
-from tui.cli.python_choice import PythonChoice
+from tui.cli.commands.doctor import PATH, Anonymizer, DoctorOptions, bundled, write_bundle
+from tui.cli.doctor_checks import Finding, within
+from tui.cli.values import PythonChoice
 from tui.monitor.messages import HostProcesses
 
 __all__ = ["scripted_library", "scripted_nvml"]
@@ -61,7 +60,7 @@ ENVIRONMENT = {
 
 
 def test_none_of_what_is_planted_is_in_it_and_what_helps_is() -> None:
-    text = json.dumps(contents(CHECKS, SAMPLE, ENVIRONMENT, with_names=False))
+    text = json.dumps(bundled(CHECKS, SAMPLE, ENVIRONMENT, with_names=False))
     assert [secret for secret in SECRETS if secret in text] == []
     for kept in ("NVIDIA H200", "2.11.0", "SIGSEGV", "site-packages/torch/nn/modules/linear.py"):
         assert kept in text
@@ -70,7 +69,7 @@ def test_none_of_what_is_planted_is_in_it_and_what_helps_is() -> None:
 
 
 def test_with_names_everything_is_as_it_was() -> None:
-    text = json.dumps(contents(CHECKS, SAMPLE, ENVIRONMENT, with_names=True))
+    text = json.dumps(bundled(CHECKS, SAMPLE, ENVIRONMENT, with_names=True))
     assert [secret for secret in SECRETS if secret not in text] == []
 
 
@@ -96,12 +95,12 @@ def test_no_folder_of_any_path_is_left(root: str, folders: list[str], before: st
 
 def test_it_is_for_its_owner_alone_and_takes_no_other_files_place(tmp_path: Path) -> None:
     place = tmp_path / "bundle.json"
-    write(place, CHECKS, "the monitor gave no sample", ENVIRONMENT, with_names=False)
+    write_bundle(place, CHECKS, "the monitor gave no sample", ENVIRONMENT, with_names=False)
     assert place.stat().st_mode & 0o777 == 0o600
     whole = json.loads(place.read_text(encoding="utf-8"))
     assert (whole["schema"], whole["names"]) == (1, False)
     with pytest.raises(FileExistsError):
-        write(place, CHECKS, SAMPLE, ENVIRONMENT, with_names=False)
+        write_bundle(place, CHECKS, SAMPLE, ENVIRONMENT, with_names=False)
 
 
 async def test_a_check_that_hangs_is_left_alone_after_its_time() -> None:

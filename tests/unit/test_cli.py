@@ -18,12 +18,9 @@ from tests.children.sessions import saying
 from tui.cli import commands
 from tui.cli.commands.compare import flag_setting
 from tui.cli.commands.completion import SHELLS
-from tui.cli.errors import UsageError
-from tui.cli.nearest import nearest
+from tui.cli.output import UsageError, nearest
 from tui.cli.program import command_names, parse, parser
-from tui.cli.python_choice import PythonChoice
-from tui.cli.resolve import python_of, resolve
-from tui.cli.values import python_at
+from tui.cli.values import PythonChoice, python_at, python_of, resolve
 from tui.cli.workbench import WorkbenchOptions
 
 
@@ -196,7 +193,7 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "import tui.state.store, tui.session.session, tui.session.conditions",
             "textual rich torch pynvml psutil",
         ),
-        ("import tui.cli.run_output, tui.cli.commands.doctor", "textual torch pynvml psutil"),
+        ("import tui.cli.printed, tui.cli.commands.doctor", "textual torch pynvml psutil"),
         ("import tui.monitor.monitor", "textual rich torch"),
         ("import tui.ui.app.workbench", "torch pynvml psutil numpy"),
         ("import workloads.protocol.messages, workloads.catalog", "torch textual tui psutil"),
@@ -235,7 +232,7 @@ def test_every_option_says_what_it_is_for() -> None:
 NEW = """
 import sys
 from tui.cli.options import add_common
-from tui.cli.subcommand import Subcommand
+from tui.cli.options import Subcommand
 from workloads.protocol.frozen import frozen
 
 @frozen

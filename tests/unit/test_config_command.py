@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tui.cli.errors import UsageError
+from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.cli.resolve import python_of, resolve
-from tui.cli.themes import with_theme
+from tui.cli.values import python_of, resolve, with_theme
 from tui.settings import BY_NAME, THEME, Settings
 from tui.ui.app.workbench import DEFAULT_REFRESH_S
 

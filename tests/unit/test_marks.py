@@ -8,8 +8,8 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import compared, comparison, ran, result
-from tui.cli import compare_output, run_output
-from tui.cli.run_output import as_text
+from tui.cli import printed
+from tui.cli.printed import results_text
 from tui.state.events import ConditionsSeen
 from tui.state.runs import Conditions
 from tui.state.store import Store
@@ -34,7 +34,7 @@ def _detail(store: Store) -> str:
 
 
 def _json(store: Store) -> dict[str, Any]:
-    (found,) = run_output.as_json(store, list(store.runs.values()))["results"]
+    (found,) = printed.results_as_json(store, list(store.runs.values()))["results"]
     assert isinstance(found, dict)
     return found
 
@@ -44,7 +44,7 @@ def test_a_rate_above_its_limit_is_called_so_in_detail_text_and_json(
     basis: Basis, word: str
 ) -> None:
     store = make_store("one gpu", *ran(limit=Limit("float32", 1e12, 1.9, "told", basis)))
-    text = as_text(store, list(store.runs.values()))
+    text = results_text(store, list(store.runs.values()))
     assert f"190% of float32 ({word}" in text
     assert f"! {word}" in _detail(store)
     assert _json(store)["limit"]["exceeded"] is True
@@ -52,7 +52,7 @@ def test_a_rate_above_its_limit_is_called_so_in_detail_text_and_json(
 
 def test_a_rate_below_its_limit_is_not() -> None:
     store = make_store("one gpu", *ran())
-    text = as_text(store, list(store.runs.values()))
+    text = results_text(store, list(store.runs.values()))
     assert "impossible" not in text
     assert "impossible" not in _detail(store)
     assert _json(store)["limit"]["exceeded"] is False
@@ -60,7 +60,7 @@ def test_a_rate_below_its_limit_is_not() -> None:
 
 def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
     store = make_store("one gpu", *ran(), ConditionsSeen(result().id, HOT))
-    text = as_text(store, list(store.runs.values()))
+    text = results_text(store, list(store.runs.values()))
     assert "warning: throttled: hw_thermal_slowdown" in text
     assert "! throttled: hw_thermal_slowdown" in _detail(store)
     assert _json(store)["conditions"]["throttle"] == ["hw_thermal_slowdown"]
@@ -69,10 +69,10 @@ def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
 def test_a_throttled_comparison_is_marked_in_its_pane_text_and_json() -> None:
     store = make_store("one gpu", *compared(), ConditionsSeen(comparison().id, HOT))
     (state,) = store.comparisons.values()
-    printed = compare_output.as_text(state)
-    assert "warning: throttled: hw_thermal_slowdown" in printed
-    assert "\n    slower 0.667x ╌" in printed
+    text = printed.comparison_text(state)
+    assert "warning: throttled: hw_thermal_slowdown" in text
+    assert "\n    slower 0.667x ╌" in text
     pane = "\n".join(plain(row) for row in view(store, None, 100).lines)
     assert "! throttled: hw_thermal_slowdown" in pane
-    found = compare_output.as_json(store.environment, state)
+    found = printed.comparison_as_json(store.environment, state)
     assert found["conditions"]["throttle"] == ["hw_thermal_slowdown"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.cli import python_choice
-from tui.cli.python_choice import OWN, PythonChoice, has_torch, unnamed
+from tui.cli import values
+from tui.cli.values import OWN, PythonChoice, has_torch, unnamed
 
 TORCH = "lib/python3.12/site-packages/torch/__init__.py"
 
@@ -28,7 +28,7 @@ def environment(prefix: Path, *files: str, python: bool = True, home: Path | Non
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """This Python has no torch."""
-    monkeypatch.setattr(python_choice, "own_has_torch", lambda: False)
+    monkeypatch.setattr(values, "own_has_torch", lambda: False)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,6 @@ def test_without_an_environment_that_has_torch_it_is_this_python(tmp_path: Path)
 def test_this_python_is_taken_where_it_has_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(python_choice, "own_has_torch", lambda: True)
+    monkeypatch.setattr(values, "own_has_torch", lambda: True)
     venv = environment(tmp_path, TORCH)
     assert unnamed({"VIRTUAL_ENV": venv}) == PythonChoice(sys.executable, OWN)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.cli.commands.snapshot import event_range
-from tui.cli.errors import UsageError
+from tui.cli.output import UsageError
 from tui.cli.values import size_of
 from tui.session.snapshot_reader import SnapshotStore, death_in_words
 from tui.snapshots.model.results import REST, Bucket, Layer, SiteListing, SiteRow, Timeline

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.cli import streams
+from tui.cli import output
 from tui.cli.commands.doctor import LOOK_S
-from tui.cli.errors import Failure, OutputClosedError
+from tui.cli.output import Failure, OutputClosedError
 from tui.monitor import monitor
 from tui.text import glyphs
 from tui.text.glyphs import ASCII, UNICODE, clean, rows_of_text
@@ -79,7 +79,7 @@ def test_whatever_keeps_it_from_being_printed_what_was_measured_is_kept(
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
     monkeypatch.setattr("sys.stdout", Refusing(code))
     with pytest.raises(Failure, match="what was to be printed is saved in") as failure:
-        streams.print_text("one\ntwo \x1b[2J\n", "run.txt")
+        output.print_text("one\ntwo \x1b[2J\n", "run.txt")
     (saved,) = (tmp_path / "results").iterdir()
     assert str(failure.value).endswith(str(saved))
     assert saved.read_text() == "one\ntwo ?[2J\n"
@@ -92,7 +92,7 @@ def test_rows_that_cannot_be_printed_are_kept_with_those_before(
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
     printed = io.StringIO()
     monkeypatch.setattr("sys.stdout", printed)
-    rows = streams.Rows("run.txt")
+    rows = output.Rows("run.txt")
     rows.add("one\n")
     assert printed.getvalue() == "one\n"
     monkeypatch.setattr("sys.stdout", Refusing(code))
@@ -112,7 +112,7 @@ def test_results_of_the_same_moment_do_not_take_each_others_place(
     monkeypatch.setattr("sys.stdout", Refusing(errno.ENOSPC))
     for number in range(30):
         with pytest.raises(Failure):
-            streams.print_text(str(number), "run.json")
+            output.print_text(str(number), "run.json")
     assert len(list((tmp_path / "results").iterdir())) == 30
 
 
@@ -120,25 +120,25 @@ def test_what_can_be_had_again_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     monkeypatch.setattr("sys.stdout", Refusing(errno.ENOSPC))
     with pytest.raises(Failure, match=r"^standard output cannot be written: No space left"):
-        streams.print_text("one")
+        output.print_text("one")
     monkeypatch.setattr("sys.stdout", Refusing(errno.EPIPE))
     with pytest.raises(OutputClosedError):
-        streams.print_text("one")
+        output.print_text("one")
     assert not (tmp_path / "state").exists()
 
 
 def test_what_is_said_where_nobody_hears_it_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", Refusing(errno.ENOSPC))
-    streams.say("to nobody")
+    output.say("to nobody")
 
 
 def test_what_is_said_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    streams.say("no \x1b[31mname\nof two lines")
+    output.say("no \x1b[31mname\nof two lines")
     assert capsys.readouterr().err == "gpu-workbench: no ?[31mname of two lines\n"
 
 
 def test_one_file_of_the_command_line_writes_to_the_standard_streams() -> None:
-    folder = Path(streams.__file__).parent
+    folder = Path(output.__file__).parent
     writes = re.compile(r"sys\.(__)?std(out|err)(__)?\.(write|flush|buffer)|\bprint\(")
     found = {path.name for path in folder.rglob("*.py") if writes.search(path.read_text("utf-8"))}
     assert found == {"streams.py"}

@@ -16,7 +16,7 @@ import pytest
 from tests.children.sessions import saying
 from tests.recordings.making import recorded
 from tests.web.server import PATIENCE_S, Server, page, serving
-from tui.web.site import MOST_VISITS
+from tui.cli.site import MOST_VISITS
 
 
 @pytest.fixture(scope="module")

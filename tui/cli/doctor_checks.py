@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import platform
 import sys
+import threading
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal
+from typing import Literal, TypeVar, cast
 
 from tui import reports
-from tui.cli.python_choice import PythonChoice
+from tui.cli.values import PythonChoice
 from tui.monitor.messages import GpuProcess, Sample
 from tui.state.devices import NOT_ASKED, as_torch_knows, pair, uses_cuda
 from tui.text.numbers import count, size
@@ -19,6 +23,7 @@ from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment
 
+T = TypeVar("T")
 Outcome = Literal["passed", "warning", "failed"]
 PACKAGES = ("textual", "nvidia-ml-py", "psutil")
 STATE_S = 5.0
@@ -230,3 +235,35 @@ def pairing_findings(sample: Sample, environment: Environment) -> list[Finding]:
                 Finding("device", "warning", words, advice=advice, device=view.label, key=view.key)
             )
     return findings
+
+
+async def within(seconds: float, check: Callable[[], T], otherwise: T) -> T:
+    """What a check that may hang finds, or something else where it takes too long.
+
+    It goes on in a thread that the end of the program does not wait for.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def tell(found: T | None, error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(cast(T, found))
+
+    def work() -> None:
+        found, error = None, None
+        try:
+            found = check()
+        except Exception as problem:  # noqa: BLE001 (raised again where it is waited for)
+            error = problem
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(tell, found, error)
+
+    threading.Thread(target=work, daemon=True, name="check").start()
+    try:
+        return await asyncio.wait_for(answer, seconds)
+    except asyncio.TimeoutError:
+        return otherwise

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tui.cli import streams
-from tui.cli.errors import Failure, OutputClosedError, UsageError
+from tui.cli import output
+from tui.cli.output import Failure, OutputClosedError, UsageError
 
 
 def main() -> int:
@@ -14,14 +14,14 @@ def main() -> int:
 
     0 done, 1 something failed or was found wrong, 2 wrong usage, 130 ended by Ctrl-C.
     """
-    streams.prepare()
+    output.prepare()
     try:
         return _carry_out(sys.argv[1:])
     except UsageError as error:
-        streams.say(str(error))
+        output.say(str(error))
         return 2
     except Failure as failure:
-        streams.say(str(failure))
+        output.say(str(failure))
         return 1
     except KeyboardInterrupt:
         return 130
@@ -31,7 +31,7 @@ def main() -> int:
         # Its text may hold what strangers wrote, and a traceback is of no use to who reads it.
         from tui import reports
 
-        streams.say(reports.failure_in_words(error))
+        output.say(reports.failure_in_words(error))
         return 1
 
 

@@ -1,16 +1,20 @@
-"""The parser, and the options that several commands share."""
+"""What a command is made of: its parser, the options that several share, and its own record."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from tui.cli.errors import UsageError
-from tui.cli.nearest import flags_in, nearest, not_known
-from tui.cli.streams import print_text
-from tui.cli.values import file_at, python_at
+from tui.cli.output import UsageError, flags_in, nearest, not_known, print_text
+from tui.cli.values import file_at, memory_of, python_at, setting_named
+from tui.snapshots import MEMORY_OPTION
+from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class Parser(argparse.ArgumentParser):
@@ -146,3 +150,111 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
         ("careful", "up to 60 s each, to 0.25%%"),
     ):
         group.add_argument(f"--{name}", dest="budget", action="store_const", const=name, help=about)
+
+
+def add_screen(parser: Parser) -> None:
+    """The settings of any screen: its theme, its characters, the mouse."""
+    parser.add_argument(
+        "--theme", type=setting_named("theme"), metavar="THEME", help="how it looks"
+    )
+    add_ascii(parser)
+    parser.add_argument(
+        "--no-mouse", dest="mouse", action="store_false", help="leave the mouse to the terminal"
+    )
+
+
+def add_settings(parser: Parser) -> None:
+    """All settings but ``python``, which has a place of its own."""
+    add_screen(parser)
+    parser.add_argument(
+        "--refresh",
+        type=setting_named("refresh"),
+        metavar="SECONDS",
+        help="between two samples, 0.2 to 60",
+    )
+    parser.add_argument(
+        "--device",
+        type=setting_named("device"),
+        metavar="D",
+        help="the device that is selected at first: cpu, cuda:0 or a GPU's UUID",
+    )
+
+
+def add_workbench(parser: Parser) -> None:
+    """Of the workbench: how it looks, what it may do and what it begins with."""
+    add_settings(parser)
+    parser.add_argument(
+        "--readonly", action="store_true", help="look only: run nothing, change nothing"
+    )
+    parser.add_argument(
+        "--demo", metavar="GROUP", help="step through a group of workloads page by page"
+    )
+    parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
+    parser.add_argument(
+        "--oom-text", metavar="FILE", help="with --snapshot: the text of the exception"
+    )
+    parser.add_argument(
+        MEMORY_OPTION,
+        type=memory_of,
+        metavar="SIZE",
+        help="what reading a snapshot may take, as in 8GiB; a quarter of what is available if not"
+        " given",
+    )
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        help="write down what is seen and measured, to be played with replay; compressed where the "
+        "name ends in .gz. It holds the names of this host, of users and of what they run",
+    )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="with --record: without these names, home directories and arguments of programs",
+    )
+    add_no_store(parser, "storing")
+
+
+def add_no_store(parser: Parser, name: str = "store") -> None:
+    """``store``, or another name: whether what is measured is kept."""
+    parser.add_argument(
+        "--no-store", dest=name, action="store_false", help="keep no results for later"
+    )
+
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+@frozen
+class Subcommand(Generic[T]):
+    """One command; ``T`` is the frozen dataclass of its options."""
+
+    about: str
+    """What it is for, in the list of commands."""
+    options: type[T]
+    """Each field has its default; argparse fills those that are given, by their names. Of the
+    workbench's names only ``given`` and ``files`` are also a command's: what stands before the
+    command is no option of it."""
+    add_options: Callable[[Parser], None]
+    """Adds the options to the command's parser, each with the name of its field as ``dest``."""
+    work: Callable[[T], int]
+    """Does what was asked for; returns the exit code."""
+    place: int = 0
+    """In the list of commands: the lowest is first."""
+    description: str = ""
+    """At the head of its own help, where that is to say more than ``about``."""
+    usage_when_first: str = ""
+    """What follows its name, for a command that keeps what it does not know in a field ``rest`` of
+    its options. Such a command has to stand first. Empty for all others."""
+
+    def carry_out(self, found: Mapping[str, object]) -> int:
+        """Do the work with the options that were found, of which others than its own are ignored.
+
+        Args:
+            found: values by the names of fields.
+
+        Returns:
+            The exit code.
+        """
+        names = {field.name for field in fields(self.options)}
+        given: dict[str, Any] = {name: value for name, value in found.items() if name in names}
+        return self.work(self.options(**given))

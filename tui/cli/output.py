@@ -1,21 +1,206 @@
-"""What commands without a screen share: JSON, a progress line, and how a failure ends one.
+"""Where text leaves the program, cleaned: lines, JSON, how far it is, and why it cannot.
 
-What they print goes through :mod:`tui.cli.streams`.
+The screens draw by themselves; whatever else is printed goes through here. A plain start imports
+this, so it is light.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
+import contextlib
+import difflib
+import io
+import os
+import re
 import shutil
 import sys
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from tui.cli.errors import Failure
-from tui.cli.streams import print_text, put_on_stderr, say
-from tui.state.events import RunnerStatus
-from workloads.protocol import wire
+from tui.text import glyphs
+from tui.text.glyphs import rows_of_text
+
+if TYPE_CHECKING:
+    from tui.state.events import RunnerStatus
+
+
+class UsageError(Exception):
+    """Arguments that cannot be carried out: one line that says what, why and what to do."""
+
+
+class Failure(Exception):  # noqa: N818 (it ends a command with exit code 1)
+    """Something that keeps a command from doing its work: one line for stderr."""
+
+
+class OutputClosedError(Exception):
+    """Who reads what is printed has gone, as ``| head`` does: exit code 1 without a word."""
+
+
+PROGRAM = "gpu-workbench"
+TAKEN_IN = "run.json"
+"""What is saved under this name can be put into the store of results."""
+
+
+def prepare() -> None:
+    """Make the standard streams usable: those that are closed, and those of few characters.
+
+    A descriptor that is closed would be given to the next file or pipe that is opened, and be
+    written to. In its place comes one that holds nothing, refuses what is printed, and drops what
+    is said on standard error.
+    """
+    # In this order each one gets the number that is lacking: the lowest that is free.
+    if sys.stdin is None:
+        sys.stdin = _nowhere(os.O_RDONLY, "r")
+    if sys.stdout is None:
+        # Opened to be read: a write fails, as it does on a descriptor that is closed.
+        sys.stdout = _nowhere(os.O_RDONLY, "w")
+    if sys.stderr is None:
+        sys.stderr = _nowhere(os.O_WRONLY, "w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=glyphs.SPELLED_OUT)
+
+
+def print_text(text: str, kept_as: str = "") -> None:
+    """Print lines on standard output.
+
+    Args:
+        text: cleaned line by line.
+        kept_as: the end of a file's name, such as ``run.json``: what cannot be printed is saved
+            under it. Empty for what can be had again.
+
+    Raises:
+        Failure: it cannot be written; says where it is saved.
+        OutputClosedError: who would read it is gone, and it can be had again.
+    """
+    text = _cleaned(text)
+    error = _put_on_stdout(text)
+    if error is None:
+        return
+    if kept_as:
+        raise Failure(f"{_cannot(error)}; {_kept(text, kept_as)}") from error
+    if isinstance(error, BrokenPipeError):
+        raise OutputClosedError from error
+    raise Failure(_cannot(error)) from error
+
+
+class Rows:
+    """Lines that are printed as they come about; what cannot be is saved with all at the end.
+
+    Args:
+        kept_as: the end of the file's name, such as ``run.txt``.
+    """
+
+    def __init__(self, kept_as: str) -> None:
+        self._kept_as = kept_as
+        self._text = ""
+        self._error: OSError | None = None
+
+    @property
+    def reader_gone(self) -> bool:
+        """Who would read what comes has closed the pipe, as ``| head`` does."""
+        return isinstance(self._error, BrokenPipeError)
+
+    def add(self, text: str) -> None:
+        """Print more lines, which are cleaned one by one."""
+        text = _cleaned(text)
+        self._text += text
+        if self._error is None:
+            self._error = _put_on_stdout(text)
+
+    def end(self) -> None:
+        """No more lines come.
+
+        Raises:
+            Failure: they could not be written; says where all of them are saved.
+        """
+        if self._error is not None:
+            raise Failure(
+                f"{_cannot(self._error)}; {_kept(self._text, self._kept_as)}"
+            ) from self._error
+
+
+def _cleaned(text: str) -> str:
+    return rows_of_text(text.removesuffix("\n").split("\n")) if text else ""
+
+
+def _put_on_stdout(text: str) -> OSError | None:
+    """Write; what keeps it from being written."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        _abandon(sys.stdout)
+        return error
+    return None
+
+
+def pass_through(output: bytes) -> OSError | None:
+    """Write what a user's own command has written, as it is, to the byte.
+
+    Returns:
+        What keeps it from being written; what comes later then goes nowhere.
+    """
+    try:
+        sys.stdout.buffer.write(output)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        _abandon(sys.stdout)
+        return error
+    return None
+
+
+def print_line(text: str) -> None:
+    """Print one line, whatever stands in it; raises as :func:`print_text` does."""
+    print_text(rows_of_text([text]))
+
+
+def say(text: str) -> None:
+    """Say something in one line on standard error, the program's name first.
+
+    Where that cannot be written there is nobody to tell; the exit code remains.
+    """
+    put_on_stderr(rows_of_text([f"{PROGRAM}: {text}"]))
+
+
+def put_on_stderr(text: str) -> None:
+    """Write to standard error as it is: of the text of strangers only what is cleaned."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _abandon(sys.stderr)
+
+
+def _nowhere(flags: int, mode: str) -> TextIO:
+    # `fdopen` is typed for every mode; this one gives text.
+    return cast(TextIO, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
+
+
+def _abandon(stream: TextIO) -> None:
+    """Have what a stream still holds go nowhere: Python would try again at its end and complain."""
+    with contextlib.suppress(OSError):  # no descriptor behind it, or none left for this one
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def _cannot(error: OSError) -> str:
+    return f"standard output cannot be written: {error.strerror or error}"
+
+
+def _kept(text: str, name: str) -> str:
+    """Save what was measured; says where it is."""
+    # Only where something cannot be printed.
+    from tui import reports
+
+    try:
+        place = reports.keep(name, text)
+    except OSError as error:
+        put_on_stderr(text)
+        return f"nor saved: {error.strerror or error}; it is on standard error"
+    hint = f"; {PROGRAM} results import takes it in" if name == TAKEN_IN else ""
+    return f"what was to be printed is saved in {place}{hint}"
+
 
 SCHEMA = 1
 
@@ -25,8 +210,13 @@ def print_json(value: dict[str, Any], kept_as: str = "") -> None:
 
     Args:
         value: plain data, or records.
-        kept_as: as :func:`tui.cli.streams.print_text` takes it; ``.json`` is added.
+        kept_as: as :func:`tui.cli.output.print_text` takes it; ``.json`` is added.
     """
+    # Here, because a plain start prints none.
+    import json
+
+    from workloads.protocol import wire
+
     text = json.dumps({"schema": SCHEMA, **wire.to_plain(value)}, allow_nan=False, indent=2)
     print_text(text, kept_as and f"{kept_as}.json")
 
@@ -70,8 +260,49 @@ class ProgressLine:
 
 def run_to_exit(work: Coroutine[Any, Any, int]) -> int:
     """Run a command; a failure is one line on stderr and exit code 1."""
+    # Here, because a plain start asks for its monitor before it imports this.
+    import asyncio
+
     try:
         return asyncio.run(work)
     except Failure as failure:
         say(str(failure))
         return 1
+
+
+FEW = 12
+"""So many names can be listed in a line of an error."""
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """The known name that is most like one that was typed; ``None`` where none is.
+
+    A beginning or a part of a name counts for it, and so do a few wrong letters.
+    """
+    typed = name.lower()
+    begins = [each for each in known if len(typed) > 1 and each.lower().startswith(typed)]
+    close = difflib.get_close_matches(typed, known, n=1)
+    parts = [each for each in known if len(typed) > 2 and typed in each.lower()]
+    return next(iter([*begins, *close, *parts]), None)
+
+
+def not_known(kind: str, name: str, known: Sequence[str], where: str = "") -> str:
+    """A line about a name that is not known: the nearest one, or else which there are.
+
+    Args:
+        kind: of thing that is named.
+        name: as typed.
+        known: those that there are.
+        where: all of them are told, where they are too many for a line.
+    """
+    meant = nearest(name, known)
+    if meant is not None:
+        return f"no {kind} {name} (did you mean {meant}?)"
+    if len(known) > FEW and where:
+        return f"no {kind} {name}: {where} names all {len(known)}"
+    return f"no {kind} {name}: one of {', '.join(known)}"
+
+
+def flags_in(text: str) -> list[str]:
+    """The long options that a help names."""
+    return sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)))

@@ -7,15 +7,21 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from tui.cli import workbench
-from tui.cli.errors import UsageError
-from tui.cli.nearest import flags_in
-from tui.cli.options import Parser, add_python_and_files
-from tui.cli.streams import print_line
-from tui.cli.subcommand import Subcommand
+from tui.cli.options import Parser, Subcommand, add_python_and_files, add_workbench
+from tui.cli.output import UsageError, flags_in, print_line
+from tui.cli.workbench import WorkbenchOptions, open_workbench
 from tui.settings import KNOWN
 from tui.text import glyphs
 from workloads.protocol.frozen import frozen
+
+WORKBENCH = Subcommand(
+    "A terminal workbench for PyTorch on GPU boxes: look, run, debug memory. "
+    "Without a command it opens the workbench.",
+    WorkbenchOptions,
+    add_workbench,
+    open_workbench,
+)
+
 
 COMMANDS = "tui.cli.commands"
 REST = "rest"
@@ -78,7 +84,7 @@ class _Program(Parser):
 
     def __init__(self, *, complete: bool) -> None:
         self._complete = complete
-        super().__init__(prog="gpu-workbench", description=workbench.SUBCOMMAND.about)
+        super().__init__(prog="gpu-workbench", description=WORKBENCH.about)
 
     def error(self, message: str) -> NoReturn:
         """Called by argparse.
@@ -107,8 +113,8 @@ def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> P
     """
     program = _Program(complete=complete)
     add_python_and_files(program)
-    workbench.SUBCOMMAND.add_options(program)
-    program.set_defaults(asked=("", workbench.SUBCOMMAND))
+    WORKBENCH.add_options(program)
+    program.set_defaults(asked=("", WORKBENCH))
     program.add_argument(
         "--version",
         dest="asked",

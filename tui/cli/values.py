@@ -1,21 +1,26 @@
-"""Values of options that several commands share, read from their texts or refused in one line.
+"""Settings and options of one start: put together, read or refused in one line; which Python.
 
-For argparse's ``type=``. No argparse here: a plain start reads its settings by these too.
+Neither argparse nor torch is imported to find them, and Textual where a theme is looked up: a
+plain start reads its settings here.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.errors import UsageError
-from tui.settings import BY_NAME
+from tui import settings
+from tui.cli.output import UsageError, not_known, say
+from tui.settings import BY_NAME, THEME, Settings, Value
 from tui.snapshots import MEMORY_OPTION
+from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from workloads.protocol.inventory import Setting
@@ -132,3 +137,165 @@ def oom_text(where: str, paths: Sequence[str]) -> str:
         return Path(where).expanduser().read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"--oom-text {where}: {error.strerror or error}") from error
+
+
+def resolve(given: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
+    """Read the file and put the sources together.
+
+    Args:
+        given: what the command line sets, by the names of ``tui.settings``.
+
+    Returns:
+        The settings, and a line for each thing that is wrong with the file or a variable.
+    """
+    file = settings.read(settings.path())
+    chosen, problems = settings.choose(file, os.environ, given)
+    return chosen, (*file.problems, *problems)
+
+
+def python_of(chosen: Settings) -> PythonChoice:
+    """The Python that runs the workloads: that of the settings, else :func:`unnamed`.
+
+    Raises:
+        UsageError: there is no program. Another one is not taken in its place: its torch is not
+            the one to be measured.
+    """
+    python = chosen.chosen["python"]
+    if python.value is None:
+        return unnamed()
+    path = python_at(str(python.value), f"{python.source}: python")
+    return PythonChoice(path, python.source)
+
+
+def python_to_use(given: Mapping[str, Value]) -> PythonChoice:
+    """All that a command without a screen takes of the settings; what is wrong is said on stderr.
+
+    Args:
+        given: as :func:`resolve` takes it.
+
+    Returns:
+        The Python that runs the workloads.
+
+    Raises:
+        UsageError: there is no such program.
+    """
+    chosen, problems = resolve(given)
+    for problem in problems:
+        say(problem)
+    return python_of(chosen)
+
+
+ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
+"""Variables that name the folder of an active environment: venv's and uv's, conda's."""
+OWN = "this program's own"
+SITE_PACKAGES = ("lib/python3*/site-packages", "lib64/python3*/site-packages")
+SYSTEM_PACKAGES = (*SITE_PACKAGES, "lib/python3*/dist-packages", "local/lib/python3*/dist-packages")
+"""Debian's too."""
+TORCH_MARKS = ("torch/__init__.py", "torch-*.dist-info", "torch.egg-link")
+"""Where it is, or what tells of one that is installed from its source."""
+
+
+@frozen
+class PythonChoice:
+    """A Python, and where its name comes from."""
+
+    path: str
+    source: str
+    """:data:`OWN`, a setting's source such as ``--python``, or a variable of :data:`ACTIVE`."""
+
+    @property
+    def found(self) -> bool:
+        """Nobody named it: it is the active environment's."""
+        return self.source in ACTIVE
+
+    @property
+    def why(self) -> str:
+        """In words."""
+        if self.found:
+            return f"the active environment's ({self.source}): {OWN} Python has no torch"
+        return OWN if self.source == OWN else f"named by {self.source}"
+
+
+def own_has_torch() -> bool:
+    """Whether this Python finds a torch; it is not imported."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def unnamed(variables: Mapping[str, str] = os.environ) -> PythonChoice:
+    """The Python to take where none is named: this one, or an active one where that has a torch.
+
+    Args:
+        variables: of the environment.
+    """
+    active = {name: variables[name] for name in ACTIVE if variables.get(name)}
+    if any(not _same(Path(prefix), Path(sys.prefix)) for prefix in active.values()):
+        # Asked only where there is a choice: a start takes 0.1 ms longer for each folder.
+        if own_has_torch():
+            return PythonChoice(sys.executable, OWN)
+        for name, prefix in active.items():
+            python = Path(prefix) / "bin" / "python"
+            if has_torch(Path(prefix)) and os.access(python, os.X_OK):
+                return PythonChoice(str(python.absolute()), name)
+    return PythonChoice(sys.executable, OWN)
+
+
+def has_torch(prefix: Path) -> bool:
+    """Whether the environment of a folder has torch, by its files: no Python is started.
+
+    Args:
+        prefix: holds ``bin/python``.
+    """
+    folders = [(prefix, SITE_PACKAGES), *((home, SYSTEM_PACKAGES) for home in _beneath(prefix))]
+    return any(
+        next(packages.glob(mark), None) is not None
+        for root, places in folders
+        for place in places
+        for packages in root.glob(place)
+        for mark in TORCH_MARKS
+    )
+
+
+def _beneath(prefix: Path) -> Iterator[Path]:
+    """The prefix of the Python that a virtual environment was made of, where it sees its packages.
+
+    ``pyvenv.cfg`` says both, see PEP 405.
+    """
+    try:
+        text = (prefix / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    pairs = (line.partition("=") for line in text.splitlines())
+    found = {key.strip().lower(): value.strip() for key, _, value in pairs}
+    if found.get("include-system-site-packages", "").lower() == "true" and found.get("home"):
+        yield Path(found["home"]).parent
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+PICKER = "T in the workbench"
+
+
+def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tuple[str, ...]]:
+    """The settings with a theme that there is.
+
+    Raises:
+        UsageError: the command line names one that there is not.
+    """
+    # Here, because a start asks for its monitor before it imports Textual.
+    from textual.theme import BUILTIN_THEMES
+
+    item = chosen.chosen["theme"]
+    if item.value in BUILTIN_THEMES:
+        return chosen, tuple(problems)
+    themes = sorted(BUILTIN_THEMES)
+    problem = f"{item.source}: {not_known('theme', str(item.value), themes, PICKER)}"
+    if item.source == "--theme":
+        raise UsageError(problem)
+    default = replace(item, value=THEME, source="default")
+    found = replace(chosen, chosen={**chosen.chosen, "theme": default})
+    return found, (*problems, f"{problem}; {THEME} is used")

@@ -11,20 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.child.launch import Launched, launch
-from tui.cli.errors import UsageError
-from tui.cli.resolve import python_of, resolve
-from tui.cli.results_store import add_no_store, keeper_for
-from tui.cli.streams import say
-from tui.cli.subcommand import Subcommand
-from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, setting_named
+from tui.cli.output import UsageError, say
+from tui.cli.results_store import keeper_for
+from tui.cli.values import STANDARD_INPUT, oom_text, python_of, resolve
 from tui.monitor import FOLDER, serving
-from tui.snapshots import MEMORY_OPTION
 from tui.text import glyphs
 from tui.ui import terminal
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
     from tui.recordings.recorder import Recorder
     from tui.settings import Settings, Value
     from tui.watch.runs import Run
@@ -63,71 +58,6 @@ class WorkbenchOptions:
     """Starts or finds the run under the watch that is shown first, once all else is ready."""
 
 
-def add_screen(parser: Parser) -> None:
-    """The settings of any screen: its theme, its characters, the mouse."""
-    # Brings argparse, which a plain start does without.
-    from tui.cli.options import add_ascii
-
-    parser.add_argument(
-        "--theme", type=setting_named("theme"), metavar="THEME", help="how it looks"
-    )
-    add_ascii(parser)
-    parser.add_argument(
-        "--no-mouse", dest="mouse", action="store_false", help="leave the mouse to the terminal"
-    )
-
-
-def add_settings(parser: Parser) -> None:
-    """All settings but ``python``, which has a place of its own."""
-    add_screen(parser)
-    parser.add_argument(
-        "--refresh",
-        type=setting_named("refresh"),
-        metavar="SECONDS",
-        help="between two samples, 0.2 to 60",
-    )
-    parser.add_argument(
-        "--device",
-        type=setting_named("device"),
-        metavar="D",
-        help="the device that is selected at first: cpu, cuda:0 or a GPU's UUID",
-    )
-
-
-def add_options(parser: Parser) -> None:
-    """How it looks, what it may do and what it begins with."""
-    add_settings(parser)
-    parser.add_argument(
-        "--readonly", action="store_true", help="look only: run nothing, change nothing"
-    )
-    parser.add_argument(
-        "--demo", metavar="GROUP", help="step through a group of workloads page by page"
-    )
-    parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
-    parser.add_argument(
-        "--oom-text", metavar="FILE", help="with --snapshot: the text of the exception"
-    )
-    parser.add_argument(
-        MEMORY_OPTION,
-        type=memory_of,
-        metavar="SIZE",
-        help="what reading a snapshot may take, as in 8GiB; a quarter of what is available if not"
-        " given",
-    )
-    parser.add_argument(
-        "--record",
-        metavar="FILE",
-        help="write down what is seen and measured, to be played with replay; compressed where the "
-        "name ends in .gz. It holds the names of this host, of users and of what they run",
-    )
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="with --record: without these names, home directories and arguments of programs",
-    )
-    add_no_store(parser, "storing")
-
-
 def open_workbench(options: WorkbenchOptions) -> int:
     """Run the workbench on the terminal; returns the exit code.
 
@@ -143,7 +73,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     monitor = _monitor(chosen)
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
-    from tui.cli.themes import with_theme
+    from tui.cli.values import with_theme
     from tui.results.keeper import EarlierSessions
     from tui.session.preferences import Preferences
     from tui.session.session import Session
@@ -190,7 +120,7 @@ def _say_what_is_left(*seen: Run | None) -> None:
     # By their folders: of one that was opened twice there is more than one record.
     for run in {run.folder: run for run in seen if run is not None}.values():
         # The door to runs, of which a start that opens none reads nothing.
-        from tui.cli.kept_runs import left_in_words
+        from tui.cli.watch_output import left_in_words
         from tui.watch import runs
 
         if run.goes_on or runs.is_child(run):
@@ -272,12 +202,3 @@ def _oom_text(options: WorkbenchOptions) -> str:
     if options.oom_text == STANDARD_INPUT:
         raise UsageError("--oom-text -: the workbench needs standard input for keys; name a file")
     return oom_text(options.oom_text, ())
-
-
-SUBCOMMAND = Subcommand(
-    "A terminal workbench for PyTorch on GPU boxes: look, run, debug memory. "
-    "Without a command it opens the workbench.",
-    WorkbenchOptions,
-    add_options,
-    open_workbench,
-)

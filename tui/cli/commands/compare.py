@@ -6,16 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from tui.cli.errors import Failure, UsageError
-from tui.cli.nearest import not_known
-from tui.cli.options import add_budget, add_common, add_devices, add_parameters
-from tui.cli.output import ProgressLine, print_json, run_to_exit
-from tui.cli.resolve import python_to_use
-from tui.cli.results_store import add_no_store, keeper_for
-from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
-from tui.cli.streams import print_text, say
-from tui.cli.subcommand import Subcommand
-from tui.cli.wait import Waiter, say_problems
+from tui.cli.asking import INTERVAL_S, Waiter, chosen, devices_to_use, say_problems, set_parameters
+from tui.cli.options import (
+    Subcommand,
+    add_budget,
+    add_common,
+    add_devices,
+    add_no_store,
+    add_parameters,
+)
+from tui.cli.output import (
+    Failure,
+    ProgressLine,
+    UsageError,
+    not_known,
+    print_json,
+    print_text,
+    run_to_exit,
+    say,
+)
+from tui.cli.results_store import keeper_for
+from tui.cli.values import python_to_use
 from tui.session.session import Session
 from tui.state.devices import CPU
 from workloads.protocol.frozen import frozen
@@ -96,7 +107,7 @@ def compare(options: CompareOptions) -> int:
 
 async def _compare(python: str, options: CompareOptions) -> int:
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.compare_output import as_json, as_text, going_on
+    from tui.cli.printed import comparison_as_json, comparison_going_on, comparison_text
     from tui.ui.views.backend import backend
 
     flag, settings = options.flag
@@ -123,7 +134,7 @@ async def _compare(python: str, options: CompareOptions) -> int:
             done = await waiter.until(
                 lambda: not store.pending(),
                 lambda: progress.show_going_on(
-                    going_on(next(iter(store.comparisons.values()))), store.runner
+                    comparison_going_on(next(iter(store.comparisons.values()))), store.runner
                 ),
             )
             if not done:
@@ -137,9 +148,9 @@ async def _compare(python: str, options: CompareOptions) -> int:
     found = [state.comparison for state in states if state.comparison]
     for state in states:
         if options.json:
-            print_json(as_json(session.store.environment, state), "compare")
+            print_json(comparison_as_json(session.store.environment, state), "compare")
         else:
-            print_text(as_text(state), "compare.txt")
+            print_text(comparison_text(state), "compare.txt")
     if not found and waiter.signalled is None:
         raise Failure("the comparison ended before it began")
     failed = not found or found[0].status == "failed"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tui.cli.errors import UsageError
-from tui.cli.nearest import not_known
-from tui.cli.streams import print_text
-from tui.cli.subcommand import Subcommand
+from tui.cli.options import Subcommand
+from tui.cli.output import UsageError, not_known, print_text
 from tui.session import state_folder
 from workloads.protocol.frozen import frozen
 

@@ -7,13 +7,9 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from tui import settings
-from tui.cli.options import add_python_and_files
-from tui.cli.output import print_json
-from tui.cli.python_choice import unnamed
-from tui.cli.resolve import resolve
-from tui.cli.streams import print_line, print_text, say
-from tui.cli.subcommand import Subcommand
-from tui.cli.workbench import add_settings
+from tui.cli.options import Subcommand, add_python_and_files, add_settings
+from tui.cli.output import print_json, print_line, print_text, say
+from tui.cli.values import resolve, unnamed
 from tui.session import state_folder
 from tui.session.preferences import usable
 from tui.state.parameters import text_of
@@ -56,7 +52,7 @@ def config(options: ConfigOptions) -> int:
         print_line(str(settings.path()))
         return 0
     # The door to Textual, which has the themes.
-    from tui.cli.themes import with_theme
+    from tui.cli.values import with_theme
 
     chosen, problems = with_theme(*resolve(options.given))
     problems = (*problems, *_bad_parameters(chosen))

@@ -7,12 +7,10 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from tui.child.process import ChildProcess
-from tui.cli.look import ask_runner, look
-from tui.cli.options import add_common
-from tui.cli.output import print_json, run_to_exit
-from tui.cli.resolve import python_to_use
-from tui.cli.streams import print_text
-from tui.cli.subcommand import Subcommand
+from tui.cli.asking import ask_runner, look
+from tui.cli.options import Subcommand, add_common
+from tui.cli.output import print_json, print_text, run_to_exit
+from tui.cli.values import python_to_use
 from tui.monitor.messages import Sample
 from tui.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from tui.text import numbers as fmt

@@ -1,17 +1,30 @@
-"""``gpu-workbench doctor``: what works here, what does not, and what to do about it."""
+"""``gpu-workbench doctor``: what works here, what does not, what to do; and all of it as one file.
+
+The file is sent to somebody: it has no names of users, hosts and folders. Left out are who uses
+the devices and with which command; of a path stays what lies inside Python's own folders and this
+program's. What remains can be read before it is sent: it is JSON.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
-from collections.abc import Callable, Mapping
+import getpass
+import json
+import os
+import re
+import socket
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
+import tui
+from tui import reports
 from tui.child.process import ChildProcess
-from tui.cli import bundle
+from tui.cli.asking import ask_runner, look
 from tui.cli.doctor_checks import (
     STATE_S,
     Finding,
@@ -24,19 +37,16 @@ from tui.cli.doctor_checks import (
     terminal_finding,
     torch_findings,
     watch_finding,
+    within,
 )
-from tui.cli.errors import Failure
-from tui.cli.look import ask_runner, look
-from tui.cli.options import add_common
-from tui.cli.output import print_json, run_to_exit
-from tui.cli.python_choice import PythonChoice
-from tui.cli.resolve import python_to_use
-from tui.cli.streams import print_text, say
-from tui.cli.subcommand import Subcommand
-from tui.monitor.messages import Sample
+from tui.cli.options import Subcommand, add_common
+from tui.cli.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
+from tui.cli.values import PythonChoice, python_to_use
+from tui.monitor.messages import Device, GpuProcess, Sample
 from tui.text.glyphs import rows_of_text
+from tui.text.redact import whole_words, with_texts
 from tui.watch.process_files import refusal_of_running
-from workloads.protocol import messages
+from workloads.protocol import messages, wire
 from workloads.protocol.frozen import frozen
 from workloads.protocol.inventory import Environment
 from workloads.protocol.messages import Event
@@ -47,7 +57,6 @@ if TYPE_CHECKING:
 
 LOOK_S = 20.0
 """For the monitor, which waits 15 s for NVML; without it there are still the host's figures."""
-T = TypeVar("T")
 
 
 @frozen
@@ -104,7 +113,7 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
         if isinstance(sample, Sample) and isinstance(environment, Environment):
             findings += pairing_findings(sample, environment)
         if options.bundle:
-            _write_bundle(options, findings, sample, environment)
+            _bundle(options, findings, sample, environment)
         if options.json:
             print_json({"checks": findings})
         else:
@@ -155,48 +164,16 @@ def _ranges(numbers: list[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _write_bundle(
+def _bundle(
     options: DoctorOptions, findings: list[Finding], sample: Sample | str, environment: object
 ) -> None:
     name, with_names = options.bundle, options.with_names
     try:
-        bundle.write(Path(name), findings, sample, environment, with_names=with_names)
+        write_bundle(Path(name), findings, sample, environment, with_names=with_names)
     except OSError as error:
         raise Failure(f"--bundle {name}: {error.strerror}") from error
     left_out = "" if with_names else ", without names of users, hosts and folders"
     say(f"{name} is written{left_out}; read it before you send it")
-
-
-async def within(seconds: float, check: Callable[[], T], otherwise: T) -> T:
-    """What a check that may hang finds, or something else where it takes too long.
-
-    It goes on in a thread that the end of the program does not wait for.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
-
-    def tell(found: T | None, error: BaseException | None) -> None:
-        if answer.done():
-            return
-        if error is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(cast(T, found))
-
-    def work() -> None:
-        found, error = None, None
-        try:
-            found = check()
-        except Exception as problem:  # noqa: BLE001 (raised again where it is waited for)
-            error = problem
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, found, error)
-
-    threading.Thread(target=work, daemon=True, name="check").start()
-    try:
-        return await asyncio.wait_for(answer, seconds)
-    except asyncio.TimeoutError:
-        return otherwise
 
 
 async def _sample() -> Sample | str:
@@ -231,3 +208,167 @@ SUBCOMMAND = Subcommand(
     doctor,
     place=40,
 )
+
+
+REPORTS = 5
+"""The newest so many go along."""
+REPORT_BYTES = 64 * 1024
+LEFT_OUT = "left out of the bundle"
+USER, HOST, PATH = "<user>", "<host>", "<path>"
+SYSTEM = ("/dev/", "/proc/", "/sys/")
+"""The kernel's own folders name nobody."""
+_END = r"[^\s:;,\"'<>|()\[\]{}=]"
+_POSIX = re.compile(rf"(?<![\w.<>/])(?:file://)?~?[\w.-]*/{_END}*(?: {_END}+/{_END}*)*")
+_WINDOWS = re.compile(rf"(?<!\w)(?:[A-Za-z]:|\\)\\{_END}+")
+_INSIDE = re.compile(r".*/((?:site|dist)-packages/.*)", re.DOTALL)
+
+
+class Anonymizer:
+    """Takes names of users, of the host and of folders out of text.
+
+    Args:
+        users: names of users, besides the one who runs this.
+        hosts: names of the machine, besides those that it gives itself.
+        homes: folders whose names say who somebody is.
+    """
+
+    def __init__(
+        self, users: Iterable[str] = (), hosts: Iterable[str] = (), homes: Iterable[str] = ()
+    ) -> None:
+        mine = [os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")]
+        folders = (*homes, os.path.expanduser("~"))  # noqa: PTH111 (never raises)
+        people = {*users, *mine, _own_name(), *(Path(each).name for each in folders)}
+        names = {*hosts, socket.gethostname(), os.environ.get("HOSTNAME", "")}
+        names |= {name.partition(".")[0] for name in names}
+        self._users = whole_words(people - {"root", "home", "user"})
+        self._hosts = whole_words(names - {"localhost"})
+        ours = {str(Path(tui.__file__).parents[1]): ""}
+        python = (sysconfig.get_paths()["stdlib"], sys.base_prefix, sys.prefix)
+        self._known = {**{folder: "python" for folder in python if len(folder) > 1}, **ours}
+
+    def __call__(self, text: str) -> str:
+        """The text without them."""
+        text = _WINDOWS.sub(PATH, text)
+        text = _POSIX.sub(self._path, text)
+        if self._users is not None:
+            text = self._users.sub(USER, text)
+        return text if self._hosts is None else self._hosts.sub(HOST, text)
+
+    def _path(self, found: re.Match[str]) -> str:
+        text = found[0].removeprefix("file://")
+        if not text.startswith(("/", "~")):
+            # Figures such as 310/700, versions, sources of torch relative to its own tree.
+            return found[0]
+        if text.startswith(SYSTEM):
+            return text
+        if inside := _INSIDE.fullmatch(text):
+            return f"{PATH}/{inside[1]}"
+        for folder, name in sorted(self._known.items(), key=lambda item: -len(item[0])):
+            if text.startswith(f"{folder}/"):
+                return "/".join(filter(None, (PATH, name, text[len(folder) + 1 :])))
+        return PATH if len(text) > 1 else text
+
+
+def _own_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""  # a user without an entry, as in containers
+
+
+def bundled(
+    checks: Sequence[object],
+    sample: Sample | str,
+    environment: object,
+    *,
+    with_names: bool,
+) -> dict[str, Any]:
+    """The bundle as plain data.
+
+    Args:
+        checks: doctor's findings.
+        sample: the monitor's look, or why there is none.
+        environment: the runner's, or why there is none.
+        with_names: leave everything as it is.
+    """
+    whole: dict[str, Any] = {
+        "version": version("gpu-workbench"),
+        "names": with_names,
+        "checks": list(checks),
+        "sample": sample if with_names or isinstance(sample, str) else _anonymous(sample),
+        "environment": environment,
+        "reports": newest_reports(),
+    }
+    plain: dict[str, Any] = wire.to_plain(whole)
+    if with_names:
+        return plain
+    users: set[str] = set()
+    hosts: set[str] = set()
+    if isinstance(sample, Sample):
+        rows = [row for device in sample.devices for row in device.processes or ()]
+        rows += sample.host_processes.rows if sample.host_processes else ()
+        users = {row.user for row in rows if row.user}
+        hosts = {sample.host.name}
+    homes = [environment.executable] if isinstance(environment, Environment) else []
+    return with_texts(plain, Anonymizer(users, hosts, _homes(homes)), keys=False)
+
+
+def _homes(paths: Iterable[str]) -> list[str]:
+    """The home folders that paths lie in."""
+    found = [re.match(r"/(?:home|Users|export/home|var/home)/[^/]+", path) for path in paths]
+    return [match[0] for match in found if match]
+
+
+def _anonymous(sample: Sample) -> Sample:
+    """Without who uses the devices and with which command."""
+
+    def nobody(row: GpuProcess) -> GpuProcess:
+        absent = {**row.unavailable, "user": LEFT_OUT, "command": LEFT_OUT}
+        return replace(row, user=None, command=None, unavailable=absent)
+
+    def device(one: Device) -> Device:
+        rows = one.processes
+        return replace(one, processes=None if rows is None else tuple(map(nobody, rows)))
+
+    listed = sample.host_processes
+    return replace(
+        sample,
+        host=replace(sample.host, name=HOST),
+        devices=tuple(map(device, sample.devices)),
+        host_processes=replace(listed, rows=tuple(map(nobody, listed.rows))) if listed else None,
+    )
+
+
+def write_bundle(
+    place: Path,
+    checks: Sequence[object],
+    sample: Sample | str,
+    environment: object,
+    *,
+    with_names: bool,
+) -> None:
+    """Write the bundle, for the owner alone to read.
+
+    Raises:
+        FileExistsError: there is such a file.
+        OSError: it cannot be written.
+    """
+    if place.exists():
+        raise FileExistsError(17, "there is such a file already; choose another name")
+    whole = {"schema": SCHEMA, **bundled(checks, sample, environment, with_names=with_names)}
+    text = json.dumps(whole, allow_nan=False, indent=2, ensure_ascii=False)
+    reports.write_private(place, rows_of_text(text.split("\n")).encode())
+
+
+def newest_reports() -> list[str]:
+    """The newest crash reports, the newest first; the end of what is too long."""
+    paths = sorted((reports.folder() / "reports").glob("*.txt"), reverse=True)[:REPORTS]
+    found = []
+    for path in paths:
+        try:
+            content = path.read_bytes()[-REPORT_BYTES:]
+        except OSError as error:
+            found.append(f"a report cannot be read: {error.strerror}")
+        else:
+            found.append(content.decode("utf-8", errors="replace"))
+    return found

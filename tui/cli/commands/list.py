@@ -7,13 +7,10 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tui.child.process import ChildProcess, Garbage
-from tui.cli.errors import Failure
-from tui.cli.options import add_common
-from tui.cli.output import print_json, run_to_exit
-from tui.cli.resolve import python_to_use
-from tui.cli.streams import print_text
-from tui.cli.subcommand import Subcommand
-from tui.cli.wait import say_problems
+from tui.cli.asking import say_problems
+from tui.cli.options import Subcommand, add_common
+from tui.cli.output import Failure, print_json, print_text, run_to_exit
+from tui.cli.values import python_to_use
 from tui.session.supervisors import runner_command
 from tui.state.parameters import allowed, text_of
 from tui.text.glyphs import rows_of_text

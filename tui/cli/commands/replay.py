@@ -9,11 +9,10 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.errors import Failure, UsageError
-from tui.cli.resolve import resolve
-from tui.cli.streams import say
-from tui.cli.subcommand import Subcommand
-from tui.cli.workbench import add_screen, check_terminal, prepare_screen
+from tui.cli.options import Subcommand, add_screen
+from tui.cli.output import Failure, UsageError, say
+from tui.cli.values import resolve
+from tui.cli.workbench import check_terminal, prepare_screen
 from tui.recordings.lines import RecordingError, RecordingSummary, look_through
 from workloads.protocol.frozen import frozen
 
@@ -103,7 +102,7 @@ def _show(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None
     chosen, problems = resolve(options.given)
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
-    from tui.cli.themes import with_theme
+    from tui.cli.values import with_theme
     from tui.recordings.replay import ReplaySession
     from tui.ui.app.replay import ReplayApp
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.errors import Failure, UsageError
-from tui.cli.output import print_json
+from tui.cli.options import Subcommand
+from tui.cli.output import Failure, UsageError, print_json, print_line, print_text, say
 from tui.cli.results_store import opened, selected
-from tui.cli.streams import print_line, print_text, say
-from tui.cli.subcommand import Subcommand
 from tui.text.glyphs import rows_of_text
 from workloads.protocol.frozen import frozen
 
@@ -173,7 +171,7 @@ def _nothing(database: Database) -> str:
 
 def _print_table(table: object, notes: Sequence[str] = ()) -> None:
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.run_output import width
+    from tui.cli.printed import width
     from tui.ui.views.lines import paragraph, plain
     from tui.ui.views.tables import table_lines
     from workloads.protocol.results import Table
@@ -187,7 +185,7 @@ def _print_table(table: object, notes: Sequence[str] = ()) -> None:
 
 
 def _show(options: ResultsOptions) -> int:
-    from tui.cli.run_output import summary
+    from tui.cli.printed import result_summary
     from tui.ui.views.results import show_lines
 
     with opened() as database:
@@ -196,7 +194,7 @@ def _show(options: ResultsOptions) -> int:
     if options.json:
         print_json({"result": kept})
         return 0
-    said = summary(kept.record.run) if kept.record.run else row.said
+    said = result_summary(kept.record.run) if kept.record.run else row.said
     print_text(rows_of_text(show_lines(kept, said)))
     return 0
 

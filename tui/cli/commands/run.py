@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from tui.cli.against import Earlier
-from tui.cli.errors import UsageError
-from tui.cli.options import add_budget, add_common, add_devices, add_parameters
-from tui.cli.output import ProgressLine, print_json, run_to_exit
-from tui.cli.resolve import python_to_use
-from tui.cli.results_store import add_no_store, keeper_for
-from tui.cli.selection import INTERVAL_S, chosen, devices_to_use, set_parameters
-from tui.cli.streams import Rows, print_text, say
-from tui.cli.subcommand import Subcommand
-from tui.cli.wait import Waiter, say_problems
+from tui.cli.asking import INTERVAL_S, Waiter, chosen, devices_to_use, say_problems, set_parameters
+from tui.cli.options import (
+    Subcommand,
+    add_budget,
+    add_common,
+    add_devices,
+    add_no_store,
+    add_parameters,
+)
+from tui.cli.output import ProgressLine, Rows, UsageError, print_json, print_text, run_to_exit, say
+from tui.cli.results_store import Earlier, keeper_for
+from tui.cli.values import python_to_use
 from tui.session.session import Session
 from tui.state.runs import RunState
 from tui.state.store import Store
@@ -119,7 +121,7 @@ async def _run(python: str, options: RunOptions) -> int:
     # Before all that takes time: a name that selects nothing is told at once.
     earlier = Earlier(options.against) if options.against else None
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.run_output import as_json, width
+    from tui.cli.printed import results_as_json, width
 
     rounds: list[Round] = []
     for number in range(1, options.runs_wanted + 1):
@@ -136,7 +138,7 @@ async def _run(python: str, options: RunOptions) -> int:
     if earlier is not None and not rounds[-1].ended_early:
         found = earlier.compared([name for one in rounds for name in one.processes], problems)
     if options.json:
-        plain = as_json(rounds[-1].store, states)
+        plain = results_as_json(rounds[-1].store, states)
         print_json({**plain, "against": found} if found else plain, "run")
     elif found is not None and earlier is not None:
         print_text(earlier.text(found, width()), "against.txt")
@@ -289,14 +291,14 @@ class Told:
         Raises:
             Failure: not all could be printed; says where it is saved.
         """
-        from tui.cli.run_output import sweeps_text
+        from tui.cli.printed import sweeps_text
 
         self._print(states)
         self._rows.add(sweeps_text(self._store, states))
         self._rows.end()
 
     def _print(self, states: Sequence[RunState]) -> None:
-        from tui.cli.run_output import state_text
+        from tui.cli.printed import state_text
 
         for state in states if self._wanted else ():
             if state.request.id not in self._printed:

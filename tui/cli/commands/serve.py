@@ -5,24 +5,31 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
+import os
 import signal
 import socket
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tui.cli.errors import UsageError
+from tui.cli.options import Subcommand
+from tui.cli.output import UsageError, print_text
 from tui.cli.program import parse
-from tui.cli.streams import print_text
-from tui.cli.subcommand import Subcommand
-from tui.cli.visit import command
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
-    from tui.web.site import WebSite
+    from tui.cli.site import WebSite
 
 SHOWN = ("", "replay")
 """Commands that have a screen, by name; the empty one is the workbench."""
+# A visit's workbench ends with the server that started it, whatever ends that. Not ``-m``: it would
+# find a folder named tui where we are.
+_VISIT = (
+    "import signal, sys; sys.path = list(filter(None, sys.path));"
+    " from tui.cli.main import main; from workloads.protocol.process import die_with_parent;"
+    " die_with_parent(int(sys.argv.pop(1)), signal.SIGTERM); sys.exit(main())"
+)
 
 
 @frozen
@@ -76,13 +83,14 @@ def serve(options: ServeOptions) -> int:
     _check_shown(options.rest)
     # The door to the server, for which an extra of the package has to be installed.
     try:
-        from tui.web.site import WebSite
+        from tui.cli.site import WebSite
     except ModuleNotFoundError as error:
         raise UsageError(
             f"serve needs textual-serve (there is no {error.name}):"
             " pip install 'gpu-workbench[serve]'"
         ) from error
-    return asyncio.run(_serve(WebSite(command(options.rest), options.port)))
+    visit = (sys.executable, "-c", _VISIT, str(os.getpid()), *options.rest)
+    return asyncio.run(_serve(WebSite(visit, options.port)))
 
 
 def _check_shown(arguments: Sequence[str]) -> None:

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tui.cli.errors import UsageError
-from tui.cli.options import add_common, add_devices
-from tui.cli.output import run_to_exit
-from tui.cli.reader import reading
-from tui.cli.streams import print_text
-from tui.cli.subcommand import Subcommand
+from tui.cli.asking import reading
+from tui.cli.options import Subcommand, add_common, add_devices
+from tui.cli.output import UsageError, print_text, run_to_exit
 from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, size_of
 from tui.session.snapshot_reader import LONGEST_TEXT
 from tui.snapshots import MEMORY_OPTION
@@ -148,7 +145,7 @@ async def _tell(
     async with reading(paths) as child:
         child.load(load)
         # The door to the views, which are imported while the reader reads.
-        from tui.cli.snapshot_text import as_text
+        from tui.cli.printed import snapshot_text
         from tui.ui.views.snapshot.overview import progress_words
 
         loaded = await child.loaded(progress_words)
@@ -156,7 +153,7 @@ async def _tell(
             told = await child.export(_export(options))
         else:
             event, top, at_peak = options.at, options.top, options.peak
-            told = await as_text(
+            told = await snapshot_text(
                 child, loaded, event=event, top=top, at_peak=at_peak, compares=compares
             )
         # Before the reader is ended: giving back its memory takes a while.

@@ -2,107 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import math
-import shutil
-import signal
-import sys
-import textwrap
-import time
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from tui.child.process import ChildProcess, Garbage
-from tui.cli.errors import Failure, UsageError
-from tui.cli.inject import put_agent_in
-from tui.cli.kept_runs import kept_as_plain, kept_lines
-from tui.cli.look import look
-from tui.cli.options import Parser
-from tui.cli.output import SCHEMA, print_json, run_to_exit
-from tui.cli.streams import print_text, say
-from tui.cli.subcommand import Subcommand
-from tui.cli.watch_output import WHAT_IS_READ, Row, as_plain, reasons, rows_of, table
-from tui.cli.watched_command import Launch, carry_out, entries_of, show
-from tui.cli.workbench import add_screen
-from tui.monitor import serving as monitor_serving
-from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
+from tui.cli.options import Parser, Subcommand, add_screen
+from tui.cli.output import Failure, UsageError, print_json, print_text, run_to_exit, say
+from tui.cli.watching import Watching, WatchOptions, put_agent_in
 from tui.text.glyphs import rows_of_text
-from tui.watch import FOLDER, serving
-from tui.watch.agents import How
-from tui.watch.findings import Track
-from tui.watch.messages import (
-    WATCH_EVENTS,
-    ListedProcesses,
-    ProcessFigures,
-    TorchProcess,
-    TorchProcesses,
-    WatchEvent,
-    pids_of,
-)
+from tui.watch import runs
+from tui.watch.runs import Run
 from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.settings import Value
 
-SAMPLE_S = 0.1
-"""Between two readings, while something is watched for a time."""
-SETTLE_S = 1.0
-"""That one look waits for a process whose figures change while they are read."""
 UNTIL = ("exit",)
-NOTHING = "no process of yours has loaded a CUDA build of torch"
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@frozen
-class WatchOptions:
-    """Which processes, how long, and how they are printed."""
-
-    pid: int | None = None
-    no_children: bool = False
-    json: bool = False
-    jsonl: bool = False
-    seconds: float | None = None
-    until: str | None = None
-    every: float | None = None
-    entries: int | None = None
-    no_screen: bool = False
-    here: bool = False
-    env: bool = False
-    markdown: bool = False
-    inject: How | None = None
-    """How the agent is put into the process; ``None`` for not at all."""
-    command: Sequence[str] = ()
-    """What is to be run, or the name of a kept run; without it, processes that run already are
-    watched."""
-    dashes: bool = False
-    """Two dashes stand before it: it is a command."""
-    given: Mapping[str, Value] = field(default_factory=dict)
-    """Settings of the screen."""
-
-    @property
-    def prints(self) -> bool:
-        """Whether something is asked for that the screen does not do."""
-        asked = self.starts_otherwise or self.json or self.lasts or self.pid is not None
-        return asked or self.no_children or self.every is not None
-
-    @property
-    def draws(self) -> bool:
-        """Whether it is under the screen."""
-        return bool(self.command) and not (self.no_screen or self.here or self.env)
-
-    @property
-    def starts_otherwise(self) -> bool:
-        """Whether it is asked for that a command be run in some way."""
-        how = self.no_screen or self.here or self.env or self.markdown
-        return how or (self.entries is not None and self.inject is None)
-
-    @property
-    def lasts(self) -> bool:
-        """Whether it goes on after the first look."""
-        return self.jsonl or self.until is not None or self.seconds is not None
 
 
 def watch(options: WatchOptions) -> int:
@@ -119,7 +37,7 @@ def watch(options: WatchOptions) -> int:
         return _launch(options)
     if options.inject is not None and options.pid is not None:
         put_agent_in(options.pid, options.inject, options.entries or 0)
-    return run_to_exit(_Watching(options).work())
+    return run_to_exit(Watching(options).work())
 
 
 def _check(options: WatchOptions) -> None:
@@ -170,189 +88,6 @@ def _launch(options: WatchOptions) -> int:
             options.given,
         )
     )
-
-
-class _Watching:
-    """What both children say, until it is enough."""
-
-    def __init__(self, options: WatchOptions) -> None:
-        self._options = options
-        self._processes: tuple[TorchProcess, ...] = ()
-        self._figures: ProcessFigures | None = None
-        self._devices: tuple[Device, ...] = ()
-        self._listed: tuple[int, ...] = ()
-        self._tracks: dict[tuple[int, float | None, str], Track] = {}
-        self._signalled: signal.Signals | None = None
-        self._watch: ChildProcess[WatchEvent] | None = None
-
-    async def work(self) -> int:
-        self._take(await look())
-        options = self._options
-        monitor: ChildProcess[MonitorEvent] | None = None
-        tasks: list[asyncio.Task[None]] = []
-        self._watch = ChildProcess(self._command(), WATCH_EVENTS, folder=FOLDER)
-        try:
-            await self._watch.start()
-            if options.lasts:
-                interval = max(1.0, options.every or 1.0)
-                command = monitor_serving(interval)
-                monitor = ChildProcess(command, MONITOR_EVENTS, folder=FOLDER)
-                await monitor.start()
-                tasks.append(asyncio.create_task(self._follow(monitor)))
-            return await self._until_enough(self._watch)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await self._watch.stop()
-            if monitor is not None:
-                await monitor.stop()
-
-    def _command(self) -> tuple[str, ...]:
-        options = self._options
-        interval = min(SAMPLE_S, options.every or SAMPLE_S)
-        pids = () if options.pid is None else (options.pid,)
-        return serving(interval, pids, self._listed, children=not options.no_children)
-
-    def _take(self, sample: Sample) -> None:
-        self._devices = sample.devices
-        self._listed = pids_of(sample.devices)
-
-    async def _follow(self, monitor: ChildProcess[MonitorEvent]) -> None:
-        async for event in monitor.events():
-            if isinstance(event, Sample):
-                self._take(event)
-                if self._watch is not None:
-                    self._watch.send(ListedProcesses(self._listed))
-        self._devices = ()  # what it said last would be taken for what is
-
-    async def _until_enough(self, child: ChildProcess[WatchEvent]) -> int:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        for number in _ENDS:
-            loop.add_signal_handler(number, self._take_signal, number, task)
-        self._say_what_is_read()
-        try:
-            await self._read(child)
-        except asyncio.CancelledError:
-            if self._signalled is None:
-                raise
-        return self._end()
-
-    def _say_what_is_read(self) -> None:
-        if self._options.jsonl:
-            say(WHAT_IS_READ)  # a stream of objects has no room for a sentence
-        elif not self._options.json:
-            print_text(rows_of_text(_wrapped([WHAT_IS_READ])))
-
-    async def _read(self, child: ChildProcess[WatchEvent]) -> None:
-        """Take what the watch says until it is enough.
-
-        Raises:
-            Failure: it has ended, or says something else.
-        """
-        began = due = time.monotonic()
-        async for event in child.events():
-            if isinstance(event, Garbage):
-                raise Failure(f"the watch says {event.line!r}: {event.reason}")
-            if isinstance(event, TorchProcesses):
-                self._processes = event.processes
-            if isinstance(event, ProcessFigures):
-                self._remember(event)
-                now = time.monotonic()
-                if self._is_enough(now - began):
-                    return
-                if self._options.lasts and now >= due and not self._options.json:
-                    self._print_rows()
-                    due = max(due + (self._options.every or 1.0), now)
-        last = " ".join(child.stderr.last(1))
-        raise Failure(f"the watch ended: {await child.ended()} {last}")
-
-    def _is_enough(self, lasted: float) -> bool:
-        options = self._options
-        if not options.lasts:
-            # One whose figures change while they are read is read again.
-            changing = self._figures is not None and self._figures.unavailable
-            return not changing or lasted >= SETTLE_S
-        if options.seconds is not None and lasted >= options.seconds:
-            return True
-        return options.pid is not None and all(each.refused for each in self._processes)
-
-    def _take_signal(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
-        self._signalled = number
-        task.cancel()
-
-    def _remember(self, figures: ProcessFigures) -> None:
-        self._figures = figures
-        starts = {each.pid: each.start for each in self._processes}
-        for each in figures.devices:
-            key = each.pid, starts.get(each.pid), each.device
-            self._tracks.setdefault(key, Track()).add(each)
-
-    def _rows(self) -> list[Row]:
-        figures = self._figures or ProcessFigures(time.time(), ())
-        return rows_of(self._processes, figures, self._devices)
-
-    def _gives_nothing(self) -> bool:
-        """Whether there are no figures of what was asked for, or none may be read."""
-        if self._tracks:
-            return False
-        refused = bool(self._processes) and all(each.refused for each in self._processes)
-        return refused or self._options.pid is not None
-
-    def _print_rows(self) -> None:
-        rows = self._rows()
-        if self._options.jsonl:
-            at = self._figures.at if self._figures else time.time()
-            plain = {"schema": SCHEMA, "at": at, **as_plain(rows)}
-            print_text(json.dumps(plain, allow_nan=False))
-        else:
-            print_text(rows_of_text(_fitted(rows) or [NOTHING]))
-            print_text(rows_of_text(_wrapped(reasons(rows))))
-
-    def _end(self) -> int:
-        options = self._options
-        if options.json:
-            kept = {} if options.pid is not None else {"runs": kept_as_plain()}
-            print_json({**as_plain(self._rows()), **kept})
-        elif not options.lasts or not self._tracks:
-            self._print_rows()
-        if not options.json and not options.jsonl:
-            print_text(rows_of_text(_wrapped(self._findings())))
-            if options.pid is None and not options.lasts:
-                print_text(rows_of_text(kept_lines()))
-        if self._signalled is not None:
-            return 128 + int(self._signalled)
-        return 1 if self._gives_nothing() else 0
-
-    def _findings(self) -> Sequence[str]:
-        return [
-            f"{pid} {device}: {found.text} ({found.source})"
-            for (pid, _, device), track in self._tracks.items()
-            for found in track.findings()
-        ]
-
-
-def _fitted(rows: Sequence[Row]) -> list[str]:
-    """The table as wide as the terminal; whole where it is not for one."""
-    if not sys.stdout.isatty():
-        return table(rows)
-    # Here, because it measures with rich, which a pipe has no use for.
-    from tui.ui.views.lines import fit
-
-    columns = shutil.get_terminal_size().columns
-    return [fit(line, columns) for line in table(rows, columns)]
-
-
-def _wrapped(sentences: Sequence[str]) -> list[str]:
-    """Sentences as wide as the terminal, between words; a line each where they are not for one."""
-    if not sys.stdout.isatty():
-        return list(sentences)
-    columns = shutil.get_terminal_size().columns
-    return [
-        line
-        for sentence in sentences
-        for line in textwrap.wrap(sentence, columns, subsequent_indent="  ")
-    ]
 
 
 def _positive(text: str) -> float:
@@ -441,3 +176,154 @@ SUBCOMMAND = Subcommand(
     watch,
     place=15,
 )
+
+
+@frozen
+class Launch:
+    """How a command is run."""
+
+    command: tuple[str, ...] = ()
+    entries: int | None = None
+    """Of torch's memory history; ``None`` for no history."""
+    no_screen: bool = False
+    here: bool = False
+    env: bool = False
+    json: bool = False
+    markdown: bool = False
+    given: Mapping[str, Value] = field(default_factory=dict)
+    """Settings of the workbench, for a command under the screen."""
+
+    def check(self) -> None:
+        """Whether the options go together.
+
+        Raises:
+            UsageError: they do not.
+        """
+        if self.env and (self.command or self.here or self.no_screen):
+            raise UsageError("--env: prints what to export; it takes no command")
+        if self.env and (self.json or self.markdown):
+            raise UsageError("--env: prints lines of a shell; no --json, no --markdown")
+        if not self.env and not self.command:
+            given = "--here" if self.here else "--no-screen" if self.no_screen else "--record"
+            given = "--markdown" if self.markdown and given == "--record" else given
+            raise UsageError(f"{given}: give the command after --, as in -- python train.py")
+        if self.env:
+            return
+        if self.here and self.no_screen:
+            raise UsageError("--here and --no-screen: give one of them")
+        if self.here and (self.json or self.markdown):
+            raise UsageError(
+                "--here: the command takes this program's place; print with --no-screen"
+            )
+        if self.json and self.markdown:
+            raise UsageError("--json and --markdown: give one of them")
+        if (self.json or self.markdown) and not self.no_screen:
+            given = "--json" if self.json else "--markdown"
+            raise UsageError(f"{given}: printed without a screen; add --no-screen")
+
+
+def carry_out(options: Launch) -> int:
+    """Run the command.
+
+    Returns:
+        Its exit code, and 128 and its number where a signal ended it; under the screen, which it
+        may outlive, that of the screen.
+
+    Raises:
+        UsageError: options that do not go together.
+        Failure: it cannot be started.
+    """
+    options.check()
+    if options.env:
+        print_text(rows_of_text(runs.as_exports(runs.new_folder(), options.entries)))
+        return 0
+    if options.here:
+        return _in_place(options)
+    if not options.no_screen:
+        return _under_the_screen(options)
+    return run_to_exit(_without_a_screen(options))
+
+
+def _under_the_screen(options: Launch) -> int:
+    # The screen sets variables of its own, which are not the command's.
+    environment = dict(os.environ)
+
+    def begin() -> Run:
+        try:
+            return runs.begin(options.command, options.entries, environment)[0]
+        except runs.StartError as error:
+            raise Failure(str(error)) from error
+
+    instead = "add --no-screen: its output, then what became of it; or --here"
+    return _on_screen(begin, instead, options.given)
+
+
+def show(name: str, given: Mapping[str, Value]) -> int:
+    """Open a kept run on the screen; returns the screen's exit code.
+
+    Args:
+        name: of its folder, or the beginning of that where no other begins so.
+        given: settings of the workbench.
+
+    Raises:
+        UsageError: there is no such run, or no terminal.
+    """
+    try:
+        run = runs.named(name)
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from error
+    return _on_screen(lambda: run, f"read {run.folder}", given)
+
+
+def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value]) -> int:
+    # The door to the screens, of which a command without one reads nothing.
+    from tui.cli.workbench import WorkbenchOptions, check_terminal, open_workbench
+
+    check_terminal(instead)
+    try:
+        return open_workbench(WorkbenchOptions(given, run=run))
+    except Failure as failure:
+        say(str(failure))
+        return 1
+
+
+def _in_place(options: Launch) -> int:
+    try:
+        run = runs.new_run(options.command)
+        runs.started(run, runs.own_pid())
+    except OSError as error:
+        raise Failure(runs.no_folder_words(error)) from error
+    try:
+        runs.replace_with(options.command, run.folder, options.entries)
+    except OSError as error:
+        runs.drop(run)
+        raise Failure(f"{options.command[0]}: {error.strerror}") from error
+    raise AssertionError("the command has taken the place of this program")
+
+
+async def _without_a_screen(options: Launch) -> int:
+    # The doors to what samples and reads, which --here and --env do without.
+    from tui.cli import watched_run
+    from tui.cli.watched_run import RunWithoutScreen
+
+    shows = not (options.json or options.markdown)
+    outcome = await RunWithoutScreen(options.command, options.entries, shows_output=shows).work()
+    if options.json:
+        print_json(watched_run.as_object(outcome))
+    elif options.markdown:
+        print_text(rows_of_text(await watched_run.as_markdown(outcome)))
+    else:
+        print_text(rows_of_text(await watched_run.as_text(outcome)))
+    run = outcome.run
+    return 128 + run.signal if run.signal is not None else run.code or 0
+
+
+def entries_of(given: str) -> int:
+    """The number of ``--record=ENTRIES``.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not (given.isascii() and given.isdigit() and 0 < len(given) <= 8 and int(given) > 0):
+        raise UsageError(f"--record={given}: give a number of entries, such as {ENTRIES}")
+    return int(given)

@@ -1,0 +1,390 @@
+"""How commands without a screen ask and wait: one look, a session, a reader of snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from tui.child.process import ChildProcess, Garbage
+from tui.cli.output import Failure, ProgressLine, UsageError, not_known, say
+from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.session.snapshot_reader import STANDARD_INPUT, death_in_words, names, reader
+from tui.session.supervisors import VARIABLES, runner_command
+from tui.snapshots.reader.messages import (
+    VERSION,
+    Answer,
+    Estimated,
+    Export,
+    Exported,
+    Load,
+    Loaded,
+    Progress,
+    ReaderEvent,
+    ReaderHello,
+    Refused,
+    Request,
+    numbered,
+)
+from tui.state.parameters import Invalid, Valid, read_sweep
+from tui.ui.terminal.ending import SIGNALS
+from workloads.protocol import messages
+from workloads.protocol.messages import Event
+
+if TYPE_CHECKING:
+    from tui.session.session import Session
+    from tui.state.store import Store
+
+TORCH_S = 90.0
+"""For a runner to import torch and say what it sees."""
+T = TypeVar("T")
+
+
+async def look() -> Sample:
+    """One sample of the monitor.
+
+    Raises:
+        Failure: it gave none.
+    """
+    child: ChildProcess[MonitorEvent] = ChildProcess(
+        (sys.executable, "-m", "tui.monitor", "once"), MONITOR_EVENTS, folder="/"
+    )
+    try:
+        await child.start()
+        async for event in child.events():
+            if isinstance(event, Sample):
+                return event
+            if isinstance(event, Garbage):
+                raise Failure(f"the monitor says {event.line!r}: {event.reason}")
+    finally:
+        ended = await child.ended()
+    raise Failure(f"the monitor ended without a sample: {ended} {' '.join(child.stderr.last(1))}")
+
+
+async def ask_runner(
+    python: str,
+    question: Callable[[ChildProcess[Event]], Awaitable[T]],
+    unanswered: Callable[[str], T],
+) -> T:
+    """Start a runner, ask it something, and end it.
+
+    Args:
+        python: that runs the workloads.
+        question: reads the answer from the events of the runner, which is started.
+        unanswered: makes an answer of the reason why there is none.
+    """
+    child: ChildProcess[Event] = ChildProcess(runner_command(python), messages.EVENTS, VARIABLES)
+
+    async def ask() -> T:
+        await child.start()
+        return await question(child)
+
+    try:
+        return await asyncio.wait_for(ask(), TORCH_S)
+    except asyncio.TimeoutError:
+        return unanswered(f"torch gave no answer within {TORCH_S:g} s")
+    except OSError as error:
+        return unanswered(f"{python}: {error.strerror}")
+    finally:
+        await child.stop()
+
+
+END_S = 3.0
+
+
+class Waiter:
+    """Waits for the store to become what a command needs, and hears what would end it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._changed = asyncio.Event()
+        self.signalled: signal.Signals | None = None
+        self._error: BaseException | None = None
+        session.subscribe(lambda _parts: self._changed.set())
+        session.on_error(self._take_error)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, *SIGNALS):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # as nohup wants it, and a shell that starts it in the background
+            loop.add_signal_handler(number, self._take_signal, number)
+
+    def _take_signal(self, number: signal.Signals) -> None:
+        self.signalled = number
+        self._changed.set()
+
+    def _take_error(self, error: BaseException) -> None:
+        self._error = error
+        self._changed.set()
+
+    async def until(self, holds: Callable[[], bool], tell: Callable[[], None]) -> bool:
+        """Wait until it holds, telling each change; ``False`` if a signal came first.
+
+        Raises:
+            Failure: an error of our own, after which it never would.
+        """
+        while not holds():
+            if self._error is not None:
+                text = f"failed: {type(self._error).__name__}: {self._error}"
+                raise Failure(text) from self._error
+            if self.signalled is not None:
+                return False
+            self._changed.clear()
+            tell()
+            await self._changed.wait()
+        return True
+
+    async def ready(self, progress: ProgressLine) -> bool:
+        """Wait until torch is imported; ``False`` if a signal came first.
+
+        Raises:
+            Failure: it cannot be used.
+        """
+        store = self._session.store
+
+        def tell() -> None:
+            progress.show(f"runner: {store.runner.status} {store.runner.reason}")
+
+        def known() -> bool:
+            return store.environment is not None or store.runner.status in (
+                "unusable",
+                "restarting",
+            )
+
+        reached = await self.until(known, tell)
+        progress.clear()
+        if reached and store.environment is None:
+            runner = store.runner
+            report = f" (report: {runner.report})" if runner.report else ""
+            raise Failure(f"{runner.reason}; {runner.advice}{report}")
+        return reached
+
+    async def finish(self, progress: ProgressLine) -> None:
+        """After a signal: cancel what runs and wait a little for what was measured."""
+        self._session.cancel()
+        deadline = asyncio.get_running_loop().time() + END_S
+        while self._session.store.pending():
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), left)
+            except asyncio.TimeoutError:
+                break
+        progress.clear()
+
+    def exit_code(self, code: int) -> int:
+        """128 plus the signal that ended it, or the code given."""
+        return code if self.signalled is None else 128 + int(self.signalled)
+
+
+def say_problems(hello: messages.Hello | None) -> None:
+    """A line on stderr for each problem with the files of workloads that the user brought."""
+    for problem in hello.problems if hello else ():
+        say(problem)
+
+
+INTERVAL_S = 0.5
+"""Between two samples of the devices while workloads run."""
+
+
+def chosen(
+    store: Store,
+    names: Sequence[str],
+    groups: Sequence[str] = (),
+    *,
+    everything: bool = False,
+) -> list[str]:
+    """The workloads that were asked for, in the order of the catalogue.
+
+    Args:
+        store: which knows the catalogue.
+        names: of workloads.
+        groups: of which all workloads are meant.
+        everything: the whole catalogue is meant.
+
+    Raises:
+        UsageError: a name or a group that is not in it.
+        Failure: the same, where a file that may declare it could not be read.
+    """
+    catalogue = store.catalogue
+    error = Failure if store.hello and store.hello.problems else UsageError
+    known = [info.name for info in catalogue]
+    known_groups = list(dict.fromkeys(info.group for info in catalogue))
+    for name in names:
+        if name not in known:
+            if "=" in name:
+                raise error(f"no workload {name} (did you mean --set {name}?)")
+            raise error(not_known("workload", name, known, "gpu-workbench list"))
+    for group in groups:
+        if group not in known_groups:
+            raise error(not_known("group", group, known_groups))
+    return [
+        info.name for info in catalogue if everything or info.name in names or info.group in groups
+    ]
+
+
+def set_parameters(
+    session: Session, names: Sequence[str], texts: Mapping[str, str], *, sweeps: bool = False
+) -> None:
+    """Set each parameter in every chosen workload that has it.
+
+    Args:
+        session: whose store takes them.
+        names: of the chosen workloads.
+        texts: the values as they were typed, by parameter.
+        sweeps: several values of a parameter are allowed.
+
+    Raises:
+        UsageError: a value that is not allowed, or a parameter that none of them has.
+    """
+    infos = [info for info in session.store.catalogue if info.name in names]
+    for key in texts:
+        if not any(key == parameter.name for info in infos for parameter in info.parameters):
+            known = sorted({parameter.name for info in infos for parameter in info.parameters})
+            raise UsageError(f"--set {key}: {not_known('parameter', key, known)}")
+    for info in infos:
+        own = {parameter.name for parameter in info.parameters}
+        found = read_sweep(info, {key: text for key, text in texts.items() if key in own})
+        if isinstance(found, Invalid):
+            raise UsageError(f"--set {'; '.join(found.errors.values())}")
+        if isinstance(found, Valid):
+            session.set_parameters(info.name, found.parameters)
+        elif not sweeps:
+            several = " ".join(f"{key}={text}" for key, text in found.texts.items())
+            raise UsageError(f"--set {several}: one value each; sweeps are for the run command")
+        else:
+            session.set_sweep(info.name, found)
+
+
+def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The torch devices to run on.
+
+    Raises:
+        Failure: a device that torch does not have.
+    """
+    if not wanted:
+        return session.default_devices()
+    environment = session.store.environment
+    known = [device.id for device in environment.devices] if environment else []
+    devices = ["cuda:0" if device == "cuda" else device for device in wanted]
+    for device in devices:
+        if device not in known:
+            why = environment.unavailable.get("devices", "") if environment else ""
+            raise Failure(f"no device {device}: torch has {', '.join(known)}. {why}".rstrip())
+    return tuple(devices)
+
+
+A = TypeVar("A", bound=Answer)
+
+
+class Reader:
+    """A reader child that is asked one thing after the other."""
+
+    def __init__(self, child: ChildProcess[ReaderEvent], paths: tuple[str, ...]) -> None:
+        self._child = child
+        self._paths = paths
+        self._events = child.events()
+        self._number = 0
+        self._loaded = False
+        self._words: Callable[[Progress], str] = str
+        self._line = ProgressLine()
+
+    def load(self, request: Load) -> None:
+        """Have it read the files, which takes a while."""
+        self._send(request)
+
+    async def loaded(self, words: Callable[[Progress], str]) -> Loaded:
+        """What it has read.
+
+        Args:
+            words: tells how far it is.
+
+        Raises:
+            Failure: the files cannot be read, or the reader died of them.
+        """
+        self._words = words
+        loaded = await self._answer(Loaded)
+        self._loaded = True
+        self._line.clear()
+        return loaded
+
+    async def ask(self, request: Request, kind: type[A]) -> A:
+        """One answer.
+
+        Raises:
+            Failure: there is none.
+        """
+        self._send(request)
+        return await self._answer(kind)
+
+    def _send(self, request: Request) -> None:
+        self._number += 1
+        self._child.send(numbered(request, self._number))
+
+    async def _answer(self, kind: type[A]) -> A:
+        async for event in self._events:
+            if isinstance(event, Garbage):
+                raise Failure(f"the reader said what is no answer: {event.reason}")
+            if isinstance(event, Refused):
+                self._line.clear()
+                raise Failure(event.reason)
+            if isinstance(event, kind):
+                return event
+            self._tell(event)
+        self._line.clear()
+        how = await self._child.ended()
+        last = next(iter(self._child.stderr.last(1)), "")
+        raise Failure(death_in_words(self._paths, how, last, loaded=self._loaded))
+
+    async def export(self, request: Export) -> str:
+        """A whole report.
+
+        Raises:
+            Failure: there is none.
+        """
+        part = await self.ask(request, Exported)
+        parts = [part.text]
+        while part.more:
+            event = await self._events.__anext__()
+            if not isinstance(event, Exported):
+                raise Failure("the reader broke off in the middle of its report")
+            part = event
+            parts.append(part.text)
+        return "".join(parts)
+
+    def _tell(self, event: ReaderEvent) -> None:
+        if isinstance(event, ReaderHello) and event.version != VERSION:
+            raise Failure("the reader is of another version: install gpu-workbench again")
+        if isinstance(event, Estimated):
+            self._line.show(f"{names(self._paths)}: {event.words}")
+        elif isinstance(event, Progress):
+            self._line.show(self._words(event))
+
+
+@asynccontextmanager
+async def reading(paths: Sequence[str]) -> AsyncIterator[Reader]:
+    """A reader of some files; it ends with the block.
+
+    Raises:
+        Failure: it cannot be started.
+    """
+    # Under a number of its own: the child's standard input is the pipe that it is asked through.
+    source = os.dup(sys.stdin.fileno()) if STANDARD_INPUT in paths else None
+    child = reader(source)
+    try:
+        try:
+            await child.start()
+        finally:
+            if source is not None:
+                os.close(source)
+        yield Reader(child, tuple(paths))
+    except OSError as error:
+        raise Failure(f"the reader cannot be started: {error}") from error
+    finally:
+        child.kill()
+        await child.stop()

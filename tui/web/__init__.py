@@ -1,1 +1,0 @@
-"""The workbench in a browser, by textual-serve."""
