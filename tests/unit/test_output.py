@@ -141,7 +141,7 @@ def test_one_file_of_the_command_line_writes_to_the_standard_streams() -> None:
     folder = Path(output.__file__).parent
     writes = re.compile(r"sys\.(__)?std(out|err)(__)?\.(write|flush|buffer)|\bprint\(")
     found = {path.name for path in folder.rglob("*.py") if writes.search(path.read_text("utf-8"))}
-    assert found == {"streams.py"}
+    assert found == {"output.py"}
 
 
 def test_doctor_waits_longer_for_the_monitor_than_the_monitor_for_nvml() -> None:
