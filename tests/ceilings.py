@@ -20,9 +20,9 @@ def made_up() -> tuple[Ceiling, ...]:
     # Here, as it takes seconds, and most tests that share a module with this do not need it.
     import torch
 
-    from workloads.limits import ceiling_bench
+    from workloads.limits import limit_lookup
 
-    under = ceiling_bench.under(torch.device("cpu"))
+    under = limit_lookup.conditions(torch.device("cpu"))
     return tuple(Ceiling(kind, OUT_OF_REACH, "made up", 1.0, under) for kind in KINDS)
 
 

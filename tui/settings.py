@@ -16,7 +16,7 @@ from typing import Any
 
 from tui import reports
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
 THEME = "ansi-dark"

@@ -9,9 +9,34 @@ import json
 import os
 import signal
 import sys
+import warnings
+from pathlib import Path
 
 from workloads.declare import user_workloads
-from workloads.protocol import process
+from workloads.measure.malloc import fix_thresholds
+from workloads.protocol import process, wire
+from workloads.protocol.process import Channel
+from workloads.ranks.torchrun import VARIABLE, Folder, Order, end_on_hangup
+
+
+def _rank() -> int:
+    """Be the rank that torchrun's environment says; returns the exit code."""
+    folder = Folder(Path(os.environ[VARIABLE]))
+    local_rank = int(os.environ["LOCAL_RANK"])
+    process.die_with_parent(os.getppid(), signal.SIGKILL)
+    output = os.open(folder.output(local_rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    end_on_hangup(folder)
+    channel = Channel(-1, os.open(folder.events(local_rank), os.O_WRONLY), ())
+    order = wire.decode(folder.order.read_bytes(), (Order,))
+    fix_thresholds()
+    # torch says so at import where NumPy is not installed; nothing here needs it.
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+    from workloads.runner import rank
+
+    return 0 if rank.run(order, channel, folder) else 1
+
 
 USAGE = "usage: workloads serve | list [--workloads FILE]…"
 
@@ -27,9 +52,7 @@ def main() -> int:
 
         return captures(int(sys.argv[2]), sys.argv[3])
     if mode == "rank":
-        from workloads.runner.rank_start import main as rank
-
-        return rank()
+        return _rank()
     if mode == "list":
         return _list(files)
     if mode not in ("serve", "worker", "probe"):
@@ -42,8 +65,6 @@ def main() -> int:
 
         return serve(reading, writing, files)
     # The parent is in this environment too, and is the one that keeps the C heap's settings.
-    from workloads.measure.malloc import fix_thresholds
-
     malloc = fix_thresholds()
     process.die_with_parent(os.getppid(), signal.SIGKILL)
     if mode == "worker":
@@ -53,7 +74,7 @@ def main() -> int:
         user_workloads.load(files)
         work(reading, writing)
     else:
-        from workloads.runner.probe import probe
+        from workloads.measure.environment import probe
 
         probe(writing, malloc)
     return 0
@@ -68,7 +89,6 @@ def _torchrun(worker: int, arguments: list[str]) -> int:
 def _list(files: list[str]) -> int:
     from workloads import catalog
     from workloads.declare import workload
-    from workloads.protocol import wire
 
     assert catalog
     problems = user_workloads.load(files)

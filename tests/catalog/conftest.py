@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-import workloads.declare.flop
+import workloads.declare.place
 from tests.catalog.runs import one_thread
 
-assert workloads.declare.flop
+assert workloads.declare.place
 
 
 @pytest.fixture(scope="session", autouse=True)

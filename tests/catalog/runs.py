@@ -14,9 +14,8 @@ from workloads import catalog
 from workloads.limits.ceilings import Ceilings
 from workloads.measure import timing
 from workloads.measure.timing import Control
-from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget, Run
-from workloads.protocol.results import Cell, RunResult, Table
+from workloads.protocol.results import Cell, RunResult, Setting, Table
 from workloads.runner import bench
 from workloads.runner.execute import run
 

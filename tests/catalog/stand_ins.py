@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from workloads.declare.place import Place
-from workloads.declare.study import Call, ClockName, HeldMemory, Study
+from workloads.declare.study import Study
+from workloads.declare.tools import Call, ClockName, HeldMemory
 from workloads.declare.workload import Case, registered
 from workloads.measure.cpu_share import Others
 from workloads.protocol.results import Limit

@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from tests.catalog.stand_ins import GpuByName, studied
-from workloads.catalog.compute import attention, memory_bound, precision, shapes
-from workloads.catalog.compute.attention import CAUSAL, FULL
-from workloads.catalog.compute.shapes import SHAPES, Shape, bound_by
-from workloads.catalog.shared import profiler_rows
-from workloads.catalog.shared.profiler_rows import ProfilerRow
-from workloads.declare import flop
+from workloads.catalog.compute import operations, precisions, products
+from workloads.catalog.compute.operations import CAUSAL, FULL
+from workloads.catalog.compute.products import SHAPES, Shape, bound_by
+from workloads.catalog.shared import tools
+from workloads.catalog.shared.tools import ProfilerRow
+from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.study import Study
 from workloads.declare.workload import Case
-from workloads.limits import ceiling_bench, limit_lookup, limits
+from workloads.limits import limit_lookup, limits
 from workloads.limits.ceilings import Ceilings
-from workloads.measure import curves, environment
+from workloads.measure import environment, estimates
 from workloads.protocol.results import COPY, Ceiling, Rates
-from workloads.runner.prepare import unmet
+from workloads.runner.execute import unmet
 
 MIB = 2**20
 
@@ -37,11 +37,11 @@ def test_a_cpu_that_multiplies_in_another_order_is_not_said_to_round() -> None:
     on = Place("cpu")
     a, b = on.randn(512, 512), on.randn(512, 512)
     before = torch.get_float32_matmul_precision()
-    told = precision._of_the_rounded(on, a, b)
+    told = precisions._of_the_rounded(on, a, b)
     assert torch.get_float32_matmul_precision() == before
     try:
         torch.set_float32_matmul_precision("medium")
-        error = precision._error(a @ b, a.double() @ b.double())
+        error = precisions._error(a @ b, a.double() @ b.double())
     finally:
         torch.set_float32_matmul_precision(before)
     # bfloat16 has 8 bits of precision, float32 has 24.
@@ -58,7 +58,7 @@ def test_the_error_of_tf32_is_some_hundred_times_that_of_float32() -> None:
         return ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32)
 
     exact = a.double() @ b.double()
-    grown = precision._error(rounded(a) @ rounded(b), exact) / precision._error(a @ b, exact)
+    grown = precisions._error(rounded(a) @ rounded(b), exact) / precisions._error(a @ b, exact)
     assert 100 < grown < 3000
 
 
@@ -89,7 +89,7 @@ def test_the_counter_agrees_with_the_formula_for_products(
 ) -> None:
     meta = torch.device("meta")
     a, b = torch.empty(batch, m, k, device=meta), torch.empty(batch, k, n, device=meta)
-    assert flop.count(lambda: torch.matmul(a, b)) == Shape("", m, k, n, batch).flop
+    assert place.count_flop(lambda: torch.matmul(a, b)) == Shape("", m, k, n, batch).flop
 
 
 @given(*[st.integers(1, 64)] * 4)
@@ -101,10 +101,10 @@ def test_the_counter_agrees_with_the_formula_for_attention(
     def attend() -> torch.Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, q, q)
 
-    counted = flop.count(attend)
-    assert counted == flop.attention(batch, heads, length, width, causal=False)
+    counted = place.count_flop(attend)
+    assert counted == place.attention_flop(batch, heads, length, width, causal=False)
     assert counted == 4 * batch * heads * length**2 * width
-    causal = flop.attention(batch, heads, length, width, causal=True)
+    causal = place.attention_flop(batch, heads, length, width, causal=True)
     assert counted / 2 <= causal <= counted
 
 
@@ -119,14 +119,14 @@ def test_the_memorys_rate_is_that_of_a_copy_which_no_cache_holds(
     cache: int | None, mib: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "last_cache", lambda _device: cache)
-    monkeypatch.setattr(shapes, "SHAPES", (Shape("small", 8, 8, 8),))
+    monkeypatch.setattr(products, "SHAPES", (Shape("small", 8, 8, 8),))
     result = ok("matmul_shapes")
     assert result.figures["memory_rate"].about == f"of a copy of {mib} MiB, read and written"
     assert limits.cached(limits.MEMORY, 2 * mib * MIB, cache) is None
 
 
 def test_a_product_that_reads_much_for_few_operations_is_held_against_the_memory() -> None:
-    under = ceiling_bench.under(torch.device("cpu"))
+    under = limit_lookup.conditions(torch.device("cpu"))
     ceilings = Ceilings()
     ceilings.learn(
         [Ceiling("float32", 100e9, "told", 1.0, under), Ceiling(COPY, 10e9, "told", 1.0, under)]
@@ -150,7 +150,7 @@ def test_a_product_that_reads_much_for_few_operations_is_held_against_the_memory
 def test_a_sweep_on_the_cpu_has_its_curve_and_its_knee() -> None:
     result = ok("matmul_sweep", largest=96, smallest=16)
     time = next(chart for chart in result.charts if chart.name == "time")
-    assert time.places == tuple(map(float, curves.doublings(16, 96)))
+    assert time.places == tuple(map(float, estimates.doublings(16, 96)))
     assert [series.name for series in time.series] == ["CPU"]
     assert result.figures["knee"].value in time.places
     assert "no GPU" in result.unavailable["figures.overtakes"]
@@ -213,7 +213,7 @@ def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
 def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
     room: int, length: int, tables: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention, "LONG", 64)
+    monkeypatch.setattr(operations, "LONG", 64)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
     found = studied("attention", GpuByName(room), batch=1, heads=2, length=length, width=16)
     assert [table.name for table in found.tables] == tables
@@ -230,7 +230,7 @@ def test_a_chains_kernels_are_counted_where_the_profiler_sees_them(
         return [ProfilerRow("mul", 1, 1e-6, 1e-6, 0), ProfilerRow("elementwise", 3, 1e-6, 1e-6, 0)]
 
     def counted(rows: Callable[[Callable[[], object], Place], list[ProfilerRow]]) -> Study:
-        monkeypatch.setattr(profiler_rows, "kernels_of", rows)
+        monkeypatch.setattr(tools, "kernels_of", rows)
         return studied("elementwise", GpuByName(), mib=1)
 
     assert counted(launched).figures["kernels_eager"].value == 4.0
@@ -265,7 +265,7 @@ def test_a_compiler_that_fails_skips_the_chain_with_one_line(
         return call
 
     monkeypatch.setattr(torch, "compile", broken)
-    monkeypatch.setattr("workloads.runner.prepare.unmet", lambda *_: None)
+    monkeypatch.setattr("workloads.runner.execute.unmet", lambda *_: None)
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     result = ran("elementwise", mib=1)
     assert result.status == "skipped"
@@ -283,7 +283,7 @@ def test_the_chain_is_compiled_in_this_process_and_from_nothing(
         return chain
 
     monkeypatch.setattr(torch, "compile", noted)
-    monkeypatch.setattr("workloads.runner.prepare.unmet", lambda *_: None)
+    monkeypatch.setattr("workloads.runner.execute.unmet", lambda *_: None)
     threads = inductor.compile_threads
     ok("elementwise", mib=1)
     ((during, folder),) = seen
@@ -309,10 +309,10 @@ def test_a_chain_is_really_compiled_where_there_is_a_compiler() -> None:
 
 def test_a_compiled_chain_is_compared_with_the_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda chain: chain)
-    monkeypatch.setattr("workloads.runner.prepare.unmet", lambda *_: None)
+    monkeypatch.setattr("workloads.runner.execute.unmet", lambda *_: None)
     result = ok("elementwise", mib=1)
     assert column(result, "ways", "variant") == ["eager", "compiled"]
     assert isinstance(result.figures["compile"].value, float)
     assert "break_even_calls" in result.figures
     assert "no kernels" in result.unavailable["figures.kernels_compiled"]
-    assert result.figures["expected_speed_up"].value == memory_bound.EAGER_PASSES / 2
+    assert result.figures["expected_speed_up"].value == operations.EAGER_PASSES / 2

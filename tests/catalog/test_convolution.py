@@ -14,7 +14,7 @@ from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.convolution.choice import determinism, settings_kept
 from workloads.catalog.convolution.layers import RESNET50, Layer
 from workloads.catalog.convolution.layouts import tf32_set, types
-from workloads.declare import flop
+from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.workload import registered
 from workloads.measure.timing import Control
@@ -46,7 +46,7 @@ def test_the_counter_agrees_with_a_layers_formula(
     def call() -> torch.Tensor:
         return torch.nn.functional.conv2d(image, weight, stride=stride, padding=kernel // 2)
 
-    assert flop.count(call) == layer.flop
+    assert place.count_flop(call) == layer.flop
     assert call().shape[-1] == layer.size_out
 
 
@@ -214,7 +214,7 @@ def test_the_counter_agrees_for_forward_and_backward(batch: int, channels: int, 
         result = torch.nn.functional.conv2d(image, weight, padding=1)
         return torch.autograd.grad(result.sum(), (image, weight))
 
-    assert flop.count(call) == 3 * 2 * 9 * channels**2 * batch * size**2
+    assert place.count_flop(call) == 3 * 2 * 9 * channels**2 * batch * size**2
 
 
 @settings(max_examples=20)

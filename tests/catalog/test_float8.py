@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from tests.catalog.stand_ins import GpuByName, case_of
-from workloads.declare import flop
+from workloads.declare import place
 from workloads.declare.workload import Skip
 from workloads.limits import limits
 
@@ -36,7 +36,7 @@ def test_the_flop_are_those_of_torchs_counter(sixteens: int) -> None:
     def product() -> torch.Tensor:
         return torch._scaled_mm(meta, meta.t(), one, one, out_dtype=torch.bfloat16)
 
-    assert flop.count(product) == 2 * n**3
+    assert place.count_flop(product) == 2 * n**3
 
 
 def test_a_size_that_is_no_multiple_of_sixteen_is_refused_in_one_line() -> None:

@@ -10,8 +10,8 @@ import torch
 from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.training.data_loading import CAN_FORK, Costly, Loaders
 from workloads.measure.timing import Cancelled, Control
-from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Phase
+from workloads.protocol.results import Setting
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="worker processes are forked on Linux only")
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import collections_timed, numbers, ran
 from tests.unit.test_study import Scripted
-from workloads.catalog.memory.allocations import largest_free
+from workloads.catalog.memory.held import explained, largest_free
 from workloads.catalog.memory.largest_batch import FINE, LARGEST, WIDTH, Trials, search
-from workloads.catalog.memory.out_of_memory import explained
-from workloads.declare.study import Call, ClockName, Study
-from workloads.limits.peaks import PEAKS
+from workloads.declare.study import Study
+from workloads.declare.tools import Call, ClockName
+from workloads.limits.limits import PEAKS
 from workloads.measure import malloc
 from workloads.protocol.results import Cell
 

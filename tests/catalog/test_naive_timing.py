@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.catalog.runs import column, ok, ran_under
-from workloads.limits import ceiling_bench
+from workloads.limits import limit_lookup
 from workloads.limits.ceilings import Ceilings
 from workloads.measure.timing import Control
 from workloads.protocol.results import Ceiling
@@ -31,7 +31,7 @@ def test_a_product_is_timed_by_each_clock_there_is_with_the_rate_that_implies() 
 
 def test_an_implied_rate_is_laid_beside_the_limit_where_one_is_known() -> None:
     ceilings = Ceilings()
-    under = ceiling_bench.under(torch.device("cpu"))
+    under = limit_lookup.conditions(torch.device("cpu"))
     ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, under)])
     result = ran_under(Control(), "naive_timing", {"n": 64}, ceilings=ceilings)
     rates = column(result, "clocks", "implied rate")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.catalog.runs import column, numbers, ok, ran
 from workloads.catalog.pitfalls import cuda_graph
 from workloads.catalog.pitfalls.captures import NOT_TRIED, TRIES, outcomes
-from workloads.catalog.pitfalls.comparing import tolerance
+from workloads.catalog.pitfalls.measuring import tolerance
 from workloads.measure.timing import Cancelled
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.catalog.runs import ran
-from workloads.catalog.training.shared_tensors import tensor_bytes
+from workloads.catalog.shared.models import tensor_bytes
 from workloads.declare.place import Place
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 ATTENTION: dict[str, Setting] = {"batch": 1, "length": 256, "width": 16}
 

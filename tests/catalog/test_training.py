@@ -11,17 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
-from workloads.catalog.shared.profiler_rows import kernels, operators
-from workloads.catalog.shared.stopwatch import split
-from workloads.catalog.training import shared_models as models
-from workloads.catalog.training.batch_scaling import bend
+from workloads.catalog.shared import models as models
+from workloads.catalog.shared.models import split, tensor_bytes
+from workloads.catalog.shared.tools import kernels, operators
+from workloads.catalog.training.memory import bend
 from workloads.catalog.training.mixed_precision import tf32_set, ways
-from workloads.catalog.training.shared_tensors import tensor_bytes
-from workloads.declare import flop
+from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.workload import registered
 from workloads.measure import malloc
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 CPU = Place("cpu")
 SMALL: dict[str, Setting] = {"width": 4, "batch": 8, "size": 16}
@@ -197,7 +196,7 @@ def test_the_flop_of_a_checkpointed_step_are_those_of_a_plain_one(
     parameters: dict[str, Setting] = {"layers": layers, "width": width, "batch": batch}
     case = registered()["checkpointing"].prepare(CPU, segments=2, **parameters)
     model, samples = models.deep_mlp(CPU, layers, width), CPU.randn(batch, width)
-    plain = flop.count(lambda: model(samples).square().mean().backward())
+    plain = place.count_flop(lambda: model(samples).square().mean().backward())
     # Forward, and backward to the input and to the weight, are a product each.
     assert case.flop == plain == layers * 3 * 2 * batch * width**2
 

@@ -10,7 +10,7 @@ from tests.unit.test_study import Scripted
 from workloads.catalog.training.mixed_precision import _underflow
 from workloads.declare.place import Place
 from workloads.declare.study import Study
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from typing import TypeVar
 
 from workloads import BOOTSTRAP
 from workloads.protocol import messages, wire
-from workloads.protocol.inventory import Environment, Setting
 from workloads.protocol.messages import Event
-from workloads.protocol.results import Ceiling, Comparison, RunResult
+from workloads.protocol.results import Ceiling, Comparison, Environment, RunResult, Setting
 
 E = TypeVar("E")
 

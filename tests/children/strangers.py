@@ -15,13 +15,14 @@ from tests.screens.helpers import environment, torch_gpu, workload
 from tests.screens.results import result
 from tests.snapshots import raw
 from workloads.protocol import messages, wire
-from workloads.protocol.inventory import Environment, ParameterInfo
 from workloads.protocol.results import (
     Arm,
     Chart,
     Column,
     Comparison,
+    Environment,
     Figure,
+    ParameterInfo,
     RunResult,
     Series,
     Table,

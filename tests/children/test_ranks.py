@@ -13,9 +13,8 @@ import pytest
 
 from tests.children.driver import Driver
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import RunResult
-from workloads.ranks import folder
+from workloads.protocol.results import RunResult, Setting
+from workloads.ranks import torchrun
 
 # Each run of ranks imports torch three times: torchrun and two ranks.
 pytestmark = pytest.mark.timeout(240)
@@ -32,8 +31,8 @@ def runner() -> Iterator[Driver]:
 
 def _ranks_of(driver: Driver) -> list[int]:
     """Processes that speak to the worker which this runner has now; their pids."""
-    mark = f"{folder.VARIABLE}=".encode()
-    inside = f"{folder.PREFIX}{driver.worker_pid()}-".encode()
+    mark = f"{torchrun.VARIABLE}=".encode()
+    inside = f"{torchrun.PREFIX}{driver.worker_pid()}-".encode()
     found = []
     for path in Path("/proc").iterdir():
         if not path.name.isdigit():

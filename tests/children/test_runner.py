@@ -13,8 +13,7 @@ from tests.children.driver import PATIENCE_S, Driver
 from workloads import catalog
 from workloads.declare.workload import infos
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import RunResult, Setting
 
 assert catalog
 CHEAP: dict[str, dict[str, Setting]] = {

@@ -10,7 +10,7 @@ import torch
 from tests.catalog.runs import column, numbers, ran
 from tests.gpu.test_transfer import GPU, on_gpu
 from workloads.declare.place import Place
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 pytestmark = [pytest.mark.timeout(300)]
 

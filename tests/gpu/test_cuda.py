@@ -12,8 +12,7 @@ import pytest
 
 from tests.children.driver import Driver
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import RunResult, Setting
 
 pytestmark = [pytest.mark.timeout(300)]
 

@@ -8,7 +8,7 @@ import torch
 from tests.catalog.runs import column, numbers
 from tests.gpu.test_transfer import on_gpu
 from workloads.declare.place import Place
-from workloads.limits import ceiling_bench, limits, pcie_link
+from workloads.limits import limit_lookup, limits
 from workloads.limits.ceilings import Ceilings
 from workloads.limits.limit_lookup import LimitQuery, find
 from workloads.measure import environment
@@ -24,7 +24,7 @@ GPU = torch.device("cuda:0")
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", COPY])
 def test_a_measured_ceiling_lies_below_the_hardwares_and_not_far_below(kind: str) -> None:
-    found = ceiling_bench.measure(kind, Place(str(GPU)), clock_for(GPU), Control())
+    found = limit_lookup.best_rate(kind, Place(str(GPU)), clock_for(GPU), Control())
     asked = limits.MEMORY if kind == COPY else kind
     limit = limits.hardware_limit(environment.device(GPU), asked, found.value)
     if limit is None:
@@ -55,7 +55,7 @@ def test_the_ceiling_workload_lays_each_kind_beside_its_peak() -> None:
 
 @pytest.mark.simulated_gpu
 def test_copies_from_the_host_stay_below_the_link_as_it_is_under_load() -> None:
-    link = pcie_link.read(environment.device(GPU).pci_bus_id)
+    link = limits.read_link(environment.device(GPU).pci_bus_id)
     if link is None:
         pytest.skip("the system does not tell of this GPU's link")
     result = on_gpu("copy_sizes", largest_mib=256)

@@ -9,8 +9,7 @@ import torch
 
 from tests.children.driver import Driver
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import RunResult, Setting
 
 pytestmark = [pytest.mark.timeout(300)]
 two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs 2 GPUs")

@@ -9,7 +9,7 @@ import torch
 
 from tests.catalog.runs import column, numbers, ran
 from tests.gpu.test_transfer import on_gpu
-from workloads.catalog.training.saving_memory import KEPT_PER_LAYER
+from workloads.catalog.training.memory import KEPT_PER_LAYER
 from workloads.declare.workload import registered
 
 pytestmark = [pytest.mark.timeout(300)]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.catalog.runs import column, numbers, ran, table
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import RunResult, Setting
 
 pytestmark = [pytest.mark.timeout(300)]
 

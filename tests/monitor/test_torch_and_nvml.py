@@ -16,7 +16,7 @@ from tests.terminal.terminal import Terminal
 from tui.state.devices import pair
 from tui.ui.views.device_detail import device_detail
 from workloads.measure import environment
-from workloads.protocol.inventory import TorchDevice
+from workloads.protocol.results import TorchDevice
 
 CPU = TorchDevice("cpu", "EPYC")
 UUID = "11111111-2222-3333-4444-555555555555"

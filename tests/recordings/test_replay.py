@@ -25,7 +25,7 @@ from tui.session.session import Session
 from tui.state.events import AnyEvent, DeviceSelected, LogLine
 from tui.state.store import Part, Parts, Store
 from workloads.protocol import messages
-from workloads.protocol.ended_runs import nothing_measured
+from workloads.protocol.messages import nothing_measured
 
 PATIENCE_S = 30.0
 

@@ -15,9 +15,8 @@ from tests.results.samples import timing
 from workloads import catalog
 from workloads.declare.workload import infos
 from workloads.protocol import messages, wire
-from workloads.protocol.inventory import Environment, TorchDevice
 from workloads.protocol.process import write_whole
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import Environment, RunResult, TorchDevice
 
 assert catalog
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from tui.results.records import Facts, Kept, Record, id_of
 from tui.state.runs import Conditions
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import RunResult, Timing
+from workloads.protocol.results import RunResult, Setting, Timing
 
 FACTS = {
     "box": "alpha",

@@ -23,7 +23,7 @@ from tui.ui.views.results import (
     when,
 )
 from tui.ui.views.tables import table_lines
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 NEW = {"driver": "590.10.01"}
 

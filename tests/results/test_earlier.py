@@ -25,7 +25,7 @@ from tui.ui.views.detail import detail_lines, earlier_in_full
 from tui.ui.views.lines import plain
 from tui.ui.views.workload_table import columns_for, entries, entry_line, row
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 LATER = 5000.0
 """After all that :func:`kept` makes here."""

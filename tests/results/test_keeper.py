@@ -17,8 +17,7 @@ from tui.state.events import AnyEvent, CompareQueued, LogLine, RunQueued, SweepS
 from tui.state.parameters import Sweep
 from tui.state.store import Store
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import Arm, Comparison, MeasuredSpan, RunResult, Status
+from workloads.protocol.results import Arm, Comparison, MeasuredSpan, RunResult, Setting, Status
 
 
 def _request(number: int = 1, device: str = "cuda:0", n: int = 64) -> messages.Run:

@@ -18,7 +18,7 @@ from tui.results.statistics import (
     spread,
     two_sided,
 )
-from workloads.measure.intervals import MEDIAN_FROM, t_quantile
+from workloads.measure.estimates import MEDIAN_FROM, t_quantile
 from workloads.protocol.results import Verdict
 
 SECONDS = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=8)

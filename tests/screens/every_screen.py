@@ -49,8 +49,15 @@ from tui.state.runs import EarlierResult
 from tui.state.watched_run import WatchedRun
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Setting, WorkloadInfo
-from workloads.protocol.results import Basis, Limit, PeakMemory, Rates, RunResult
+from workloads.protocol.results import (
+    Basis,
+    Limit,
+    PeakMemory,
+    Rates,
+    RunResult,
+    Setting,
+    WorkloadInfo,
+)
 
 RECORDINGS = Path(lines.__file__).parent
 SNAPSHOT = RECORDINGS / DEMO_SNAPSHOT

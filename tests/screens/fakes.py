@@ -9,8 +9,8 @@ from tui.state.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, R
 from tui.state.parameters import Sweep, defaults
 from tui.state.store import Parts, Store
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget
+from workloads.protocol.results import Setting
 
 
 class FakeSession(Recorder):

@@ -32,7 +32,8 @@ from tui.state.parameters import Sweep
 from tui.state.store import Store
 from tui.ui.widgets.pane import Pane
 from workloads.protocol import messages
-from workloads.protocol.inventory import (
+from workloads.protocol.messages import Budget
+from workloads.protocol.results import (
     Environment,
     FlagInfo,
     ParameterInfo,
@@ -40,7 +41,6 @@ from workloads.protocol.inventory import (
     TorchDevice,
     WorkloadInfo,
 )
-from workloads.protocol.messages import Budget
 
 NOW = 1_750_000_000.0
 MIB = 1024**2

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tui.state.events import AnyEvent, CompareQueued, RunQueued
 from tui.state.store import Store
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
 from workloads.protocol.results import (
     Arm,
     Check,
@@ -15,6 +14,7 @@ from workloads.protocol.results import (
     PeakMemory,
     Rates,
     RunResult,
+    Setting,
     Timing,
 )
 

@@ -21,7 +21,7 @@ from tests.screens.helpers import (
 from tests.screens.results import compared, ran
 from tui.state.events import AnyEvent, LogLine, RunnerStatus
 from workloads.protocol import messages
-from workloads.protocol.inventory import ParameterInfo
+from workloads.protocol.results import ParameterInfo
 
 SIZE = (200, 50)
 NAME = "conv[NHWC] [/x]"

@@ -11,10 +11,9 @@ from tests.catalog.runs import ran
 from workloads.catalog.multi_gpu.burn import GPU_ROWS, STRIP
 from workloads.declare.place import PARTIAL_SUMS, Place, pinned_bytes
 from workloads.declare.workload import registered
-from workloads.limits import ceiling_bench
+from workloads.limits import limit_lookup
 from workloads.measure import memory
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import RunResult, Setting
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(120)]
 
@@ -201,12 +200,12 @@ def test_no_more_is_taken_than_was_asked_but_for_the_workspace_of_cudnn(
 def test_ceilings_take_their_share_of_what_is_free(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ceiling_bench, "THOROUGH_S", 0.01)
+    monkeypatch.setattr(limit_lookup, "THOROUGH_S", 0.01)
     free = Place(GPU).free_memory()
     assert free is not None
     taken = asked.of("ceiling", {})
     # All sizes are there at once: four thirds of the largest, a fourth part of it on each.
-    assert taken <= asked.room + free / ceiling_bench.SHARE_OF_FREE * 4 / 3
+    assert taken <= asked.room + free / limit_lookup.SHARE_OF_FREE * 4 / 3
 
 
 def test_batches_until_memory_ends_stay_within_their_share_of_the_device(asked: Asked) -> None:

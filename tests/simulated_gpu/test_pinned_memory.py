@@ -10,7 +10,7 @@ import torch
 from tests.children.driver import Driver
 from workloads.measure import memory
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(120)]
 

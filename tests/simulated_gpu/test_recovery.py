@@ -13,7 +13,7 @@ from tests.catalog.stand_ins import case_of
 from workloads.declare.place import Place
 from workloads.declare.workload import Case
 from workloads.measure import memory
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(120)]
 

@@ -15,8 +15,7 @@ from tests.simulated_gpu import place
 from workloads import catalog
 from workloads.declare.workload import infos
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import RunResult, Setting
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -16,8 +16,7 @@ from tui.state.store import Store
 from tui.ui.views.backend import between, newest, switches, verdict, view
 from tui.ui.views.lines import Span, TextStyle, plain, width
 from workloads.protocol import messages
-from workloads.protocol.inventory import FlagInfo
-from workloads.protocol.results import Arm, Verdict
+from workloads.protocol.results import Arm, FlagInfo, Verdict
 
 ONEDNN = (
     FlagInfo("mkldnn.enabled", "enabled", "", ("cpu",), False, True, None),

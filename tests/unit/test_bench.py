@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.hog import busy
-from workloads.declare.study import Within
+from workloads.declare.tools import Within
 from workloads.measure import cpu_share, malloc
 from workloads.measure.clocks import HostClock
 from workloads.measure.cpu_share import Others

@@ -18,13 +18,13 @@ from workloads import catalog
 from workloads.declare.place import Place
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, forget, workload
-from workloads.limits import ceiling_bench, limit_lookup
+from workloads.limits import limit_lookup
 from workloads.limits.ceilings import Ceilings, newest
-from workloads.measure import cpu_share, flags
+from workloads.measure import cpu_share, torch_state
 from workloads.measure.clocks import HostClock, TimedBlock
 from workloads.measure.timing import Cancelled, Control
 from workloads.protocol.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
-from workloads.runner import execute, readings
+from workloads.runner import execute, reporting
 
 assert catalog
 CPU = torch.device("cpu")
@@ -36,7 +36,7 @@ def _ceiling(kind: str = "float32", value: float = 1e9, at: float = 1.0, **under
 
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceiling_bench, "LONGEST_CALL_S", 0.02)
+    monkeypatch.setattr(limit_lookup, "LONGEST_CALL_S", 0.02)
     monkeypatch.setattr(
         limit_lookup, "measure_ceiling", partial(limit_lookup.measure_ceiling, seconds=0.05)
     )
@@ -99,7 +99,7 @@ def test_a_disturbed_ceiling_does_not_replace_a_higher_undisturbed_one() -> None
 
 
 def test_conditions_name_what_a_ceiling_depends_on() -> None:
-    under = ceiling_bench.under(CPU)
+    under = limit_lookup.conditions(CPU)
     assert under["threads"] == str(torch.get_num_threads())
     assert under["torch"] == torch.__version__
     assert {"host", "cpu", "cpus"} <= set(under)
@@ -107,15 +107,15 @@ def test_conditions_name_what_a_ceiling_depends_on() -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "float64", COPY])
 def test_a_ceiling_of_this_cpu_is_measured_with_flags_as_torch_has_them(kind: str) -> None:
-    flags.apply({"mkldnn.enabled": False})
+    torch_state.apply_flags({"mkldnn.enabled": False})
     try:
-        found = ceiling_bench.measure(kind, Place("cpu"), HostClock(), Control(), seconds=0.1)
-        assert not flags.BY_NAME["mkldnn.enabled"].get()
+        found = limit_lookup.best_rate(kind, Place("cpu"), HostClock(), Control(), seconds=0.1)
+        assert not torch_state.BY_NAME["mkldnn.enabled"].get()
     finally:
-        flags.apply(flags.DEFAULTS)
+        torch_state.apply_flags(torch_state.DEFAULTS)
     assert found.value > 1e6
     assert "best of" in found.how
-    assert found.under == ceiling_bench.under(CPU)
+    assert found.under == limit_lookup.conditions(CPU)
 
 
 class ToldClock:
@@ -149,7 +149,7 @@ LOOKS = 3
 def test_the_best_block_counts_and_the_slow_ones_do_not() -> None:
     # A second is too long for twice the size to be tried.
     clock = ToldClock(n256=[1.0] * LOOKS + [2.0, 1.0, 4.0, 7.0])
-    found = ceiling_bench.measure("float32", Place("cpu"), clock, Control(), seconds=14.0)
+    found = limit_lookup.best_rate("float32", Place("cpu"), clock, Control(), seconds=14.0)
     assert found.value == 2 * 256**3
     assert "256 x 256 matrix product, best of 4 blocks" in found.how
 
@@ -157,7 +157,7 @@ def test_the_best_block_counts_and_the_slow_ones_do_not() -> None:
 def test_the_time_is_for_those_close_to_the_first_and_then_for_the_best_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ceiling_bench, "LONGEST_CALL_S", 100.0)
+    monkeypatch.setattr(limit_lookup, "LONGEST_CALL_S", 100.0)
     # For the same work at a first look, the larger ones take 1.4 and 1.6 times as long as the
     # first; later the second one is the best of those close to the first.
     clock = ToldClock(
@@ -165,7 +165,7 @@ def test_the_time_is_for_those_close_to_the_first_and_then_for_the_best_of_them(
         n512=[8 * 1.4] * LOOKS + [8 * 1.1],
         n1024=[64 * 1.6] * LOOKS + [64 * 0.1],
     )
-    found = ceiling_bench.measure("float32", Place("cpu"), clock, Control(), seconds=30.0)
+    found = limit_lookup.best_rate("float32", Place("cpu"), clock, Control(), seconds=30.0)
     assert found.value == pytest.approx(2 * 256**3 / 1.1)
     timed = clock.asked[3 * LOOKS :]
     assert set(timed[:4]) == {"n256", "n512"}
@@ -207,7 +207,7 @@ def test_without_a_place_for_ceilings_none_is_measured_and_the_reason_says_how()
 def test_a_ceiling_that_is_exceeded_is_measured_again() -> None:
     told: list[Ceiling] = []
     ceilings = Ceilings(told.append)
-    low = Ceiling("float32", 1e6, "while the box was busy", 1.0, ceiling_bench.under(CPU))
+    low = Ceiling("float32", 1e6, "while the box was busy", 1.0, limit_lookup.conditions(CPU))
     ceilings.learn([low])
     result = _run(ceilings, n=256)
     assert told
@@ -217,7 +217,7 @@ def test_a_ceiling_that_is_exceeded_is_measured_again() -> None:
 
 def _held_against(fraction: float, basis: str) -> RunResult:
     limit = Limit("float32", 1e9, fraction, "told", basis, 0.03)  # type: ignore[arg-type]
-    return readings.with_impossible(
+    return reporting.with_impossible(
         RunResult("r", "matmul", "cpu", {}, {}, "ok", limit=limit, rates=Rates(1.0, None, None))
     )
 
@@ -243,7 +243,7 @@ def test_of_the_further_rates_above_a_limit_the_highest_is_named() -> None:
         ("cuDNN", _limit(1.5)),
         ("the copy", _limit(1.02, "memory bandwidth")),
     ]
-    (warning,) = readings.with_impossible(result, others).warnings
+    (warning,) = reporting.with_impossible(result, others).warnings
     assert warning.startswith("flash: 200% of the limit is impossible")
 
 
@@ -263,7 +263,7 @@ def test_a_rate_that_a_study_found_above_the_runs_limit_is_flagged() -> None:
         return Case(timed, flop=8, precision="float32", study=study)
 
     ceilings = Ceilings()
-    ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, ceiling_bench.under(CPU))])
+    ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, limit_lookup.conditions(CPU))])
     try:
         result = ran_under(Control(), "too_fast", {}, ceilings=ceilings)
     finally:
@@ -280,7 +280,7 @@ def test_the_naive_rate_is_called_impossible_only_above_the_limits_own_error() -
         result = RunResult(
             "r", "naive_timing", "cuda:0", {}, {}, "ok", limit=_limit(0.8), figures=figures
         )
-        return readings.with_impossible(result).warnings
+        return reporting.with_impossible(result).warnings
 
     assert warned(2.5e9) == ("the naive rate is 2.5 times the float32 limit: impossible",)
     assert warned(1.02e9) == ()
@@ -289,7 +289,7 @@ def test_the_naive_rate_is_called_impossible_only_above_the_limits_own_error() -
 
 
 def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result(state: Path) -> None:
-    under = ceiling_bench.under(CPU)
+    under = limit_lookup.conditions(CPU)
     ceilings = Ceilings()
     ceilings.learn([Ceiling("float32", 1e15, "told", 1.0, under, disturbed=True)])
     result = _run(ceilings, n=64)
@@ -304,7 +304,7 @@ def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result(state: Pa
 def test_a_measurement_beside_busy_processes_is_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = iter([cpu_share.CpuTime(0.0, 0.0), cpu_share.CpuTime(1e9, 0.0)])
     monkeypatch.setattr(cpu_share, "now", lambda: next(busy))
-    found = ceiling_bench.measure(COPY, Place("cpu"), HostClock(), Control(), seconds=0.01)
+    found = limit_lookup.best_rate(COPY, Place("cpu"), HostClock(), Control(), seconds=0.01)
     assert found.disturbed
     assert "while others kept" in found.how
 
@@ -313,7 +313,7 @@ def test_a_measurement_beside_busy_processes_is_disturbed(monkeypatch: pytest.Mo
 def test_half_precision_on_a_cpu_is_held_against_the_faster_of_its_own_and_float32(
     half: float, full: float
 ) -> None:
-    under = ceiling_bench.under(CPU)
+    under = limit_lookup.conditions(CPU)
     asked = limit_lookup.LimitQuery("bfloat16", 2e9)
     ceilings = Ceilings()
     ceilings.learn([Ceiling("bfloat16", half, "told", 1.0, under)])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.screens.results import result as made
 from tests.unit.test_study import Scripted, _study
-from workloads.catalog.training.shared_models import largest_difference
-from workloads.declare.checks import against_float64, ratio, relative
-from workloads.runner.readings import checked
+from workloads.catalog.shared.models import largest_difference
+from workloads.declare.place import against_float64, ratio, relative
+from workloads.runner.reporting import checked
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=0, max_value=1e300)
 

@@ -15,9 +15,9 @@ from tests.hog import busy
 from workloads.measure import cpu_share, timing
 from workloads.measure.cpu_share import CpuTime, now, other_cores
 from workloads.measure.timing import Control
-from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Compare
-from workloads.runner import interleave
+from workloads.protocol.results import Setting
+from workloads.runner import worker
 
 
 def test_what_is_not_ours_is_theirs() -> None:
@@ -94,7 +94,7 @@ def test_a_comparison_beside_another_process_says_so() -> None:
         patch.object(cpu_share, "now", lambda: CpuTime(next(cpu_s), 0.0)),
         patch.object(timing, "BLOCK_S", 1e-4),
     ):
-        found = interleave.compare(request, Control(), lambda _: None)
+        found = worker.compare_blocks(request, Control(), lambda _: None)
     assert found.status == "ok"
     (warning,) = found.warnings
     assert warning.startswith("other processes kept ")

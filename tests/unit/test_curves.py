@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.measure.curves import Crossing, crossing, crossing_words, doublings, knee
+from workloads.measure.estimates import Crossing, crossing, crossing_words, doublings, knee
 
 TIMES = st.lists(st.tuples(st.floats(1e-6, 1e3), st.floats(1e-6, 1e3)), min_size=1, max_size=12)
 

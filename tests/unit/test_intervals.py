@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.measure import comparison
-from workloads.measure import intervals as s
+from workloads.measure import estimates as s
 from workloads.runner import bench
 
 positive = st.floats(min_value=1e-9, max_value=1e6, allow_nan=False)

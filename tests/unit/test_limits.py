@@ -10,10 +10,9 @@ import torch
 
 from workloads.declare.place import Place, attention_precision
 from workloads.declare.workload import THREE_TF32
-from workloads.limits import limits, pcie_link, peaks
-from workloads.limits.pcie_link import LinkState, PcieLink
-from workloads.protocol.inventory import TorchDevice
-from workloads.protocol.results import Ceiling
+from workloads.limits import limits
+from workloads.limits.limits import LinkState, PcieLink
+from workloads.protocol.results import Ceiling, TorchDevice
 
 GIB = 2**30
 H200 = TorchDevice(
@@ -36,9 +35,9 @@ def test_a_known_part_is_held_against_its_published_dense_peak() -> None:
     ("device", "precision"), [(H200, "float32"), (RTX_4090, "bfloat16"), (RTX_4090, "tf32")]
 )
 def test_the_derivation_agrees_with_the_table(device: TorchDevice, precision: str) -> None:
-    peak = peaks.published(device)
+    peak = limits.published(device)
     assert peak is not None
-    derived = peaks.derived_flop_per_s(device, precision)
+    derived = limits.derived_flop_per_s(device, precision)
     assert derived == pytest.approx(peak.tflops[precision] * 1e12, rel=0.02)
 
 
@@ -59,7 +58,7 @@ def test_the_names_of_the_parts_do_not_match_one_anothers_rows() -> None:
     l4 = TorchDevice("cuda:0", "NVIDIA L4", None, None, 23 * GIB, "8.9", 58)
     l40s = TorchDevice("cuda:0", "NVIDIA L40S", None, None, 45 * GIB, "8.9", 142)
     a10g = TorchDevice("cuda:0", "NVIDIA A10G", None, None, 22 * GIB, "8.6", 80)
-    found = [peaks.published(device) for device in (l4, l40s, a10g)]
+    found = [limits.published(device) for device in (l4, l40s, a10g)]
     assert found[0] is not None
     assert found[1] is not None
     assert found[0].memory_gb_s == 300
@@ -86,7 +85,7 @@ def test_the_names_of_the_parts_do_not_match_one_anothers_rows() -> None:
     ],
 )
 def test_names_as_the_driver_gives_them_find_their_row(name: str, gib: int, memory: int) -> None:
-    peak = peaks.published(TorchDevice("cuda:0", name, None, None, gib * GIB))
+    peak = limits.published(TorchDevice("cuda:0", name, None, None, gib * GIB))
     assert peak is not None
     assert peak.memory_gb_s == memory
 
@@ -160,9 +159,9 @@ def test_a_part_whose_cpu_is_on_nvlink_is_not_held_against_its_pcie_link(name: s
 def test_a_link_is_read_as_the_kernel_writes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pcie_link, "_DEVICES", tmp_path)
-    assert pcie_link.read(None) is None
-    assert pcie_link.read("00000000:E5:00.0") is None
+    monkeypatch.setattr(limits, "_DEVICES", tmp_path)
+    assert limits.read_link(None) is None
+    assert limits.read_link("00000000:E5:00.0") is None
     folder = tmp_path / "0000:e5:00.0"
     folder.mkdir()
     for name, text in (
@@ -172,12 +171,12 @@ def test_a_link_is_read_as_the_kernel_writes_it(
         ("max_link_width", "255\n"),
     ):
         (folder / name).write_text(text)
-    assert pcie_link.read("00000000:E5:00.0") == PcieLink(GEN1, None)
+    assert limits.read_link("00000000:E5:00.0") == PcieLink(GEN1, None)
     (folder / "max_link_speed").write_text("32.0 GT/s PCIe\n")
     (folder / "max_link_width").write_text("16\n")
-    assert pcie_link.read("00000000:E5:00.0") == PcieLink(GEN1, GEN5)
+    assert limits.read_link("00000000:E5:00.0") == PcieLink(GEN1, GEN5)
     (folder / "current_link_width").write_text("0\n")
-    assert pcie_link.read("00000000:E5:00.0") is None
+    assert limits.read_link("00000000:E5:00.0") is None
 
 
 @pytest.mark.parametrize(
@@ -192,11 +191,11 @@ def test_a_link_is_read_as_the_kernel_writes_it(
     ],
 )
 def test_a_part_of_a_like_name_is_not_taken_for_another(name: str, gib: int) -> None:
-    assert peaks.published(TorchDevice("cuda:0", name, None, None, gib * GIB)) is None
+    assert limits.published(TorchDevice("cuda:0", name, None, None, gib * GIB)) is None
 
 
 def test_every_row_names_its_source_and_has_a_figure_for_its_memory() -> None:
-    for peak in peaks.PEAKS:
+    for peak in limits.PEAKS:
         assert peak.source
         assert peak.memory_gb_s > 0
         assert all(value > 0 for value in peak.tflops.values())

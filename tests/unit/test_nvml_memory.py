@@ -7,25 +7,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from workloads.measure import nvml_memory
+from workloads.measure import memory
 
 
 @pytest.fixture(autouse=True)
 def _library_anew() -> Iterator[None]:
-    nvml_memory._library.cache_clear()
+    memory._nvml.cache_clear()
     yield
-    nvml_memory._library.cache_clear()
+    memory._nvml.cache_clear()
 
 
 def test_a_machine_without_the_library_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvml_memory, "LIBRARY", "libnvidia-of-nobody.so.1")
-    with pytest.raises(nvml_memory.NvmlError, match=r"libnvidia-of-nobody\.so\.1 cannot be loaded"):
-        nvml_memory.read("GPU-0")
+    monkeypatch.setattr(memory, "NVML_LIBRARY", "libnvidia-of-nobody.so.1")
+    with pytest.raises(memory.NvmlError, match=r"libnvidia-of-nobody\.so\.1 cannot be loaded"):
+        memory.nvml_memory("GPU-0")
 
 
 def test_a_torch_that_tells_no_uuid_leaves_nobody_to_ask() -> None:
-    with pytest.raises(nvml_memory.NvmlError, match="does not tell the UUID"):
-        nvml_memory.read(None)
+    with pytest.raises(memory.NvmlError, match="does not tell the UUID"):
+        memory.nvml_memory(None)
 
 
 class Nvml:
@@ -65,6 +65,6 @@ def test_what_nvml_answers_is_the_reason(
     codes: dict[str, int], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: Nvml(**codes))
-    with pytest.raises(nvml_memory.NvmlError) as caught:
-        nvml_memory.read("GPU-0")
+    with pytest.raises(memory.NvmlError) as caught:
+        memory.nvml_memory("GPU-0")
     assert str(caught.value) == says

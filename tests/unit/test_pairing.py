@@ -8,7 +8,7 @@ import pytest
 
 from tests.screens.helpers import gpu, torch_gpu
 from tui.state.devices import CPU, pair
-from workloads.protocol.inventory import TorchDevice
+from workloads.protocol.results import TorchDevice
 
 CPU_DEVICE = TorchDevice(CPU, "EPYC")
 

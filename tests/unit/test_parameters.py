@@ -22,7 +22,7 @@ from tui.state.parameters import (
 from tui.state.sweep_result import settings_text
 from workloads import catalog
 from workloads.declare.workload import checked, infos, whole
-from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
+from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo
 
 assert catalog
 

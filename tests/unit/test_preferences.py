@@ -11,7 +11,7 @@ from tui.session.preferences import Preferences, usable
 from tui.settings import choose, read
 from tui.state.events import AnyEvent, CatalogueRead, DeviceSelected, ParametersSet
 from tui.state.store import Store
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 MATMUL: dict[str, Setting] = {"size": 4096, "dtype": "float32"}
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workloads.catalog.shared.profiler_rows import ProfilerRow, kernels, operators
+from workloads.catalog.shared.tools import ProfilerRow, kernels, operators
 
 CPU, CUDA = SimpleNamespace(name="CPU"), SimpleNamespace(name="CUDA")
 

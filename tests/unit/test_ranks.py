@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from workloads.declare.workload import RANK_PARAMETERS, ParameterError, Skip
 from workloads.measure import timing
 from workloads.measure.clocks import TimedBlock
-from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Run
+from workloads.protocol.results import Setting
 from workloads.ranks import torchrun
-from workloads.ranks.lockstep import LockstepClock, RankGroup
+from workloads.ranks.launch import LockstepClock, RankGroup
 
 DEFAULTS = {parameter.name: parameter.default for parameter in RANK_PARAMETERS}
 KILLED = """Failures:

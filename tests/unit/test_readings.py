@@ -12,10 +12,9 @@ from tests.screens.results import timing
 from tests.unit.test_study import Scripted
 from workloads.declare.study import Study
 from workloads.measure.cpu_share import Others
-from workloads.protocol.ended_runs import nothing_measured
-from workloads.protocol.messages import Run
+from workloads.protocol.messages import Run, nothing_measured
 from workloads.protocol.results import Rates
-from workloads.runner import readings
+from workloads.runner import reporting
 
 NO_RATES = Rates(None, None, None)
 
@@ -27,28 +26,28 @@ def _all_cores_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_time_beside_other_processes_has_no_interval_and_says_why() -> None:
-    busy = readings.as_far_as_known(timing(other_cpu_cores=1.2), "cpu")
+    busy = reporting.as_far_as_known(timing(other_cpu_cores=1.2), "cpu")
     assert busy.ci95_s is None
     assert "known" not in busy.stopped_by
-    reason = readings.absences(busy, NO_RATES)["time.ci95_s"]
+    reason = reporting.absences(busy, NO_RATES)["time.ci95_s"]
     assert reason.startswith("other processes were at work")
 
 
 @pytest.mark.parametrize(("cores", "device"), [(0.05, "cpu"), (None, "cpu"), (3.0, "cuda")])
 def test_a_quiet_machine_and_a_gpu_keep_theirs(cores: float | None, device: str) -> None:
     quiet = timing(other_cpu_cores=cores)
-    assert readings.as_far_as_known(quiet, device) == quiet
+    assert reporting.as_far_as_known(quiet, device) == quiet
 
 
 def test_blocks_that_resemble_their_neighbours_say_so() -> None:
     alike = replace(timing(), ci95_s=None, blocks=9, block_times_s=tuple(range(1, 10)))
-    reason = readings.absences(alike, NO_RATES)["time.ci95_s"]
+    reason = reporting.absences(alike, NO_RATES)["time.ci95_s"]
     assert reason.startswith("neighbouring blocks are too much alike")
 
 
 def test_fewer_than_two_page_faults_are_not_rounded_to_none() -> None:
     faulty = timing(median_s=1e-5, faults_per_call=0.3)
-    assert "0.3 page faults per call are part of the time" in readings.warnings(faulty, "cpu")
+    assert "0.3 page faults per call are part of the time" in reporting.warnings(faulty, "cpu")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_a_table_timed_beside_other_processes_is_named(
     study = Study(1.0, "wall", Scripted(), lambda _study: None)
     study.beside["table ways"] = Others(1.0, cpu_s)
     empty = nothing_measured(Run("1", "matmul", device, {}, {}))
-    said = readings.with_findings(empty, study).warnings
+    said = reporting.with_findings(empty, study).warnings
     assert [("table ways" in line, "other processes" in line) for line in said] == (
         [(True, True)] if warned else []
     )

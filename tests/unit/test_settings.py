@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tui.settings import BY_NAME, KNOWN, FromFile, choose, path, read, remember
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 NOTHING = FromFile(Path("config.toml"), {}, {}, (), writable=True)
 

@@ -19,8 +19,7 @@ from tui.state.events import (
 from tui.state.store import Part, Store
 from tui.ui.views.workload_table import devices
 from workloads.protocol import messages
-from workloads.protocol.inventory import ParameterInfo, WorkloadInfo
-from workloads.protocol.results import RunResult, Status
+from workloads.protocol.results import ParameterInfo, RunResult, Status, WorkloadInfo
 
 MATMUL = WorkloadInfo(
     "matmul", "compute", "t", "a", "l", (ParameterInfo("n", 2048, "rows"),), ("cpu",)

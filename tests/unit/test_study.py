@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.declare.study import Call, ClockName, HeldMemory, Study
+from workloads.declare.study import Study
+from workloads.declare.tools import Call, ClockName, HeldMemory
 from workloads.measure.cpu_share import Others
 from workloads.measure.timing import Cancelled
 from workloads.protocol import wire

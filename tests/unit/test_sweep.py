@@ -17,7 +17,7 @@ from tui.ui.views.detail import detail_lines
 from tui.ui.views.lines import plain, width
 from tui.ui.views.workload_table import Row, row
 from workloads.protocol import messages
-from workloads.protocol.inventory import ParameterInfo, WorkloadInfo
+from workloads.protocol.results import ParameterInfo, WorkloadInfo
 
 SIZE = ParameterInfo("size", 4096, "rows", minimum=16, maximum=65_536)
 DTYPE = ParameterInfo("dtype", "float32", "of the numbers", ("float32", "bfloat16", "float16"))

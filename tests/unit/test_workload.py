@@ -22,7 +22,7 @@ from workloads.declare.workload import (
     with_code,
     workload,
 )
-from workloads.protocol.inventory import ParameterInfo, WorkloadInfo
+from workloads.protocol.results import ParameterInfo, WorkloadInfo
 
 assert catalog
 

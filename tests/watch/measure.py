@@ -26,7 +26,7 @@ import psutil
 from tests.watch.target import ScriptedTarget, build_target, running
 from tui.watch.peek import Target
 from tui.watch.process_files import ProcessFiles
-from workloads.measure.intervals import paired_ratio
+from workloads.measure.estimates import paired_ratio
 
 INTERVAL_S = 0.1
 SPAN_S = 0.5

@@ -21,7 +21,7 @@ from tui.watch.process_files import Refusal
 from tui.watch.runs import EXAMPLE
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Environment
+from workloads.protocol.results import Environment
 
 T = TypeVar("T")
 Outcome = Literal["passed", "warning", "failed"]

@@ -48,8 +48,7 @@ from tui.ui.views.snapshot.words import state_lines
 from tui.ui.views.tables import table_lines
 from tui.ui.views.workload_state import half_width, warnings_of
 from workloads.protocol import wire
-from workloads.protocol.inventory import Environment
-from workloads.protocol.results import Comparison, Limit, RunResult
+from workloads.protocol.results import Comparison, Environment, Limit, RunResult
 
 WIDTH = 100
 """Of lines that go into a file or a pipe."""

@@ -23,7 +23,7 @@ from tui.snapshots import MEMORY_OPTION
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
-    from workloads.protocol.inventory import Setting
+    from workloads.protocol.results import Setting
 
 LEAST_MEMORY = 64 << 20
 STANDARD_INPUT = "-"

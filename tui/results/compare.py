@@ -21,10 +21,9 @@ from tui.results.store_file import SelectionError
 from tui.state.runs import Against, EarlierResult
 from tui.text import glyphs
 from tui.text.numbers import megahertz
-from workloads.measure.intervals import THRESHOLD
+from workloads.measure.estimates import THRESHOLD
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import Verdict
+from workloads.protocol.results import Setting, Verdict
 
 UNKNOWN = "not known"
 IDLE = "idle"

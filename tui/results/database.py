@@ -17,7 +17,7 @@ from tui.results.records import Facts, Kept, Record, Row, canonical, row_of
 from tui.results.selection import Everything, Selection, where
 from tui.results.store_file import StoreError, explained, is_on_network
 from workloads.protocol import wire
-from workloads.protocol.inventory import Setting
+from workloads.protocol.results import Setting
 
 BUSY_S = 5.0
 """For so long it is waited for another program that writes."""

@@ -25,8 +25,7 @@ from tui.state.store import Store
 from tui.text.redact import HOST, Redactor, whole_words, with_texts
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Environment
-from workloads.protocol.results import Comparison, RunResult
+from workloads.protocol.results import Comparison, Environment, RunResult
 
 
 def kept_of(

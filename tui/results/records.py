@@ -17,8 +17,14 @@ from tui.state.devices import DeviceView
 from tui.state.runs import Conditions
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Environment, Setting, TorchDevice
-from workloads.protocol.results import Comparison, RunResult, Status
+from workloads.protocol.results import (
+    Comparison,
+    Environment,
+    RunResult,
+    Setting,
+    Status,
+    TorchDevice,
+)
 
 Kind = Literal["run", "comparison"]
 ID_LENGTH = 16

@@ -11,8 +11,8 @@ import random
 import statistics
 from collections.abc import Sequence
 
-from workloads.measure import intervals
-from workloads.measure.intervals import MEDIAN_FROM, THRESHOLD, t_quantile
+from workloads.measure import estimates
+from workloads.measure.estimates import MEDIAN_FROM, THRESHOLD, t_quantile
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Verdict
 
@@ -40,7 +40,7 @@ class RunRatio:
     @property
     def alone(self) -> Verdict:
         """What would be said if it were the only question."""
-        return intervals.verdict(intervals.Ratio(self.value, self.ci95, min(self.runs)))
+        return estimates.verdict(estimates.Ratio(self.value, self.ci95, min(self.runs)))
 
 
 def ratio_of_runs(a: Sequence[float], b: Sequence[float]) -> RunRatio:
@@ -49,7 +49,7 @@ def ratio_of_runs(a: Sequence[float], b: Sequence[float]) -> RunRatio:
     The ratio is that of the medians over the runs, which a single disturbed run does not move. Its
     interval is that of :data:`RESAMPLES` resampled ratios, for which each side draws its runs anew.
     From :data:`MEDIAN_FROM` runs a side on they are ratios of medians; of fewer, whose medians
-    vary more, ratios of geometric means, as in ``workloads.measure.intervals.paired_ratio``. Few
+    vary more, ratios of geometric means, as in ``workloads.measure.estimates.paired_ratio``. Few
     runs cannot stand for what lies beyond them, so that their interval is at no end narrower than
     Student's with Welch's degrees of freedom (Welch 1947, Biometrika 34).
 
@@ -66,7 +66,7 @@ def ratio_of_runs(a: Sequence[float], b: Sequence[float]) -> RunRatio:
     draws, resampled = random.Random(_SEED), _resampled_medians if many else _resampled_means
     of_a, of_b = resampled(logs_a, draws), resampled(logs_b, draws)
     ratios = sorted(x - y for x, y in zip(of_a, of_b, strict=True))
-    low, high = intervals.quantile(ratios, 0.025), intervals.quantile(ratios, 0.975)
+    low, high = estimates.quantile(ratios, 0.025), estimates.quantile(ratios, 0.975)
     if many:
         centre, error, degrees = between, statistics.stdev(ratios), min(runs) - 1
     else:

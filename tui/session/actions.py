@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tui.state.parameters import Sweep
-from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget
+from workloads.protocol.results import Setting
 
 
 class Actions(Protocol):

@@ -13,8 +13,7 @@ from tui.state.runs import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHOR
 from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Environment
-from workloads.protocol.results import Comparison, MeasuredSpan, RunResult
+from workloads.protocol.results import Comparison, Environment, MeasuredSpan, RunResult
 
 _SAMPLED = (
     "sm_clock_mhz_min",

@@ -13,7 +13,7 @@ from tui import settings
 from tui.state.events import AnyEvent, LogLine, ParametersSet
 from tui.state.parameters import Invalid, changed, text_of, validate
 from tui.state.store import Part, Parts, Store
-from workloads.protocol.inventory import Setting, WorkloadInfo
+from workloads.protocol.results import Setting, WorkloadInfo
 
 
 class SettingsTarget(Protocol):

@@ -30,8 +30,8 @@ from tui.state.events import (
 from tui.state.parameters import Sweep, defaults
 from tui.state.store import Parts, Store
 from workloads.protocol import messages
-from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget
+from workloads.protocol.results import Setting
 
 if TYPE_CHECKING:
     from tui.child.launch import Launched

@@ -16,8 +16,7 @@ from tui import reports
 from workloads.limits.ceilings import newest
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import WorkloadInfo
-from workloads.protocol.results import Ceiling
+from workloads.protocol.results import Ceiling, WorkloadInfo
 
 
 @frozen

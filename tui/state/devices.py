@@ -18,8 +18,8 @@ from typing import Literal
 
 from tui.monitor.messages import Device, Driver, Sample
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Environment, TorchDevice
 from workloads.protocol.messages import TorchMemory
+from workloads.protocol.results import Environment, TorchDevice
 
 CPU = "cpu"
 """The key of the host's processor among the devices."""

@@ -9,8 +9,7 @@ from tui.state.parameters import Sweep
 from tui.state.runs import Against, Conditions, EarlierResult
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Setting, WorkloadInfo
-from workloads.protocol.results import Ceiling
+from workloads.protocol.results import Ceiling, Setting, WorkloadInfo
 
 if TYPE_CHECKING:
     # Imported where the watch runs: it has no part in a start.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
+from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo
 
 
 @frozen

@@ -14,8 +14,7 @@ from tui.state.store import Store
 from workloads.limits import limits
 from workloads.limits.ceilings import newest
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Environment, Setting, TorchDevice
-from workloads.protocol.results import Basis, Ceiling, RunResult
+from workloads.protocol.results import Basis, Ceiling, Environment, RunResult, Setting, TorchDevice
 
 PLAIN = "float32"
 """The precision whose limit is drawn where no run names another."""

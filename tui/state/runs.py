@@ -10,8 +10,7 @@ from typing import Any
 
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import Arm, Comparison, RunResult, Verdict
+from workloads.protocol.results import Arm, Comparison, RunResult, Setting, Verdict
 
 # Why a figure is absent.
 TOO_SHORT = "it was measured for less than the time between two samples"

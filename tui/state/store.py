@@ -45,9 +45,8 @@ from tui.state.runs import (
 )
 from tui.text.numbers import rate, size
 from workloads.protocol import messages
-from workloads.protocol.ended_runs import ended_run
-from workloads.protocol.inventory import Environment, Setting, WorkloadInfo
-from workloads.protocol.results import COPY, Ceiling
+from workloads.protocol.messages import ended_run
+from workloads.protocol.results import COPY, Ceiling, Environment, Setting, WorkloadInfo
 
 if TYPE_CHECKING:
     from tui.state.allocators import Allocators

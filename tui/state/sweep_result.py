@@ -14,8 +14,7 @@ from tui.state.store import Store
 from tui.text.numbers import place as place_text
 from tui.text.numbers import quantity
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import Basis, Cell, Chart, Column, RunResult, Series, Table
+from workloads.protocol.results import Basis, Cell, Chart, Column, RunResult, Series, Setting, Table
 
 Runs = Mapping[str, RunState | None]
 """Of one point, by device."""

@@ -1,15 +1,17 @@
-"""Where a workload runs: a torch device, random data on it, and its free memory."""
+"""Where a workload runs: a torch device, data and room on it; FLOP counted, results checked."""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from workloads.declare.workload import THREE_TF32, Skip
 from workloads.measure import environment, malloc, memory
-from workloads.protocol.inventory import TorchDevice
+from workloads.protocol.results import Check, TorchDevice
 
 SEED = 20_000
 """Of the random data; the same in every run, so that two runs multiply the same numbers."""
@@ -201,3 +203,78 @@ def _host_room() -> int | None:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return None
+
+
+TOLERANCES = {
+    "float64": 1e-12,
+    "float32": 1e-4,
+    "3xtf32": 1e-4,
+    "tf32": 5e-3,
+    "float16": 5e-3,
+    "bfloat16": 4e-2,
+}
+"""By precision, of a product's largest error over its largest entry: the unit round-off times a
+small multiple that covers the growth over sums of up to 65 536 terms with random signs."""
+
+
+def against_float64(
+    result: torch.Tensor, reference: torch.Tensor, tolerance: float, what: str
+) -> Check:
+    """The largest difference over the largest entry of the reference.
+
+    Args:
+        result: of any device and precision.
+        reference: float64, on the CPU, of the same shape.
+        tolerance: of the relative error.
+        what: was compared, for the reader.
+    """
+    difference = (result.detach().cpu().double() - reference).abs().max()
+    return relative(float(difference), float(reference.abs().max()), tolerance, what)
+
+
+def relative(difference: float, largest: float, tolerance: float, what: str) -> Check:
+    """A difference over the largest entry of the reference.
+
+    A reference that is zero everywhere is met by a device that computes nothing, so it passes
+    nobody.
+
+    Args:
+        difference: from the reference, the largest.
+        largest: entry of the reference, by its absolute value.
+        tolerance: of the relative error.
+        what: was compared, for the reader.
+    """
+    error = ratio(difference, largest)
+    known = math.isfinite(error)
+    told = what if largest else f"{what}, which is zero everywhere"
+    return Check(known and error <= tolerance, error if known else None, tolerance, told)
+
+
+def ratio(difference: float, largest: float) -> float:
+    """A difference over the largest entry of what it is from; not a number where that is zero."""
+    return difference / largest if largest else math.nan
+
+
+def count_flop(call: Callable[[], object]) -> int:
+    """FLOP of one call whose tensors are on the meta device; pointwise operations count nothing."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        call()
+    return int(counter.get_total_flops())
+
+
+def attention_flop(batch: int, heads: int, length: int, width: int, *, causal: bool) -> int:
+    """FLOP of both products: 4 B H S² D; a causal mask needs only the S (S + 1) / 2 pairs.
+
+    torch counts all pairs, mask or not.
+
+    Args:
+        batch: sequences, B.
+        heads: of each, H.
+        length: positions, S.
+        width: of a head, D.
+        causal: each position sees those before it alone.
+    """
+    pairs = length * (length + 1) // 2 if causal else length**2
+    return 4 * batch * heads * pairs * width

@@ -18,7 +18,7 @@ from types import FrameType
 
 from workloads.declare import workload
 from workloads.protocol import wire
-from workloads.protocol.inventory import WorkloadInfo
+from workloads.protocol.results import WorkloadInfo
 
 OPTION = "--workloads"
 READ_S = 120.0

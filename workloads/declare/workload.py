@@ -29,8 +29,7 @@ from typing import Any, Literal, TypeVar
 
 from workloads.declare.study import Study
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Need, ParameterInfo, Setting, WorkloadInfo
-from workloads.protocol.results import Check
+from workloads.protocol.results import Check, Need, ParameterInfo, Setting, WorkloadInfo
 
 THREE_TF32 = "3xtf32"
 """The precision of float32 products that may run on tensor cores too, made of three TF32 products

@@ -5,11 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from workloads.measure import intervals
+from workloads.measure import estimates
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Setting
 from workloads.protocol.messages import Budget, Compare
-from workloads.protocol.results import Arm, Comparison, Verdict
+from workloads.protocol.results import Arm, Comparison, Setting, Verdict
 
 FRESH_PAIRS: dict[Budget, int] = {"quick": 3, "normal": 5, "careful": 10}
 """Pairs of processes: three see a difference of some 10 %, five of 5 %, ten of 2 %."""
@@ -60,13 +59,13 @@ def summarise(
     unavailable: dict[str, str] = {}
     ratio = None
     if pairs:
-        ratio = intervals.paired_ratio([pair.a.steady_s / pair.b.steady_s for pair in pairs])
+        ratio = estimates.paired_ratio([pair.a.steady_s / pair.b.steady_s for pair in pairs])
         if ratio.ci95 is None:
             unavailable["ci95"] = "one pair has no interval"
     else:
         unavailable["ratio"] = unavailable["ci95"] = "no pair was measured"
     arms = (_arm(request.settings[0], pairs, 0), _arm(request.settings[1], pairs, 1))
-    found = intervals.verdict(ratio) if ratio else "unclear"
+    found = estimates.verdict(ratio) if ratio else "unclear"
     break_even = _break_even(arms, fresh_process, found, unavailable)
     if not fresh_process:
         reason = "one process: the first arm's first call loads what the second's then finds"
@@ -116,7 +115,7 @@ def _break_even(
         unavailable[path] = "no setting was shown to be faster"
     else:
         slow, fast = arms if verdict == "faster" else (arms[1], arms[0])
-        calls = intervals.break_even_calls(
+        calls = estimates.break_even_calls(
             _one_off(slow), slow.median_s or 0.0, _one_off(fast), fast.median_s or 0.0
         )
         if calls:

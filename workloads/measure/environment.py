@@ -1,4 +1,7 @@
-"""What the figures depend on besides the device: Python, torch, libraries, threads, variables."""
+"""What the figures depend on besides the device, and the process that looks at it.
+
+It is one of its own, because looking starts the CUDA driver.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from pathlib import Path
 
 import torch
 
-from workloads.measure import flags
-from workloads.protocol.inventory import Environment, TorchDevice
+from workloads.measure import torch_state
+from workloads.protocol import wire
+from workloads.protocol.results import Environment, TorchDevice
 
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
@@ -66,7 +70,7 @@ def describe(malloc: str) -> Environment:
         malloc=malloc,
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
         devices=devices,
-        flags=flags.describe(unavailable.get("cudnn")),
+        flags=torch_state.describe_flags(unavailable.get("cudnn")),
         unavailable=unavailable,
     )
 
@@ -213,3 +217,10 @@ def _cpus_usable() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def probe(writing: int, malloc: str) -> None:
+    """Write the environment as one line."""
+    line = wire.encode(describe(malloc))
+    while line:
+        line = line[os.write(writing, line) :]

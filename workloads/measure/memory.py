@@ -1,15 +1,20 @@
-"""The worker's own memory: torch's allocator, the C heap, the peak of the process."""
+"""The worker's own memory: torch's allocator, cuBLAS's workspaces, the C heap; and NVML's word."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import gc
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
-from workloads.measure import malloc, workspaces
+from workloads.measure import malloc
+from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import HostHeap, TorchMemory
 from workloads.protocol.results import PeakMemory
 
@@ -30,7 +35,7 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
     if not _was_used(stats):
         return None
     free, total = torch.cuda.mem_get_info(device)
-    held = workspaces.held(device)
+    held = workspaces_held(device)
     return TorchMemory(
         device=str(device),
         pid=os.getpid(),
@@ -55,12 +60,12 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
 
 def allocated(device: torch.device) -> int:
     """Bytes that tensors on a CUDA device hold: torch's figure less cuBLAS's workspaces."""
-    return _of_tensors(torch.cuda.memory_allocated(device), workspaces.held(device))
+    return _of_tensors(torch.cuda.memory_allocated(device), workspaces_held(device))
 
 
 def allocated_peak(device: torch.device) -> int:
     """The most that tensors on a CUDA device have held since the last reset, bytes."""
-    return _of_tensors(torch.cuda.max_memory_allocated(device), workspaces.in_peak(device))
+    return _of_tensors(torch.cuda.max_memory_allocated(device), workspaces_in_peak(device))
 
 
 def _of_tensors(size: int, workspace: int) -> int:
@@ -190,7 +195,7 @@ def reset_peaks(device: torch.device) -> bool:
     """
     if device.type == "cuda" and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats(device)
-        workspaces.peaks_were_reset(device)
+        workspaces_in_new_peak(device)
     try:
         # Without O_CREAT: it is not there on other systems.
         with _CLEAR_REFS.open("r+b", buffering=0) as file:
@@ -214,7 +219,7 @@ def peaks(device: torch.device) -> tuple[PeakMemory, dict[str, str]]:
     unavailable["memory.process_peak"] = "sampled by NVML, which did not see this process in time"
     if device.type == "cuda":
         reserved = int(torch.cuda.max_memory_reserved(device))
-        held = workspaces.in_peak(device)
+        held = workspaces_in_peak(device)
         return PeakMemory(allocated_peak(device), reserved, None, held), unavailable
     reason = "MPS reports no peaks"
     unavailable |= dict.fromkeys(_OF_TORCH, reason)
@@ -231,3 +236,123 @@ def _status_bytes(name: str) -> int | None:
         if line.startswith(name + ":"):
             return int(line.split()[1]) * 1024
     return None
+
+
+_held: dict[int, int] = {}
+"""Bytes of those that are known, by the device's index."""
+_in_peak: dict[int, int] = {}
+"""Bytes of them in the allocator's peak, which is as old as its last reset."""
+
+
+def workspaces_held(device: torch.device) -> int:
+    """Bytes of the workspaces that are known to be held on a CUDA device."""
+    return _held.get(_index(device), 0)
+
+
+def workspaces_in_peak(device: torch.device) -> int:
+    """Bytes of them that the allocator's peak of a device holds."""
+    return _in_peak.get(_index(device), 0)
+
+
+def workspaces_in_new_peak(device: torch.device) -> None:
+    """Note what the peak starts with: it stays in it, even after the workspaces are let go of."""
+    _in_peak[_index(device)] = workspaces_held(device)
+
+
+def let_workspaces_go() -> None:
+    """Give those of all devices back to torch's cache; nothing of torch may be at work."""
+    # No public function does it; this one is what torch's own tests call.
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # noqa: SLF001
+    if clear is not None and torch.cuda.is_initialized():
+        clear()
+        _held.clear()
+
+
+@contextmanager
+def workspaces_counted(device: torch.device) -> Iterator[None]:
+    """Take what the block makes the allocator hold on a CUDA device for cuBLAS's.
+
+    Args:
+        device: on which the block makes cuBLAS start; it must leave no tensor of its own behind.
+    """
+    gc.collect()
+    before = torch.cuda.memory_allocated(device)
+    yield
+    taken = torch.cuda.memory_allocated(device) - before
+    _held[_index(device)] = workspaces_held(device) + max(0, taken)
+
+
+def _index(device: torch.device) -> int:
+    return torch.cuda.current_device() if device.index is None else device.index
+
+
+NVML_LIBRARY = "libnvidia-ml.so.1"
+
+
+class _MemoryV2(ctypes.Structure):
+    """``nvmlMemory_v2_t`` of nvml.h; bytes."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint),
+        *((name, ctypes.c_ulonglong) for name in ("total", "reserved", "free", "used")),
+    ]
+
+
+_VERSION = ctypes.sizeof(_MemoryV2) | 2 << 24
+"""``nvmlMemory_v2``: the size of the structure, and its version in the highest byte."""
+
+
+class NvmlError(Exception):
+    """NVML does not tell; the text says why."""
+
+
+@frozen
+class NvmlMemory:
+    """A device's memory, bytes."""
+
+    total: int
+    """What the driver keeps for itself is part of it."""
+    used: int
+    """By everybody, without what the driver keeps for itself."""
+    free: int
+
+
+def nvml_memory(uuid: str | None) -> NvmlMemory:
+    """A device's memory at this moment.
+
+    Args:
+        uuid: of the device, as NVML has it: ``GPU-…`` or ``MIG-…``; ``None`` where torch does not
+            tell it.
+
+    Raises:
+        NvmlError: NVML is not there, does not know the device, or does not answer.
+    """
+    if uuid is None:
+        raise NvmlError("this torch does not tell the UUID of its devices")
+    library = _nvml()
+    handle, memory = ctypes.c_void_p(), _MemoryV2(version=_VERSION)
+    _ask_nvml(library, "nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
+    _ask_nvml(library, "nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(memory))
+    return NvmlMemory(int(memory.total), int(memory.used), int(memory.free))
+
+
+@functools.cache
+def _nvml() -> ctypes.CDLL:
+    """NVML, started for as long as this process lives: to start it anew takes milliseconds."""
+    try:
+        library = ctypes.CDLL(NVML_LIBRARY)
+    except OSError as error:
+        raise NvmlError(f"{NVML_LIBRARY} cannot be loaded: {error}") from error
+    _ask_nvml(library, "nvmlInit_v2")
+    return library
+
+
+def _ask_nvml(library: ctypes.CDLL, name: str, *arguments: object) -> None:
+    function = getattr(library, name, None)
+    if function is None:
+        raise NvmlError(f"the driver is too old for {name}")
+    code = function(*arguments)
+    if code:
+        library.nvmlErrorString.restype = ctypes.c_char_p
+        text = (library.nvmlErrorString(code) or b"").decode(errors="replace")
+        raise NvmlError(f"{name}: {text or code}")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal
 
-from workloads.measure import cpu_share, intervals
+from workloads.measure import cpu_share, estimates
 from workloads.measure.clocks import Clock, TimedBlock
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Budget, Phase
@@ -133,16 +133,16 @@ class Blocks:
         seconds = block.wall_s if clock == "wall" or block.device_s is None else block.device_s
         self.in_order.append(seconds / n)
         bisect.insort(self.ordered, seconds / n)
-        self.noise.append(intervals.relative_iqr(self.ordered))
+        self.noise.append(estimates.relative_iqr(self.ordered))
         # Of many blocks one more changes little, and each look at all of them takes longer.
         if len(self.ordered) <= 100 or len(self.ordered) % 10 == 0:
-            self.half_width = intervals.relative_half_width(
-                self.interval(), intervals.quantile(self.ordered, 0.5)
+            self.half_width = estimates.relative_half_width(
+                self.interval(), estimates.quantile(self.ordered, 0.5)
             )
 
     def interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the median."""
-        return intervals.block_interval(self.in_order, self.ordered)
+        return estimates.block_interval(self.in_order, self.ordered)
 
     def noise_is_stable(self) -> bool:
         """More blocks would not tell more: the noise itself has stopped changing.
@@ -150,8 +150,8 @@ class Blocks:
         Of blocks that resemble their neighbours it seems to, until they have been many.
         """
         window = self.noise[-NOISE_WINDOW:]
-        stable = len(window) == NOISE_WINDOW and intervals.relative_spread(window) < NOISE_STABLE
-        return stable and intervals.independent_blocks(self.in_order) >= NOISE_WORTH
+        stable = len(window) == NOISE_WINDOW and estimates.relative_spread(window) < NOISE_STABLE
+        return stable and estimates.independent_blocks(self.in_order) >= NOISE_WORTH
 
 
 def why_stop(blocks: Blocks, measured_s: float, plan: Plan) -> str | None:
@@ -235,7 +235,7 @@ def measure(
             control.report(
                 "measuring",
                 len(blocks.ordered),
-                intervals.quantile(blocks.ordered, 0.5),
+                estimates.quantile(blocks.ordered, 0.5),
                 blocks.half_width,
                 max(0.0, plan.max_s - (perf_counter() - began)),
             )
@@ -275,7 +275,7 @@ def _one_by_one(
 
     None where they would be too few, or on a device so short that they would time the launch.
     """
-    median = intervals.quantile(blocks.ordered, 0.5)
+    median = estimates.quantile(blocks.ordered, 0.5)
     calls = min(plan.calls_apart, int(plan.max_s / 10 / max(median, 1e-9)))
     singles = Blocks(1)
     if calls < P95_CALLS:
@@ -303,11 +303,11 @@ def _timing(
         apart = ordered
     has_device = bool(blocks.device)
     return Timing(
-        median_s=intervals.quantile(ordered, 0.5),
-        q1_s=intervals.quantile(ordered, 0.25),
-        q3_s=intervals.quantile(ordered, 0.75),
+        median_s=estimates.quantile(ordered, 0.5),
+        q1_s=estimates.quantile(ordered, 0.25),
+        q3_s=estimates.quantile(ordered, 0.75),
         min_s=ordered[0],
-        p95_s=intervals.quantile(apart, 0.95) if len(apart) >= P95_CALLS else None,
+        p95_s=estimates.quantile(apart, 0.95) if len(apart) >= P95_CALLS else None,
         ci95_s=blocks.interval(),
         blocks=len(ordered),
         calls=blocks.calls_per_block * len(ordered),

@@ -1,23 +1,118 @@
-"""Torch's settings of a process: as one run leaves them, the next would find them.
-
-All that torch lets be both read and set is noted before a run and set again afterwards, by torch's
-public names; the states of the random generators too, torch's and Python's own. The number of
-inter-operator threads can be set once only.
-"""
+"""Torch's settings of a process: the switches of its backends, and what a run could leave set."""
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 
-from workloads.measure import flags
 from workloads.protocol.frozen import frozen
+from workloads.protocol.results import FlagInfo
+
+
+@frozen
+class Flag:
+    """A boolean attribute of a torch backend module."""
+
+    name: str
+    title: str
+    about: str
+    fresh_process: bool = False
+
+    @property
+    def backend(self) -> str:
+        """``cudnn`` or ``mkldnn``, a module of ``torch.backends``."""
+        return self.name.partition(".")[0]
+
+    def get(self) -> bool:
+        """Whether the switch is on now."""
+        return bool(getattr(getattr(torch.backends, self.backend), self._attribute))
+
+    def set(self, value: bool) -> None:
+        """Turn the switch on or off."""
+        setattr(getattr(torch.backends, self.backend), self._attribute, value)
+
+    @property
+    def _attribute(self) -> str:
+        return self.name.partition(".")[2]
+
+
+FLAGS = (
+    Flag("cudnn.enabled", "enabled", "Convolutions go to cuDNN; off, to torch's own kernels."),
+    Flag(
+        "cudnn.benchmark",
+        "benchmark",
+        "At its first call a convolution tries cuDNN's algorithms and keeps the fastest. A process "
+        "that has run a convolution keeps its choice, so each setting is timed in fresh processes.",
+        fresh_process=True,
+    ),
+    Flag(
+        "cudnn.deterministic",
+        "deterministic",
+        "Only algorithms that give the same bits each time; some are much slower.",
+    ),
+    Flag(
+        "cudnn.allow_tf32",
+        "allow TF32",
+        "float32 convolutions may round their inputs to TF32's 10-bit mantissa for the tensor "
+        "cores (compute capability 8.0 and later).",
+    ),
+    Flag("mkldnn.enabled", "enabled", "Convolutions go to oneDNN; off, to torch's own kernels."),
+    Flag(
+        "mkldnn.deterministic",
+        "deterministic",
+        "Only algorithms that give the same bits each time.",
+    ),
+)
+BY_NAME = {flag.name: flag for flag in FLAGS}
+DEFAULTS = {flag.name: flag.get() for flag in FLAGS}
+"""As torch comes: read before anything is switched."""
+
+
+def _unavailable(flag: Flag, no_cudnn: str | None) -> str | None:
+    if flag.backend == "mkldnn":
+        return None if torch.backends.mkldnn.is_available() else "this torch has no oneDNN"
+    if torch.version.cuda is None:
+        return "this torch has no cuDNN: it is a build without CUDA"
+    return no_cudnn
+
+
+def describe_flags(no_cudnn: str | None) -> tuple[FlagInfo, ...]:
+    """All flags with torch's defaults, and why some have no effect here.
+
+    Args:
+        no_cudnn: why cuDNN cannot be used; ``None`` where it can.
+    """
+    return tuple(
+        FlagInfo(
+            name=flag.name,
+            title=flag.title,
+            about=flag.about,
+            device_types=("cpu",) if flag.backend == "mkldnn" else ("cuda",),
+            fresh_process=flag.fresh_process,
+            default=flag.get(),
+            unavailable=_unavailable(flag, no_cudnn),
+        )
+        for flag in FLAGS
+    )
+
+
+def apply_flags(settings: Mapping[str, bool]) -> None:
+    """Set flags by name.
+
+    Raises:
+        ValueError: there is no such flag; the text names those there are.
+    """
+    for name in settings:
+        if name not in BY_NAME:
+            raise ValueError(f"no flag {name!r}: one of {', '.join(BY_NAME)}")
+    for name, value in settings.items():
+        BY_NAME[name].set(value)
 
 
 @frozen
@@ -107,7 +202,7 @@ def _legacy_precision() -> list[Setting]:
         torch.get_float32_matmul_precision,
         torch.set_float32_matmul_precision,
     )
-    tf32 = flags.BY_NAME["cudnn.allow_tf32"]
+    tf32 = BY_NAME["cudnn.allow_tf32"]
     return [products, Setting(tf32.name, tf32.get, tf32.set)]
 
 
@@ -138,9 +233,7 @@ def settings() -> tuple[Setting, ...]:
         )
     ]
     switches = [
-        Setting(flag.name, flag.get, flag.set)
-        for flag in flags.FLAGS
-        if flag.name != "cudnn.allow_tf32"
+        Setting(flag.name, flag.get, flag.set) for flag in FLAGS if flag.name != "cudnn.allow_tf32"
     ]
     return (
         Setting("default device", _default_device, _set_default_device),

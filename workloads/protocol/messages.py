@@ -1,17 +1,24 @@
-"""The messages between a front end and the runner, a JSON line each (``workloads.protocol.wire``).
+"""The messages between a front end and the runner, and the result of a run that sent none.
 
-Sizes are bytes, times seconds, rates per second. A field that may be absent is ``None``, and the
-``unavailable`` map beside it holds the reason under the field's dotted path.
+A JSON line each (``workloads.protocol.wire``).
 """
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal, Union, get_args
 
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Environment, Setting, WorkloadInfo
-from workloads.protocol.results import Ceiling, Comparison, RunResult, Status
+from workloads.protocol.results import (
+    Ceiling,
+    Comparison,
+    Environment,
+    Figure,
+    RunResult,
+    Setting,
+    Status,
+    WorkloadInfo,
+)
 
 VERSION = 1
 """Raised when a message changes in a way that an older peer would misread."""
@@ -202,7 +209,7 @@ class TorchMemory:
     reserved_given_back: int | None = None
     """All that was ever taken off ``reserved``."""
     workspace: int | None = None
-    """What torch has given to cuBLAS out of what is reserved (``workloads.measure.workspaces``)."""
+    """What torch has given to cuBLAS out of what is reserved (``workloads.measure.memory``)."""
 
 
 @frozen
@@ -268,3 +275,54 @@ Event = Union[
     Rejected,
 ]
 EVENTS: tuple[type[Event], ...] = get_args(Event)
+
+
+def nothing_measured(
+    run: Run | RunResult, reason: str | None = None, status: Status = "failed"
+) -> RunResult:
+    """A result that says what was to be run and nothing else.
+
+    Args:
+        run: the request, or a result whose figures are not to be kept.
+        reason: why there is nothing.
+        status: of the result.
+    """
+    return RunResult(
+        id=run.id,
+        workload=run.workload,
+        device=run.device,
+        parameters=run.parameters,
+        flags=run.flags,
+        status=status,
+        reason=reason,
+    )
+
+
+def ended_run(
+    request: Run,
+    latest: Progress | None,
+    measured: RunResult | None,
+    *,
+    status: Status,
+    reason: str,
+    who: str = "it",
+) -> RunResult:
+    """What was measured is kept, else the estimate so far.
+
+    Args:
+        request: of the run.
+        latest: how far the run was; ``None`` where it had not begun.
+        measured: what it told once its time was taken; ``None`` where it was not.
+        status: of the result.
+        reason: why the run ended.
+        who: ended before the measurement did, for the reader.
+    """
+    if measured is not None:
+        return replace(measured, status=status, reason=reason)
+    figures = {}
+    if latest is not None and latest.estimate_s is not None:
+        about = f"of {latest.blocks} blocks, when it ended"
+        figures["median_so_far"] = Figure(latest.estimate_s, "s", about)
+    absent = {"time": f"{who} ended before the measurement did"}
+    result = nothing_measured(request, reason, status)
+    return replace(result, figures=figures, unavailable=absent)

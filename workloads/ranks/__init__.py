@@ -1,6 +1,6 @@
 """Workloads that need several processes: started through torchrun, timed in lock-step.
 
 The worker starts ``torchrun`` (:mod:`torchrun` makes its command, :mod:`launch` follows it), which
-starts the ranks (:mod:`member`). Each rank runs the workload by itself as a worker would; a clock
-that all ranks agree on (:mod:`lockstep`) has them take the same decisions at the same time.
+starts the ranks. Each rank runs the workload by itself as a worker would; a clock that all ranks
+agree on (in :mod:`launch`) has them take the same decisions at the same time.
 """

@@ -1,4 +1,9 @@
-"""Run a workload in several ranks through torchrun, and make one result of what they say."""
+"""A run of several ranks: started through torchrun, timed in lock-step, told as one result.
+
+A measurement decides from its times how many calls a block takes and when to stop. Where each call
+waits for the other ranks, all must decide the same, or they would wait for ever: so every block is
+begun together, and its times are those of the slowest rank.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,22 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 
 from workloads.declare.workload import Case
+from workloads.measure.clocks import Clock, TimedBlock
 from workloads.measure.timing import Cancelled, Control
 from workloads.protocol.messages import Finished, Measured, Progress, Run
 from workloads.protocol.process import Channel
 from workloads.protocol.results import Figure, RunResult
-from workloads.ranks import folder as shared
 from workloads.ranks import torchrun
-from workloads.ranks.folder import KINDS, Folder, Joined, Order
-from workloads.ranks.torchrun import RankLayout
+from workloads.ranks import torchrun as shared
+from workloads.ranks.torchrun import KINDS, Folder, Joined, Order, RankLayout
 
 LOOK_S = 0.05
 """Between two looks at the control."""
@@ -93,7 +99,7 @@ class Launch:
 
     def __init__(self, request: Run, planned: RankLayout, source: str) -> None:
         self._planned = planned
-        self._folder = shared.create(planned.ranks, Order(request, source))
+        self._folder = shared.create_folder(planned.ranks, Order(request, source))
         self._hangup = shared.hold_hangup_pipe(self._folder)
         self.ranks = [Rank(self._folder, index) for index in range(planned.ranks)]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -334,3 +340,64 @@ def _culprit(launch: Launch, output: list[str]) -> Rank:
     told = [rank for rank in launch.ranks if rank.failed and rank.finished]
     told.sort(key=lambda rank: (rank.finished and rank.finished.ended_at) or 0.0)
     return next(iter([*silent, *told]), launch.ranks[0])
+
+
+class RankGroup:
+    """The ranks of one run.
+
+    Args:
+        group: of all ranks, over gloo: it carries nothing but what is agreed on here.
+        told_to_end: whether this rank was told to end the run.
+    """
+
+    def __init__(self, group: dist.ProcessGroup, told_to_end: Callable[[], bool]) -> None:
+        self._group = group
+        self._told_to_end = told_to_end
+        self.ended = False
+        """Some rank was told to end when they met last; the same on all."""
+
+    def largest(self, values: Sequence[float]) -> list[float]:
+        """The largest of each value over the ranks; waits for all of them."""
+        own = torch.tensor([float(self._told_to_end()), *values], dtype=torch.float64)
+        dist.all_reduce(own, dist.ReduceOp.MAX, group=self._group)
+        end, *largest = own.tolist()
+        self.ended = self.ended or end > 0
+        return largest
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self.largest(())
+
+
+class LockstepClock:
+    """A clock whose blocks all ranks begin together; their times are the slowest rank's."""
+
+    def __init__(self, own: Clock, ranks: RankGroup) -> None:
+        self._own = own
+        self._ranks = ranks
+
+    def synchronize(self) -> None:
+        """Wait for this rank's own device."""
+        self._own.synchronize()
+
+    def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
+        """Time ``calls`` calls back to back."""
+        self._own.synchronize()
+        self._ranks.barrier()
+        block = self._own.block(call, calls)
+        device = 0.0 if block.device_s is None else block.device_s
+        wall, device, enqueue = self._ranks.largest((block.wall_s, device, block.enqueue_s))
+        return TimedBlock(wall, None if block.device_s is None else device, enqueue)
+
+
+_current: list[RankGroup] = []
+
+
+def join_ranks(ranks: RankGroup) -> None:
+    """Make this process a rank."""
+    _current.append(ranks)
+
+
+def own_ranks() -> RankGroup | None:
+    """The ranks that this process is one of; ``None`` in a worker."""
+    return _current[-1] if _current else None

@@ -8,26 +8,17 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from workloads.declare.study import Call, ClockName, HeldMemory, entered
-from workloads.limits import ceiling_bench, limit_lookup
+from workloads.declare.tools import Call, ClockName, HeldMemory, entered
+from workloads.limits import limit_lookup
 from workloads.limits.ceilings import Ceilings
-from workloads.measure import (
-    cpu_peak,
-    cpu_share,
-    environment,
-    intervals,
-    malloc,
-    memory,
-    nvml_memory,
-    timing,
-)
+from workloads.measure import cpu_peak, cpu_share, environment, estimates, malloc, memory, timing
 from workloads.measure.clocks import Clock, TimedBlock
 from workloads.measure.cpu_share import Others
 from workloads.measure.timing import BLOCK_S, Control
 from workloads.protocol.results import Ceiling, Limit
 
 ROUNDS = 12
-"""Enough for the median's interval by order statistics (``intervals.MEDIAN_FROM``)."""
+"""Enough for the median's interval by order statistics (``estimates.MEDIAN_FROM``)."""
 ROUNDS_S = 6.0
 """A comparison of slow variants ends after this time, with at least :data:`FEWEST`."""
 FEWEST = 5
@@ -138,7 +129,7 @@ class Bench:
             self._clock,
             self._control,
             self._ceilings,
-            seconds=ceiling_bench.THOROUGH_S,
+            seconds=limit_lookup.THOROUGH_S,
         )
 
     def limit(self, kind: str, rate: float) -> Limit | None:
@@ -164,8 +155,8 @@ def _held_cuda(device: torch.device) -> HeldMemory:
     nvml: int | None = None
     absent = {}
     try:
-        nvml = nvml_memory.read(environment.device(device).uuid).used
-    except nvml_memory.NvmlError as error:
+        nvml = memory.nvml_memory(environment.device(device).uuid).used
+    except memory.NvmlError as error:
         absent["nvml"] = f"NVML: {error}"
     return HeldMemory(
         memory.allocated(device),
@@ -200,4 +191,4 @@ def _seconds(block: TimedBlock, clock: ClockName) -> float:
     return block.wall_s
 
 
-assert intervals.MEDIAN_FROM <= ROUNDS
+assert estimates.MEDIAN_FROM <= ROUNDS

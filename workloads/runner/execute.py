@@ -1,27 +1,191 @@
-"""Run one workload on one device and say everything about it: the runner's main job."""
+"""Run one workload on one device: prepare it under its flags, time it, study it, let go of it."""
 
 from __future__ import annotations
 
+import gc
+import importlib.util
+import os
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
+import torch
+
+from workloads.declare.place import Place
 from workloads.declare.study import Study
-from workloads.declare.workload import ParameterError, Skip
+from workloads.declare.workload import Case, ParameterError, Skip, Workload, complete, registered
 from workloads.limits import limit_lookup
 from workloads.limits.ceilings import Ceilings
 from workloads.limits.limit_lookup import LimitQuery
-from workloads.measure import memory, timing
+from workloads.measure import cpu_peak, malloc, memory, timing, torch_state
+from workloads.measure.clocks import Clock, clock_for
 from workloads.measure.cpu_peak import FirstCalls
 from workloads.measure.timing import Cancelled, Control
-from workloads.protocol.ended_runs import nothing_measured
-from workloads.protocol.messages import Run
-from workloads.protocol.results import Limit, MeasuredSpan, RunResult
-from workloads.ranks import launch, lockstep
-from workloads.runner import readings
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Run, nothing_measured
+from workloads.protocol.results import Limit, MeasuredSpan, Need, RunResult, Setting
+from workloads.ranks import launch, torchrun
+from workloads.runner import reporting
 from workloads.runner.bench import Bench
-from workloads.runner.outcome import keep_if_device_lost, outcome, trace
-from workloads.runner.prepare import Prepared, allowed, lookup, prepared
+from workloads.runner.reporting import keep_if_device_lost, outcome, trace
+
+
+def unmet(needs: tuple[Need, ...], device_type: str) -> str | None:
+    """The first need that is not met here, with what is there instead; ``None`` if all are.
+
+    Args:
+        needs: of a workload.
+        device_type: that it is to run on: the compiler is needed on the CPU, Triton on a GPU.
+    """
+    for need in needs:
+        reason = _unmet(need, device_type)
+        if reason is not None:
+            return f"needs {need}: {reason}"
+    return None
+
+
+def _unmet(need: Need, device_type: str) -> str | None:
+    import torch
+
+    if need == "2 GPUs":
+        count = torch.cuda.device_count() if torch.version.cuda or torch.version.hip else 0
+        return None if count >= 2 else f"torch sees {count or 'none'}"
+    if need == "a C++ compiler" and device_type == "cpu":
+        # As torch._inductor.config.cpp.cxx: the variable, then the usual names.
+        names = [os.environ.get("CXX") or "g++", "clang++"]
+        if not any(shutil.which(name) for name in names):
+            return f"neither {' nor '.join(names)} is on the PATH; install one or set CXX"
+    if need == "Triton" and device_type == "cuda" and importlib.util.find_spec("triton") is None:
+        return "the module triton is not installed beside this torch"
+    if need == "torch.distributed" and not torch.distributed.is_available():
+        return "this torch was built without it"
+    return None
+
+
+@frozen
+class Prepared:
+    """A workload ready to be timed."""
+
+    case: Case
+    clock: Clock
+    place: Place
+    parameters: dict[str, Setting]
+    held_before: int
+    """By tensors before it was prepared: ``cpu_peak.tensors_held``, bytes."""
+
+
+def lookup(name: str) -> Workload:
+    """A workload by name.
+
+    Raises:
+        ParameterError: there is none; the text names those there are.
+    """
+    known = registered()
+    if name not in known:
+        raise ParameterError(f"no workload {name!r}: one of {', '.join(known)}")
+    return known[name]
+
+
+@contextmanager
+def prepared(
+    name: str, device: str, given: Mapping[str, Setting], settings: Mapping[str, bool]
+) -> Iterator[Prepared]:
+    """Prepare a workload under the given flags, and let go of its data afterwards.
+
+    What it sets in torch ends with it, the flags too.
+
+    Raises:
+        Skip: it cannot run here.
+        ParameterError: a name or value that is not allowed.
+        ValueError: an unknown flag.
+        RuntimeError: what torch says.
+    """
+    workload = lookup(name)
+    parameters, target = allowed(workload, device, given)
+    ranks = launch.own_ranks()
+    if workload.info.ranks and ranks is None:
+        raise Skip("its ranks are processes of their own: settings cannot be switched within one")
+    with torch_state.kept():
+        torch_state.apply_flags(settings)
+        place, clock = Place(device), clock_for(target)
+        if ranks is not None:
+            clock = launch.LockstepClock(clock, ranks)
+        own = torchrun.own_parameters(parameters) if workload.info.ranks else parameters
+        with _on_device(target):
+            _start_libraries(place, clock)
+            _forget_earlier_runs(target)
+            before = cpu_peak.tensors_held() if place.type == "cpu" else 0
+            case = workload.prepare(place, **own)
+            if not isinstance(case, Case):
+                raise TypeError(
+                    f"{name} gave back a {type(case).__name__}, not a Case: return Case(...)"
+                )
+            try:
+                yield Prepared(case, clock, place, parameters, before)
+            finally:
+                if case.cleanup is not None:
+                    case.cleanup()
+
+
+def allowed(
+    workload: Workload, device: str, given: Mapping[str, Setting]
+) -> tuple[dict[str, Setting], torch.device]:
+    """The complete parameters and the device, where the workload can run on it.
+
+    Raises:
+        Skip: it cannot.
+        ParameterError: a name or value that is not allowed.
+        RuntimeError: torch knows no such device.
+    """
+    parameters = complete(workload.info, given)
+    target = torch.device(device)
+    lacking = unmet(workload.info.needs, target.type)
+    if lacking is not None:
+        raise Skip(lacking)
+    if target.type not in workload.info.devices:
+        raise Skip(f"runs on {', '.join(workload.info.devices)} only")
+    if target.type == "cuda" and os.environ.get("CUDA_LAUNCH_BLOCKING") not in (None, "", "0"):
+        raise Skip(
+            "CUDA_LAUNCH_BLOCKING is set: each launch waits, so no time would hold; unset it"
+        )
+    return parameters, target
+
+
+@contextmanager
+def _on_device(target: torch.device) -> Iterator[None]:
+    """Make a CUDA device the current one, so that events and streams are its own."""
+    if target.type == "cuda":
+        with torch.cuda.device(target):
+            yield
+    else:
+        yield
+
+
+def _forget_earlier_runs(target: torch.device) -> None:
+    """Return what earlier runs left in the allocator's cache: the peaks would count it as ours."""
+    if target.type != "cpu" or malloc.heap() is not None:
+        memory.give_back(target)
+    else:
+        gc.collect()
+    memory.reset_peaks(target)
+
+
+def _start_libraries(place: Place, clock: Clock) -> None:
+    """A small product, so that the first call holds no start of context, BLAS or thread pool."""
+    small = place.randn(48, 48)
+    if place.type == "cuda":
+        memory.let_workspaces_go()
+        with memory.workspaces_counted(place.device):
+            # The thread that goes backward has a handle of cuBLAS of its own, and so a workspace.
+            weight = small.requires_grad_()
+            torch.nn.functional.linear(small, weight, weight[0]).sum().backward()
+            small.grad = None
+    else:
+        _ = small @ small
+    clock.synchronize()
+
 
 TELL_S = 0.3
 """Between two looks at a study that goes on."""
@@ -68,7 +232,7 @@ def _run(
 ) -> RunResult:
     control.report("preparing")
     workload = lookup(request.workload)
-    if workload.info.ranks and lockstep.current() is None:
+    if workload.info.ranks and launch.own_ranks() is None:
         parameters, _ = allowed(workload, request.device, request.parameters)
         complete_request = replace(request, parameters=parameters)
         return launch.run(complete_request, workload.prepare, control, result, tell)
@@ -82,10 +246,10 @@ def _run(
         measured, cancelled = timing.measure(
             case.timed, ready.clock, case.clock, plan, control, first
         )
-        measured = readings.as_far_as_known(measured, ready.place.type)
+        measured = reporting.as_far_as_known(measured, ready.place.type)
         measured = replace(measured, first_call_cold=cold)
         peak, unavailable = first.with_peak(*memory.peaks(ready.place.device))
-        rates = readings.rates(case, measured.median_s)
+        rates = reporting.rates(case, measured.median_s)
         working = case.devices or (request.device,)
         asked = limit_lookup.queries(case, rates, ready.place.device)
         result = replace(
@@ -97,12 +261,12 @@ def _run(
             memory=peak,
             chosen=dict(case.chosen),
             spans=(MeasuredSpan(measured.measured_from, measured.measured_to, working),),
-            warnings=readings.warnings(measured, ready.place.type),
-            unavailable={**unavailable, **readings.absences(measured, rates)},
+            warnings=reporting.warnings(measured, ready.place.type),
+            unavailable={**unavailable, **reporting.absences(measured, rates)},
         )
         result = _with_limit(result, asked, ready, ceilings or Ceilings())
         if cancelled or request.time_only:
-            return readings.with_impossible(result)
+            return reporting.with_impossible(result)
         tell(result)
         result, study = _conclude(
             result, request, ready, control, tell=tell, ceilings=ceilings or Ceilings()
@@ -110,7 +274,7 @@ def _run(
         if ceilings is not None and not isinstance(asked, str) and result.status == "ok":
             result = _with_ceiling(result, asked, ready, control, ceilings)
         held = _others_held(study, result.limit, ready, ceilings or Ceilings())
-        return readings.with_impossible(result, held)
+        return reporting.with_impossible(result, held)
 
 
 def _others_held(
@@ -183,22 +347,22 @@ def _conclude(
     try:
         if case.check is not None:
             control.report("checking")
-            result = readings.checked(result, case.check())
+            result = reporting.checked(result, case.check())
         if case.study is not None:
             control.report("figures")
             before = result
             bench = Bench(ready.place.device, ready.clock, control, ceilings)
-            told = _Paced(lambda so_far: tell(readings.with_findings(before, so_far)))
+            told = _Paced(lambda so_far: tell(reporting.with_findings(before, so_far)))
             study = Study(timed.median_s, case.clock, bench, told, timed.first_call_s)
             study.quick = request.budget == "quick"
             case.study(study)
-            result = readings.with_findings(result, study)
+            result = reporting.with_findings(result, study)
     except Cancelled:
-        found = readings.with_findings(result, study)
+        found = reporting.with_findings(result, study)
         return replace(found, status="cancelled", reason=STUDY_CANCELLED), study
     except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
         _, reason = outcome(error, request.device)
-        found = readings.with_findings(result, study)
+        found = reporting.with_findings(result, study)
         reason = f"after timing: {reason}"
         return replace(found, status="failed", reason=reason, trace=trace()), study
     return result, study

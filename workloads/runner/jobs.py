@@ -8,8 +8,16 @@ from typing import Protocol
 from workloads.declare.workload import registered
 from workloads.measure import comparison
 from workloads.measure.comparison import ArmSample, Pair
-from workloads.protocol.ended_runs import ended_run
-from workloads.protocol.messages import Compare, Compared, Event, Finished, Measured, Progress, Run
+from workloads.protocol.messages import (
+    Compare,
+    Compared,
+    Event,
+    Finished,
+    Measured,
+    Progress,
+    Run,
+    ended_run,
+)
 from workloads.protocol.results import Comparison, Status
 from workloads.protocol.wire import EncodedMessage
 

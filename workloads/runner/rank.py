@@ -17,15 +17,13 @@ import torch.distributed as dist
 from workloads import catalog
 from workloads.measure import cpu_share
 from workloads.measure.timing import Cancelled
-from workloads.protocol.ended_runs import nothing_measured
-from workloads.protocol.messages import Finished, Run
+from workloads.protocol.messages import Finished, Run, nothing_measured
 from workloads.protocol.process import Channel
-from workloads.ranks import lockstep
-from workloads.ranks.folder import Folder, Joined, Order
-from workloads.ranks.lockstep import RankGroup
+from workloads.ranks import launch
+from workloads.ranks.launch import RankGroup
+from workloads.ranks.torchrun import Folder, Joined, Order
 from workloads.runner import execute
-from workloads.runner.outcome import outcome
-from workloads.runner.reporting import Reporter, finished
+from workloads.runner.reporting import Reporter, finished, outcome
 
 COLLECTIVE_S = 120
 """A rank that waits longer than this for the others gives up."""
@@ -47,7 +45,7 @@ def run(order: Order, channel: Channel, folder: Folder) -> bool:
         failed = nothing_measured(request, outcome(error, request.device)[1])
         channel.send(Finished(replace(failed, ended_at=time.time())))
         return False
-    lockstep.join(ranks)
+    launch.join_ranks(ranks)
     # torchrun's: the ranks of this host share its cores, and are one run.
     cpu_share.count_tree_of(os.getppid())
     reporter = MemberReporter(channel, request, ranks)

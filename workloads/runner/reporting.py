@@ -1,15 +1,309 @@
-"""Tell the front end how a run goes, not too often."""
+"""What is told of a run: how far it is, what its times and findings mean, what its error was."""
 
 from __future__ import annotations
 
+import re
 import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
 
-from workloads.measure.timing import Control
+import torch
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, ParameterError, Skip
+from workloads.measure import cpu_share, environment, estimates, memory, timing
+from workloads.measure.cpu_share import Others
+from workloads.measure.timing import Cancelled, Control
 from workloads.protocol import wire
-from workloads.protocol.ended_runs import nothing_measured
-from workloads.protocol.messages import Compare, Finished, Measured, Phase, Progress, Run
+from workloads.protocol.messages import (
+    Compare,
+    Finished,
+    Measured,
+    Phase,
+    Progress,
+    Run,
+    nothing_measured,
+)
 from workloads.protocol.process import Channel
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import Check, Limit, Rates, RunResult, Status, Timing
+
+DEEPEST = 20
+"""Frames of a traceback that are told: the innermost."""
+
+
+_REFUSED = re.compile(r"CUDA error: out of memory|CU(BLAS|DNN)_STATUS_ALLOC_FAILED")
+"""How CUDA and its libraries say that they got no memory; torch's allocator says it otherwise."""
+
+
+def outcome(error: BaseException, device: str) -> tuple[Status, str]:
+    """What an exception of a workload means for its run, and the reason in one line.
+
+    Args:
+        error: that the workload raised.
+        device: it ran on.
+    """
+    if isinstance(error, Skip):
+        return "skipped", str(error)
+    if isinstance(error, Cancelled):
+        return "cancelled", "before the first block"
+    if isinstance(error, ParameterError):
+        return "failed", str(error)
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return "failed", f"out of memory: {first_line(error)}"
+    if isinstance(error, RuntimeError) and _REFUSED.search(first_line(error)):
+        return "failed", f"out of memory: {first_line(error)}: {_refused(device)}"
+    if isinstance(error, SystemExit):
+        return "failed", f"it called sys.exit with {_exit_words(error)}"
+    return "failed", f"{type(error).__name__}: {first_line(error)}"
+
+
+def _exit_words(error: SystemExit) -> str:
+    """What was given to ``sys.exit``: an exit status, nothing, or a message."""
+    if error.code is None or isinstance(error.code, int):
+        return f"exit status {int(error.code or 0)}"
+    return f"the message {first_line(error)}"
+
+
+def _refused(device: str) -> str:
+    """Who was refused memory where torch's allocator was not, and what is free; for one line."""
+    who = "CUDA, for itself or a library, or for pinned memory of the host, and not for a tensor"
+    try:
+        room = memory.nvml_memory(environment.device(torch.device(device)).uuid)
+    except (RuntimeError, memory.NvmlError) as error:
+        return f"it was {who}; what is free on {device} is not known: {first_line(error)}"
+    free, total = f"{room.free / 2**20:.0f} MiB", f"{room.total / 2**30:.1f} GiB"
+    return f"it was {who}; {free} of {total} are free on {device}"
+
+
+_of_lost_devices: list[BaseException] = []
+
+
+def keep_if_device_lost(error: BaseException, reason: str) -> None:
+    """Keep an error of the device, and the tensors in its frames, until this process ends.
+
+    To free a tensor may ask the device, whose refusal in a destructor ends the process at once:
+    before the result is told, it would be lost with it.
+    """
+    if is_device_lost(reason):
+        _of_lost_devices.append(error)
+
+
+def first_line(error: BaseException) -> str:
+    """What it says, in one line; its name where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def trace() -> str:
+    """The traceback of the exception that is handled now."""
+    return traceback.format_exc(limit=-DEEPEST)
+
+
+def is_device_lost(reason: str | None) -> bool:
+    """Whether a CUDA error has left the context unusable, as all but out of memory do."""
+    text = reason or ""
+    if _REFUSED.search(text):
+        return False
+    return "CUDA error" in text or "AcceleratorError" in text or "device-side assert" in text
+
+
+FAULT_S = 1e-6
+"""What one minor page fault costs, roughly: 11 ms for 6242 of them were measured."""
+LAUNCH_BOUND = 0.8
+"""Launching takes this share of the device's time: the device waits for Python."""
+DISTURBED = "the time limit or its target, with other processes at work"
+NOISY_IQR = 0.10
+"""torch.utils.benchmark warns from here on."""
+
+
+def rates(case: Case, seconds: float) -> Rates:
+    """What one call works through, per second; ``None`` for what the workload does not count.
+
+    Args:
+        case: that counts.
+        seconds: per call, the median.
+    """
+
+    def per_second(count: int | None) -> float | None:
+        return None if count is None or seconds <= 0 else count / seconds
+
+    return Rates(per_second(case.flop), per_second(case.byte), per_second(case.item))
+
+
+def absences(measured: Timing, rate: Rates) -> dict[str, str]:
+    """Why times and rates are missing, by their dotted paths."""
+    absent = {}
+    for name, value in (
+        ("flop_per_s", rate.flop_per_s),
+        ("byte_per_s", rate.byte_per_s),
+        ("item_per_s", rate.item_per_s),
+    ):
+        if value is None:
+            absent[f"rates.{name}"] = "this workload does not count them"
+    if measured.ci95_s is None:
+        absent["time.ci95_s"] = _why_no_interval(measured)
+    if measured.p95_s is None:
+        short = measured.clock == "device" and measured.median_s < timing.SHORTEST_SINGLE_S
+        few = f"fewer than {timing.P95_CALLS} calls could be timed one by one"
+        absent["time.p95_s"] = "a single call is too short for its events" if short else few
+    if measured.device_median_s is None:
+        reason = "this device has no timed events"
+        absent |= {"time.device_median_s": reason, "time.enqueue_s": reason}
+    return absent
+
+
+def _why_no_interval(measured: Timing) -> str:
+    if measured.blocks < estimates.FEWEST_BLOCKS:
+        return "an interval needs six blocks"
+    if measured.stopped_by == DISTURBED:
+        return "other processes were at work: an interval of these blocks would promise too much"
+    worth = estimates.independent_blocks(measured.block_times_s)
+    return f"neighbouring blocks are too much alike: they tell as much as {worth:.1f} would"
+
+
+def _others_at_work(measured: Timing, device_type: str) -> bool:
+    others = measured.other_cpu_cores
+    return device_type == "cpu" and cpu_share.disturbed(others, torch.get_num_threads())
+
+
+def as_far_as_known(measured: Timing, device_type: str) -> Timing:
+    """The timing without its interval where other processes were at work.
+
+    What they take from one block they take from the next as well, or not at all: the blocks do not
+    tell how far their median is from that of a quiet machine.
+    """
+    if not _others_at_work(measured, device_type) or measured.ci95_s is None:
+        return measured
+    return replace(measured, ci95_s=None, stopped_by=DISTURBED)
+
+
+def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
+    """What keeps a time from being taken as it stands: others, page faults, launching, spread."""
+    found = []
+    if _others_at_work(measured, device_type):
+        others = measured.other_cpu_cores
+        found.append(f"other processes kept {others:.1f} cores busy: not a figure to keep")
+    faults = measured.faults_per_call or 0.0
+    if faults * FAULT_S > 0.01 * measured.median_s:
+        number = f"{faults:.0f} page faults" if faults >= 1.5 else f"{faults:.1g} page faults"
+        found.append(f"{number} per call are part of the time")
+    # A call that waits for the device itself, as .item() does, is not bound by launching.
+    if measured.clock == "device" and measured.device_median_s and measured.enqueue_s:
+        share = measured.enqueue_s / measured.device_median_s
+        if share >= LAUNCH_BOUND:
+            found.append(f"launch-bound: launching takes {share:.0%} of the time")
+    spread = (measured.q3_s - measured.q1_s) / measured.median_s if measured.median_s else 0.0
+    if spread > NOISY_IQR:
+        found.append(f"the quartiles lie {spread:.0%} apart: the machine was not quiet")
+    return tuple(found)
+
+
+def checked(result: RunResult, check: Check) -> RunResult:
+    """The result with its check; failed where that did not pass."""
+    result = replace(result, check=check)
+    if check.passed:
+        return result
+    error = "not a number" if check.error is None else f"{check.error:.2g}"
+    reason = f"wrong result: error {error}, tolerance {check.tolerance:.2g}"
+    return replace(result, status="failed", reason=f"{reason}, against {check.against}")
+
+
+def with_findings(result: RunResult, study: Study | None) -> RunResult:
+    """The result with what a study has found so far."""
+    if study is None:
+        return result
+    return replace(
+        result,
+        figures=dict(study.figures),
+        tables=study.tables,
+        charts=study.charts,
+        log=tuple(study.log),
+        spans=(*result.spans, *study.spans),
+        unavailable={**result.unavailable, **study.unavailable},
+        warnings=(*result.warnings, *_beside(study, result.device)),
+    )
+
+
+def _beside(study: Study, device: str) -> tuple[str, ...]:
+    """Which tables, charts and figures were timed while other processes were at work."""
+    if device != "cpu":
+        return ()
+    threads = torch.get_num_threads()
+    busy = {
+        name: others.cores
+        for name, others in study.beside.items()
+        if others.cores is not None and cpu_share.disturbed(others.cores, threads)
+    }
+    if not busy:
+        return ()
+    what = ", ".join(busy)
+    most = max(busy.values())
+    return (f"not to keep, for other processes kept up to {most:.1f} cores busy: {what}",)
+
+
+def beside_pairs(others: Others, device: str) -> tuple[str, ...]:
+    """The warning of a comparison beside which other processes were at work; none on a GPU.
+
+    Args:
+        others: what they took while its pairs were measured.
+        device: that it ran on.
+    """
+    cores = others.cores
+    if torch.device(device).type != "cpu" or cores is None:
+        return ()
+    if not cpu_share.disturbed(cores, torch.get_num_threads()):
+        return ()
+    return (f"other processes kept {cores:.1f} cores busy: not a verdict to keep",)
+
+
+def with_impossible(result: RunResult, others: Sequence[tuple[str, Limit]] = ()) -> RunResult:
+    """The result with a warning for what lies above its limit.
+
+    Args:
+        result: whose own rate is looked at, and its naive one.
+        others: further rates by what has them, each as a fraction of its limit; of those above one
+            limit the highest is named.
+    """
+    found: list[str] = []
+    if result.limit is not None:
+        found += [*_exceeded(result.limit), *_disturbed(result.limit)]
+        found += _naive(result.limit, result)
+    highest: dict[str, tuple[str, Limit]] = {}
+    for what, limit in sorted(others, key=lambda other: other[1].fraction):
+        highest[limit.name] = (what, limit)
+    found += [f"{what}: {line}" for what, limit in highest.values() for line in _exceeded(limit)]
+    return replace(result, warnings=(*result.warnings, *found))
+
+
+def _exceeded(limit: Limit) -> tuple[str, ...]:
+    if not limit.exceeded:
+        return ()
+    if limit.basis == "measured":
+        words = "of the ceiling measured here: the ceiling is too low or the time is wrong"
+    else:
+        words = "of the limit is impossible: the time is wrong, or less was done than counted"
+    return (f"{limit.fraction:.0%} {words}",)
+
+
+def _disturbed(limit: Limit) -> tuple[str, ...]:
+    if not limit.disturbed:
+        return ()
+    return (
+        "its ceiling may be too low: other processes used the CPU while it was measured; run the "
+        "workload ceiling once they are gone",
+    )
+
+
+def _naive(limit: Limit, result: RunResult) -> tuple[str, ...]:
+    """A naive rate above the hardware's limit proves that the naive time is wrong."""
+    implied = result.figures.get("naive_flop_per_s")
+    if implied is None or not isinstance(implied.value, float):
+        return ()
+    share = implied.value / limit.value
+    if share <= 1 + limit.error:
+        return ()
+    return (f"the naive rate is {share:.1f} times the {limit.name} limit: impossible",)
+
 
 PROGRESS_S = 0.2
 """Between two progress events of the same phase."""

@@ -24,9 +24,8 @@ from workloads.declare import user_workloads, workload
 from workloads.measure.malloc import fix_thresholds
 from workloads.protocol.messages import REQUESTS, VERSION, Hello, Ready, Unusable
 from workloads.protocol.process import Channel
-from workloads.runner.launcher import CAN_FORK, Launcher
-from workloads.runner.output import Output
-from workloads.runner.runner import Runner
+from workloads.runner.runner import Output, Runner
+from workloads.runner.workers import CAN_FORK, Launcher
 
 assert catalog
 
@@ -89,9 +88,9 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 def _import_the_rest() -> None:
     """What a worker needs at its first run, imported once, after the front end is told."""
     if CAN_FORK:
-        import workloads.declare.flop
+        import torch.utils.flop_counter
 
-        assert workloads.declare.flop
+        assert torch.utils.flop_counter
         # What is collected later would be copied in every fork.
         gc.collect()
         gc.freeze()

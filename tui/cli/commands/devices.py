@@ -17,8 +17,8 @@ from tui.text import numbers as fmt
 from tui.text.glyphs import rows_of_text
 from workloads.protocol import messages, wire
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import TorchDevice
 from workloads.protocol.messages import Event
+from workloads.protocol.results import TorchDevice
 
 if TYPE_CHECKING:
     from tui.settings import Value

@@ -48,8 +48,8 @@ from tui.text.redact import whole_words, with_texts
 from tui.watch.process_files import refusal_of_running
 from workloads.protocol import messages, wire
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Environment
 from workloads.protocol.messages import Event
+from workloads.protocol.results import Environment
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser

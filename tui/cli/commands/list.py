@@ -16,8 +16,8 @@ from tui.state.parameters import allowed, text_of
 from tui.text.glyphs import rows_of_text
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import WorkloadInfo
 from workloads.protocol.messages import Event
+from workloads.protocol.results import WorkloadInfo
 
 if TYPE_CHECKING:
     from tui.settings import Value

@@ -26,7 +26,7 @@ from tui.ui.views.demo import (
 )
 from tui.ui.views.lines import Line, paragraph
 from tui.ui.widgets.pane import FooterBar, LineBar, LinesView, Pane
-from workloads.protocol.inventory import WorkloadInfo
+from workloads.protocol.results import WorkloadInfo
 
 SPINNER_S = 0.125
 """Between two of its glyphs."""

@@ -28,7 +28,7 @@ from tui.ui.views.lines import Line, Span, TextStyle, line, paragraph
 from tui.ui.views.workload_table import CHANGED
 from tui.ui.widgets.fields import ChoiceField
 from tui.ui.widgets.pane import LineBar, LinesView
-from workloads.protocol.inventory import ParameterInfo, Setting, WorkloadInfo
+from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo
 
 Field = Input | ChoiceField
 

@@ -8,8 +8,7 @@ from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, plain, width
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import FlagInfo
-from workloads.protocol.results import Comparison, Verdict
+from workloads.protocol.results import Comparison, FlagInfo, Verdict
 
 INTERVAL_MOST = 80
 """Cells of the line that a ratio is drawn on."""

@@ -23,8 +23,7 @@ from tui.ui.views.workload_state import (
     warnings_of,
 )
 from tui.ui.views.workload_table import devices, not_run, of_limit, rate
-from workloads.protocol.inventory import Setting, WorkloadInfo
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 DEVICE_CELLS = 8
 LEAST_BAR = 12

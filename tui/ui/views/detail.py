@@ -14,7 +14,7 @@ from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.ui.views.workload_state import other_flags, progress_words, warnings_of
 from tui.ui.views.workload_table import CHANGED, devices
-from workloads.protocol.inventory import Setting, WorkloadInfo
+from workloads.protocol.results import Setting, WorkloadInfo
 
 if TYPE_CHECKING:
     from tui.state.sweep_result import Swept

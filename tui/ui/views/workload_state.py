@@ -13,9 +13,8 @@ from tui.state.sweep_result import Swept, progress_text, settings_text
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Span, TextStyle
-from workloads.protocol.inventory import FlagInfo, Setting
 from workloads.protocol.messages import Progress
-from workloads.protocol.results import Timing, Verdict
+from workloads.protocol.results import FlagInfo, Setting, Timing, Verdict
 
 STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
 

@@ -14,8 +14,7 @@ from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, paragraph, right, width
 from tui.ui.views.workload_state import half_width, median, state_of
 from workloads.protocol.frozen import frozen
-from workloads.protocol.inventory import Setting, WorkloadInfo
-from workloads.protocol.results import RunResult
+from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 
 @frozen

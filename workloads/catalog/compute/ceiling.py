@@ -35,7 +35,7 @@ def ceiling(
 ) -> Case:
     import torch
 
-    from workloads.declare import flop
+    from workloads.declare import place
     from workloads.declare.place import precision
     from workloads.limits import limits
 
@@ -78,4 +78,6 @@ def ceiling(
 
     meta = torch.empty(n, n, device="meta")
     used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
-    return Case(timed, flop=flop.count(lambda: timed(meta, meta)), precision=used, study=study)
+    return Case(
+        timed, flop=place.count_flop(lambda: timed(meta, meta)), precision=used, study=study
+    )

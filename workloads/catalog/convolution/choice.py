@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.convolution.shared import BATCH, CHANNELS, SIZE, Batch, Channels, Size
+from workloads.catalog.convolution.layers import BATCH, CHANNELS, SIZE, Batch, Channels, Size
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
 from workloads.protocol.results import Check, Column

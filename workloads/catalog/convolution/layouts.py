@@ -1,13 +1,14 @@
-"""Memory layouts of a convolution, by type."""
+"""What a convolution's memory layout does, alone and with what surrounds it in a block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.convolution.shared import (
+from workloads.catalog.convolution.layers import (
     BATCH,
     CHANNELS,
     NCHW,
@@ -19,7 +20,7 @@ from workloads.catalog.convolution.shared import (
     memory_format,
 )
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, workload
+from workloads.declare.workload import Case, ParameterError, by_device, whole, workload
 from workloads.protocol.results import Check, Column
 
 if TYPE_CHECKING:
@@ -79,8 +80,7 @@ def conv_layouts(
 ) -> Case:
     import torch
 
-    from workloads.declare.checks import TOLERANCES, against_float64
-    from workloads.declare.place import DTYPES, precision
+    from workloads.declare.place import DTYPES, TOLERANCES, against_float64, precision
 
     sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
     batch, channels, size = sizes.values()
@@ -132,3 +132,127 @@ def conv_layouts(
     return Case(
         timed, flop=flop, item=batch, precision=used, chosen=sizes, check=check, study=study
     )
+
+
+BLOCK_BATCH, BLOCK_CHANNELS, BLOCK_SIZE = (4, 64), (32, 64), (56, 112)
+"""On the CPU and on a GPU, where the small ones would time the launch."""
+FEW_OPERATIONS = "a few operations for each number: its time is that of reading and writing them"
+SMALLEST = 4
+"""Height and width that can be pooled."""
+
+
+@workload(
+    group="convolution",
+    title="a convolution block and its primitives",
+    about="Convolution, batch norm, ReLU and max pooling as one block, then each by itself, with "
+    "average pooling, a fully connected layer and an LSTM: what cuDNN, cuBLAS and oneDNN have "
+    "kernels for.",
+    look_for="Convolution, the fully connected layer and the LSTM multiply each number that they "
+    "read many times. Batch norm, ReLU and pooling do a few operations for each, so that reading "
+    "and writing memory decides their time: it is a larger share of the block than their part of "
+    "the operations. Fusing them into the convolution saves that: the last table folds batch norm "
+    "into the convolution's weights, as can be done once it is trained, and on a GPU has cuDNN "
+    "apply ReLU in the same kernel.",
+)
+def conv_block(
+    on: Place,
+    batch: Annotated[int, whole(1, 4096, "images", auto=by_device(BLOCK_BATCH))] = 0,
+    channels: Annotated[int, whole(1, 4096, "in and out", auto=by_device(BLOCK_CHANNELS))] = 0,
+    size: Annotated[
+        int, whole(1, 2048, "height and width, pixels", auto=by_device(BLOCK_SIZE))
+    ] = 0,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import SEED, precision
+
+    sizes = on.sizes(
+        batch=(batch, BLOCK_BATCH), channels=(channels, BLOCK_CHANNELS), size=(size, BLOCK_SIZE)
+    )
+    batch, channels, size = sizes.values()
+    if size < SMALLEST:
+        raise ParameterError(f"conv_block: size={size}: 0 or from {SMALLEST} on, as it is pooled")
+    numbers = batch * channels * size**2
+    on.require(4 * 6 * numbers + 4 * 30 * channels**2, "the block's images")
+    torch.manual_seed(SEED)
+    conv = torch.nn.Conv2d(channels, channels, 3, padding=1, bias=False).to(on.device)
+    norm = torch.nn.BatchNorm2d(channels).to(on.device)
+    relu, pool, average = torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.AvgPool2d(2)
+    linear = torch.nn.Linear(channels, channels).to(on.device)
+    lstm = torch.nn.LSTM(channels, channels).to(on.device)
+    image = on.randn(batch, channels, size, size)
+    sequence = on.randn(size, batch, channels)
+    pixels = on.randn(batch * size**2, channels)
+
+    @torch.no_grad()
+    def timed() -> object:
+        return pool(relu(norm(conv(image))))
+
+    def quiet(call: Callable[[], object]) -> Callable[[], object]:
+        return torch.no_grad()(call)
+
+    product = 2 * channels * numbers
+    calls: dict[str, tuple[int | None, int, Callable[[], object]]] = {
+        "convolution 3x3": (9 * product, 2 * numbers, lambda: conv(image)),
+        "batch norm, training": (None, 2 * numbers, lambda: norm(image)),
+        "ReLU": (None, 2 * numbers, lambda: relu(image)),
+        "max pooling 2x2": (None, 5 * numbers // 4, lambda: pool(image)),
+        "average pooling 2x2": (None, 5 * numbers // 4, lambda: average(image)),
+        "fully connected": (product, 2 * numbers, lambda: linear(pixels)),
+        f"LSTM, {size} steps": (
+            16 * size * batch * channels**2, 2 * size * batch * channels, lambda: lstm(sequence)
+        ),
+    }  # fmt: skip
+
+    def study(found: Study) -> None:
+        found.table(
+            "primitives", f"{batch} images, {channels} channels, {size}²", Column("primitive"),
+            Column("time", "s"), Column("rate", "FLOP/s"), Column("in and out", "byte/s"),
+        )  # fmt: skip
+        found.unavailable["tables.primitives.rate"] = FEW_OPERATIONS
+        for name, (flop, values, call) in calls.items():
+            seconds = found.time(quiet(call))
+            rate = None if flop is None else flop / seconds
+            found.row("primitives", name, seconds, rate, 4 * values / seconds)
+        with torch.no_grad():
+            _fusion(found, on, conv, norm, image)
+
+    cudnn = torch.backends.cudnn
+    used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
+    return Case(timed, flop=9 * product, item=batch, precision=used, chosen=sizes, study=study)
+
+
+def _fusion(
+    found: Study, on: Place, conv: torch.nn.Conv2d, norm: torch.nn.BatchNorm2d, image: torch.Tensor
+) -> None:
+    """Convolution, batch norm and ReLU in evaluation, by kernels of their own and by fewer."""
+    import torch
+    from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+    conv, norm = copy.deepcopy(conv).eval(), copy.deepcopy(norm).eval()
+    folded = fuse_conv_bn_eval(conv, norm)
+    ways: dict[str, Callable[[], torch.Tensor]] = {
+        "convolution, batch norm, ReLU": lambda: norm(conv(image)).relu_(),
+        "batch norm folded": lambda: folded(image).relu_(),
+    }
+    name, cudnn = "batch norm folded, ReLU in the kernel", torch.backends.cudnn
+    if on.type != "cuda" or not cudnn.enabled:
+        found.say(f"{name}: n/a, it is tried with cuDNN alone")
+    else:
+
+        def in_one_kernel() -> torch.Tensor:
+            one = (1, 1)
+            return torch.cudnn_convolution_relu(
+                image, folded.weight, folded.bias, one, one, one, folded.groups
+            )
+
+        try:
+            in_one_kernel()
+        except RuntimeError as error:
+            found.say(f"{name}: n/a, {str(error).splitlines()[0]}")
+        else:
+            ways[name] = in_one_kernel
+    first = ways["convolution, batch norm, ReLU"]()
+    off = max(float((way() - first).abs().max() / first.abs().max()) for way in ways.values())
+    found.figure("fusing_error", off, "", "largest difference by fusing, over the largest entry")
+    found.variants("fusion", "convolution, batch norm and ReLU in evaluation", ways)

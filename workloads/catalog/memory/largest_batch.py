@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.declare.study import HeldMemory, Study
+from workloads.declare.study import Study
+from workloads.declare.tools import HeldMemory
 from workloads.declare.workload import Case, whole, workload
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Column

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
-from workloads.protocol.inventory import Setting
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, Column, Setting
 
 if TYPE_CHECKING:
     import torch
@@ -134,9 +133,15 @@ def burn(
 ) -> Case:
     import torch
 
-    from workloads.declare import flop
-    from workloads.declare.checks import TOLERANCES, against_float64
-    from workloads.declare.place import DTYPES, PARTIAL_SUMS, Place, precision
+    from workloads.declare.place import (
+        DTYPES,
+        PARTIAL_SUMS,
+        TOLERANCES,
+        Place,
+        against_float64,
+        count_flop,
+        precision,
+    )
 
     rows, numbers = _settings(on, n, dtype)
     places = [on]
@@ -165,7 +170,7 @@ def burn(
         return against_float64(timed()[:some, :columns], reference, TOLERANCES[used], what)
 
     meta = torch.empty(rows, rows, device="meta")
-    operations = flop.count(lambda: timed(meta, meta))
+    operations = count_flop(lambda: timed(meta, meta))
 
     def study(found: Study) -> None:
         burners = []

@@ -143,7 +143,7 @@ def ddp_training(
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
-    from workloads.catalog.multi_gpu.shared import perceptron
+    from workloads.catalog.shared.models import perceptron
 
     rank, world = dist.get_rank(), dist.get_world_size()
     # Weights, gradients, DDP's buckets and the model alone; activations forth and back.

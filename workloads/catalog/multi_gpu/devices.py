@@ -165,7 +165,7 @@ def data_parallel(
 ) -> Case:
     import torch
 
-    from workloads.catalog.multi_gpu.shared import perceptron
+    from workloads.catalog.shared.models import perceptron
 
     size = 4 * (3 * (3 * width * width + 2 * width) + 12 * batch * width)
     on.require(size, f"a model of width {width} and a batch of {batch}")

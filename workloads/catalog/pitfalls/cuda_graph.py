@@ -180,7 +180,7 @@ def same_update(
     start: list[torch.Tensor], launched: list[torch.Tensor], replayed: list[torch.Tensor]
 ) -> Check:
     """Whether both have changed the weights alike; a replay that does nothing is wrong by 1."""
-    from workloads.declare.checks import relative
+    from workloads.declare.place import relative
 
     def furthest(one: list[torch.Tensor], other: list[torch.Tensor]) -> float:
         return max(float((a - b).abs().max()) for a, b in zip(one, other, strict=True))
@@ -190,7 +190,7 @@ def same_update(
 
 
 def _launches(found: Study, on: Place, step: Step) -> None:
-    from workloads.catalog.shared.profiler_rows import NO_DEVICE_ROWS, kernels_of
+    from workloads.catalog.shared.tools import NO_DEVICE_ROWS, kernels_of
 
     count = sum(row.calls for row in kernels_of(step.launch, on))
     abouts = {

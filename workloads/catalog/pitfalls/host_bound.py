@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.measure import curves
+from workloads.measure import estimates
 from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def item_in_loop(
 ) -> Case:
     import torch
 
-    from workloads.declare.checks import relative
+    from workloads.declare.place import relative
 
     on.require(4 * width * (width + 4 * batch), "the layer and its data")
     inputs, weights = on.randn(batch, width), on.randn(width, width)
@@ -210,9 +210,9 @@ def tiny_model(
             found.mark("widths", f"at width {WIDTHS[0]} nearly all of the time is overhead")
             return
         ours, cpu = [pair[0] for pair in times], [pair[1] for pair in times]
-        crossing = curves.crossing(WIDTHS, ours, cpu)
+        crossing = estimates.crossing(WIDTHS, ours, cpu)
         assert crossing is not None
-        words = curves.crossing_words("the GPU", "the CPU", crossing, "width")
+        words = estimates.crossing_words("the GPU", "the CPU", crossing, "width")
         found.mark("widths", words)
         found.figure("crossover", words)
 

@@ -153,7 +153,7 @@ def data_loading(
 ) -> Case:
     import torch
 
-    from workloads.catalog.training.shared_models import cnn_bytes, images_and_labels, small_cnn
+    from workloads.catalog.shared.models import cnn_bytes, images_and_labels, small_cnn
 
     size = 32
     if workers and not CAN_FORK:
@@ -249,7 +249,7 @@ def _epoch(
     step: Callable[[torch.Tensor, torch.Tensor], None],
 ) -> tuple[float, float]:
     """Seconds of an epoch, and those between the end of a step and the start of the next."""
-    from workloads.catalog.shared.stopwatch import Stopwatch
+    from workloads.catalog.shared.models import Stopwatch
 
     watch = Stopwatch(on)
     watch.synchronize()

@@ -94,14 +94,14 @@ def amp(
 ) -> Case:
     import torch
 
-    from workloads.catalog.training.shared_models import (
+    from workloads.catalog.shared.models import (
         cnn_bytes,
         cnn_flop,
         cnn_state_bytes,
         images_and_labels,
+        peak_memory,
         small_cnn,
     )
-    from workloads.catalog.training.shared_tensors import peak_memory
     from workloads.declare.place import DTYPES
 
     step = cnn_bytes(batch, size, width)
@@ -209,7 +209,7 @@ def _follow(
 
 def _underflow(found: Study, gradient: torch.Tensor, scale: float) -> None:
     """What float16 would make of a gradient in float32, unscaled and scaled."""
-    from workloads.declare.checks import ratio
+    from workloads.declare.place import ratio
 
     there = gradient != 0
     entries = float(there.sum())

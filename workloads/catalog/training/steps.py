@@ -1,4 +1,4 @@
-"""A training step of a small convolutional network, and where its time goes."""
+"""Training steps of small networks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,113 @@ if TYPE_CHECKING:
     import torch
 
     from workloads.declare.place import Place
+
+SAMPLES, FEATURES = 1024, 16
+
+
+def _data(on: Place) -> torch.utils.data.TensorDataset:
+    import torch
+
+    return torch.utils.data.TensorDataset(
+        on.host_randn(SAMPLES, FEATURES), on.host_randn(SAMPLES, 1)
+    )
+
+
+def _model(on: Place, hidden: int) -> torch.nn.Module:
+    import torch
+
+    from workloads.declare.place import SEED
+
+    torch.manual_seed(SEED)
+    return torch.nn.Sequential(
+        torch.nn.Linear(FEATURES, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 1)
+    ).to(on.device)
+
+
+@workload(
+    group="training",
+    title="training loop of a small regression model",
+    about=f"{SAMPLES} samples of {FEATURES} features through a two-layer perceptron: DataLoader, "
+    "copy of each batch to the device, forward, mean squared error, backward, Adam.",
+    look_for="A model this small is often no faster on a GPU: each step launches dozens of tiny "
+    "kernels and waits for Python. Raise the hidden width and the batch to see it turn.",
+)
+def mlp_training(
+    on: Place,
+    batch: Annotated[int, whole(1, SAMPLES, "samples in a batch")] = 64,
+    hidden: Annotated[int, whole(1, 65_536, "width of the hidden layer")] = 64,
+    epochs: Annotated[int, whole(1, 1000, "passes over the samples in one call")] = 3,
+) -> Case:
+    import torch
+
+    # Weights, gradients, Adam's two moments and what its step makes of one; a layer's result before
+    # and after ReLU and their gradients; a batch, its targets, the result and the loss.
+    parameters = hidden * (FEATURES + 2) + 1
+    activations = batch * (4 * hidden + FEATURES + 6)
+    on.require(4 * (6 * parameters + activations), "the model and Adam's state")
+    loader = torch.utils.data.DataLoader(_data(on), batch_size=batch, shuffle=True)
+    model = _model(on, hidden)
+    loss_function = torch.nn.MSELoss()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+    losses: list[torch.Tensor] = []
+
+    def timed() -> object:
+        model.train()
+        for _ in range(epochs):
+            for inputs, targets in loader:
+                inputs, targets = inputs.to(on.device), targets.to(on.device)
+                loss = loss_function(model(inputs), targets)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            losses.append(loss.detach())
+        return loss
+
+    def study(found: Study) -> None:
+        for index, loss in enumerate(losses[:epochs], start=1):
+            found.figure(f"loss_epoch_{index}", float(loss), "", "of the epoch's last batch")
+        found.figure("loss_at_end", float(losses[-1]), "", "after all timed calls")
+
+    return Case(timed, clock="wall", item=epochs * SAMPLES, study=study)
+
+
+@workload(
+    group="training",
+    title="evaluation of the same model without gradients",
+    about="One pass over the samples under torch.no_grad(), summing the absolute error on the "
+    "host with .item() after each batch, as evaluation loops do.",
+    look_for="No graph is kept, so it needs less time and memory than a training pass; the "
+    ".item() of each batch waits for the device.",
+)
+def mlp_evaluation(
+    on: Place,
+    batch: Annotated[int, whole(1, SAMPLES, "samples in a batch")] = 64,
+    hidden: Annotated[int, whole(1, 65_536, "width of the hidden layer")] = 64,
+) -> Case:
+    import torch
+
+    parameters = hidden * (FEATURES + 2) + 1
+    on.require(4 * (parameters + batch * (2 * hidden + FEATURES + 4)), "the model")
+    loader = torch.utils.data.DataLoader(_data(on), batch_size=batch)
+    model = _model(on, hidden)
+
+    def timed() -> object:
+        model.eval()
+        total_error, samples = 0.0, 0
+        with torch.no_grad():
+            for inputs, targets in loader:
+                inputs, targets = inputs.to(on.device), targets.to(on.device)
+                total_error += torch.abs(model(inputs) - targets).sum().item()
+                samples += inputs.size(0)
+        return total_error / samples
+
+    def study(found: Study) -> None:
+        error = timed()
+        assert isinstance(error, float)
+        found.figure("mean_absolute_error", error, "", "of the untrained model over all samples")
+
+    return Case(timed, clock="wall", item=SAMPLES, study=study)
+
 
 PHASES = ("data", "forward", "backward", "optimizer")
 SPLIT_STEPS = 15
@@ -48,15 +155,14 @@ def cnn_training(
 ) -> Case:
     import torch
 
-    from workloads.catalog.shared.stopwatch import split
-    from workloads.catalog.training.shared_models import (
+    from workloads.catalog.shared.models import (
         cnn_bytes,
         cnn_flop,
         images_and_labels,
         small_cnn,
+        split,
     )
-    from workloads.declare.checks import TOLERANCES, against_float64
-    from workloads.declare.place import precision
+    from workloads.declare.place import TOLERANCES, against_float64, precision
 
     dataset = KEPT_BATCHES * batch * 3 * size * size * 4
     on.require(cnn_bytes(batch, size, width), "the model and a batch", host=dataset)

@@ -1,4 +1,4 @@
-"""Copies by size and kind of host memory, and within the device's own memory."""
+"""How fast copies are: by size and kind of memory, and while the device computes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
+from workloads.declare.tools import Call
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
-from workloads.measure import curves
+from workloads.measure import estimates
 from workloads.protocol.results import Column
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _rate_curve(
 ) -> None:
     found.chart("rates", "rate over size", "byte", *((name, "byte/s") for name in pairs))
     rates: dict[str, list[float]] = {name: [] for name in pairs}
-    sizes = curves.doublings(SMALLEST, size, 4)
+    sizes = estimates.doublings(SMALLEST, size, 4)
     for each in sizes:
         for name, (source, target) in pairs.items():
             seconds = found.time(_copy(source, target, each))
@@ -106,8 +107,8 @@ def _rate_curve(
 def _bend(sizes: list[int], rates: list[float]) -> str:
     """Where the curve has reached its top, and whether it stays there."""
     best = max(rates)
-    if rates[-1] >= curves.NEAR_THE_TOP * best:
-        return f"within 20 % of its best from {curves.knee(sizes, rates) // 1024} KiB on"
+    if rates[-1] >= estimates.NEAR_THE_TOP * best:
+        return f"within 20 % of its best from {estimates.knee(sizes, rates) // 1024} KiB on"
     top = sizes[rates.index(best)] // 1024
     return f"best at {top} KiB, {rates[-1] / best:.0%} of that at {sizes[-1] // 1024} KiB"
 
@@ -205,3 +206,115 @@ def device_copy(
             )
 
     return Case(timed, byte=2 * size, byte_limit="memory", chosen=sizes, study=study)
+
+
+def hidden_share(copy_s: float, compute_s: float, both_s: float) -> float:
+    """How much of what could be hidden was: 100 % when both take as long as the longer alone.
+
+    Args:
+        copy_s: all copies alone, seconds.
+        compute_s: all the work alone, seconds.
+        both_s: both together, seconds.
+
+    Returns:
+        Percent of the shorter of the two; negative where running both at once costs time.
+    """
+    return 100 * (copy_s + compute_s - both_s) / min(copy_s, compute_s)
+
+
+@workload(
+    group="transfer",
+    title="copying while computing, on two streams",
+    about="Works through chunks of data that lie in pinned host memory: while the device "
+    "multiplies one chunk, a second stream copies the next one to it, into the other of two "
+    "buffers.",
+    look_for="With two streams the whole should take as long as the longer of copying and "
+    "computing; on one stream it takes their sum. It needs pinned memory and non_blocking: a copy "
+    "from pageable memory makes the host wait. Events order the streams: a product waits for its "
+    "chunk, a copy waits until its buffer is no longer read.",
+    devices=("cuda",),
+)
+def overlap(
+    on: Place,
+    chunk_mib: Annotated[int, whole(1, 4096, "size of a chunk, MiB")] = 32,
+    chunks: Annotated[int, whole(2, 256, "chunks in one call")] = 8,
+    width: Annotated[int, whole(16, 16_384, "columns of a chunk and of the weight")] = 4096,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import pinned_bytes
+
+    rows = max(1, chunk_mib * 2**18 // width)
+    size = 4 * rows * width
+    in_host = chunks * pinned_bytes(size)
+    on.require(3 * size + 4 * width * width, "two chunks and a product", host=in_host)
+    host = [on.host_randn(rows, width, pinned=True) for _ in range(chunks)]
+    buffers = [torch.empty(rows, width, device=on.device) for _ in range(2)]
+    weight = on.randn(width, width)
+    product = torch.empty(rows, width, device=on.device)
+    copying = torch.cuda.Stream(on.device)
+
+    def timed() -> torch.Tensor:
+        computing = torch.cuda.current_stream(on.device)
+        copying.wait_stream(computing)
+        free: list[torch.cuda.Event | None] = [None, None]
+        for index, chunk in enumerate(host):
+            buffer = buffers[index % 2]
+            with torch.cuda.stream(copying):
+                last_read = free[index % 2]
+                if last_read is not None:
+                    copying.wait_event(last_read)
+                buffer.copy_(chunk, non_blocking=True)
+                arrived = copying.record_event()
+            computing.wait_event(arrived)
+            torch.matmul(buffer, weight, out=product)
+            free[index % 2] = computing.record_event()
+        return product
+
+    def study(found: Study) -> None:
+        in_turn = _in_turn(host, buffers, weight, product)
+        _parts(found, f"{chunks} chunks of {chunk_mib} MiB", in_turn | {"two streams": timed})
+
+    return Case(timed, clock="wall", byte=chunks * size, byte_limit="pcie", study=study)
+
+
+def _in_turn(
+    host: list[torch.Tensor],
+    buffers: list[torch.Tensor],
+    weight: torch.Tensor,
+    product: torch.Tensor,
+) -> dict[str, Call]:
+    """The same work on one stream, and its two parts alone."""
+    import torch
+
+    def copies() -> None:
+        for index, chunk in enumerate(host):
+            buffers[index % 2].copy_(chunk, non_blocking=True)
+
+    def products() -> None:
+        for index in range(len(host)):
+            torch.matmul(buffers[index % 2], weight, out=product)
+
+    def one_stream() -> None:
+        for index, chunk in enumerate(host):
+            buffer = buffers[index % 2]
+            buffer.copy_(chunk, non_blocking=True)
+            torch.matmul(buffer, weight, out=product)
+
+    return {"one stream": one_stream, "copies alone": copies, "products alone": products}
+
+
+def _parts(found: Study, title: str, calls: dict[str, Call]) -> None:
+    found.table("parts", title, Column("part"), Column("time", "s"))
+    seconds = {}
+    for variant in found.compare(calls, "wall"):
+        seconds[variant.name] = variant.median_s
+        found.row("parts", variant.name, variant.median_s)
+    copy_s, compute_s = seconds["copies alone"], seconds["products alone"]
+    share = hidden_share(copy_s, compute_s, seconds["two streams"])
+    about = "of the shorter of copying and computing; 100 % when it costs no time at all"
+    found.figure("hidden", share, "%", about)
+    speed_up = seconds["one stream"] / seconds["two streams"]
+    found.figure("speed_up", speed_up, "x", "one stream over two")
+    best = (copy_s + compute_s) / max(copy_s, compute_s)
+    found.figure("best_speed_up", best, "x", "their sum over the longer of the two")

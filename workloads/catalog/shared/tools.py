@@ -1,7 +1,9 @@
-"""What torch.profiler has recorded, a row for each operator or kernel; for several groups."""
+"""What several workloads do with torch's own tools: read its profiler, compile from nothing."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -94,3 +96,40 @@ def kernels_of(call: Callable[[], object], on: Place) -> list[ProfilerRow]:
 
 def _longest_first(rows: Iterable[ProfilerRow]) -> list[ProfilerRow]:
     return sorted((row for row in rows if row.self_s > 0), key=lambda row: -row.self_s)
+
+
+CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+
+
+def compiling_cold() -> Callable[[], None]:
+    """Have torch.compile start from nothing, and compile in this process.
+
+    It keeps what it has compiled on disk, so a second run would not show what compiling takes. And
+    it compiles in helper processes, which would outlive a run that is ended.
+
+    Returns:
+        A function that sets everything back.
+    """
+    import torch
+    import torch._inductor.config as inductor
+    from torch._inductor.utils import clear_caches
+
+    folder = tempfile.TemporaryDirectory(prefix="compiled-", ignore_cleanup_errors=True)
+    variables = {name: os.environ.get(name) for name in CACHES}
+    threads = inductor.compile_threads
+    os.environ |= dict.fromkeys(CACHES, folder.name)
+    inductor.compile_threads = 1
+    torch.compiler.reset()
+    clear_caches()
+
+    def back() -> None:
+        torch.compiler.reset()
+        inductor.compile_threads = threads
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        folder.cleanup()
+
+    return back

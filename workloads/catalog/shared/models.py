@@ -1,16 +1,25 @@
-"""Models and batches that the training workloads share. Needs torch: imported when one is run."""
+"""Models and batches that several workloads share, and what their steps take: memory and time.
+
+Needs torch: imported when one is run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+import gc
+import statistics
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Literal, Union
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from workloads.declare import flop
-from workloads.declare.checks import ratio
-from workloads.declare.place import SEED, Place
+from workloads.declare import place
+from workloads.declare.place import SEED, Place, ratio
+from workloads.declare.study import Study
 
 CLASSES = 10
 Norm = Literal["batch", "group"]
@@ -63,7 +72,7 @@ def cnn_flop(batch: int, size: int, width: int) -> int:
     model = small_cnn(width, device="meta")
     images = torch.empty(batch, 3, size, size, device="meta")
     labels = torch.zeros(batch, dtype=torch.long, device="meta")
-    return flop.count(lambda: nn.functional.cross_entropy(model(images), labels).backward())
+    return place.count_flop(lambda: nn.functional.cross_entropy(model(images), labels).backward())
 
 
 def images_and_labels(
@@ -126,7 +135,7 @@ def transformer_flop(batch: int, length: int, width: int, heads: int, *, backwar
     """FLOP that a :class:`TransformerBlock` needs, by torch's counter but for its attention.
 
     The counter takes a causal mask's scores for computed, above the diagonal too, which no fused
-    kernel does: they count as :func:`workloads.declare.flop.attention` says. The
+    kernel does: they count as :func:`workloads.declare.place.attention_flop` says. The
     backward pass of a product is two products; what a kernel computes again for it counts nothing.
 
     Args:
@@ -142,13 +151,13 @@ def transformer_flop(batch: int, length: int, width: int, heads: int, *, backwar
     each = torch.empty(batch, heads, length, width // heads, device=meta, requires_grad=True)
 
     def counted(forward: Callable[[], torch.Tensor]) -> int:
-        return flop.count(lambda: forward().sum().backward() if backward else forward())
+        return place.count_flop(lambda: forward().sum().backward() if backward else forward())
 
     whole = counted(lambda: block(tokens))
     attention = counted(
         lambda: nn.functional.scaled_dot_product_attention(each, each, each, is_causal=True)
     )
-    needed = flop.attention(batch, heads, length, width // heads, causal=True)
+    needed = place.attention_flop(batch, heads, length, width // heads, causal=True)
     return whole - attention + (3 if backward else 1) * needed
 
 
@@ -176,3 +185,141 @@ def difference_and_largest(
     pairs = zip(ours, reference, strict=True)
     difference = max(float((one - other).abs().max()) for one, other in pairs)
     return difference, max(float(tensor.abs().max()) for tensor in reference)
+
+
+def perceptron(on: Place, width: int) -> torch.nn.Module:
+    """Three hidden layers, and the same weights in every process."""
+    torch.manual_seed(SEED)
+    layers: list[torch.nn.Module] = []
+    for _ in range(3):
+        layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(width, 1)).to(on.device)
+
+
+class _Alive(TorchDispatchMode):
+    """Counts the bytes of the tensors that operators make, from their making to their end."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._now = 0
+        self.highest: int = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        # What an operator is given and nobody has seen being made was there before the call.
+        for tensor in tree_leaves((args, kwargs)):
+            self._meet(tensor, made=False)
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            self._meet(tensor, made=True)
+        return result
+
+    def _meet(self, tensor: object, *, made: bool) -> None:
+        if not isinstance(tensor, torch.Tensor):
+            return
+        storage = tensor.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes() if made else 0
+        if not address or address in self._known:
+            return
+        self._known.add(address)
+        self._now += size
+        self.highest = max(self.highest, self._now)
+        weakref.finalize(storage, self._forget, address, size)
+
+    def _forget(self, address: int, size: int) -> None:
+        self._known.discard(address)
+        self._now -= size
+
+
+def tensor_bytes(call: Callable[[], object]) -> int:
+    """Bytes of the tensors that a call makes, where most of them are alive at once.
+
+    Those that are kept inside an operator are not seen.
+    """
+    gc.collect()
+    with _Alive() as alive:
+        call()
+    return int(alive.highest)
+
+
+def peak_memory(on: Place, found: Study, call: Callable[[], object]) -> int | None:
+    """Bytes that a call needs on top of what is held before it, at its highest.
+
+    By the allocator's own counter on CUDA, by counting tensors elsewhere: resident memory would
+    show how the C heap falls into pieces as well, which varies from call to call.
+    """
+    if on.type == "cuda":
+        return found.peak(call)
+    found.look()
+    return tensor_bytes(call)
+
+
+Moment = Union[torch.cuda.Event, float]
+
+
+class Stopwatch:
+    """Moments on a device.
+
+    On CUDA a moment is an event in the current stream: it passes when the work queued before it is
+    done, and the host does not wait for it. Elsewhere the host's clock is read, on MPS once the
+    device has done what was asked of it.
+    """
+
+    def __init__(self, on: Place) -> None:
+        self._on = on
+
+    def now(self) -> Moment:
+        """The moment at which the work that is queued so far is done."""
+        if self._on.type == "cuda":
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            return event
+        if self._on.type == "mps":
+            torch.mps.synchronize()
+        return perf_counter()
+
+    def synchronize(self) -> None:
+        """Wait until all moments taken have passed; to be called before asking for seconds."""
+        if self._on.type == "cuda":
+            torch.cuda.synchronize(self._on.device)
+
+    @staticmethod
+    def seconds(first: Moment, last: Moment) -> float:
+        """Seconds from one moment to a later one."""
+        if isinstance(first, float) or isinstance(last, float):
+            assert isinstance(first, float)
+            assert isinstance(last, float)
+            return last - first
+        return float(first.elapsed_time(last)) / 1e3
+
+
+def split(
+    on: Place, step: Callable[[Callable[[], None]], None], phases: Sequence[str], steps: int
+) -> dict[str, float]:
+    """Seconds of each phase of a step: medians over a number of steps, after one that is not kept.
+
+    Args:
+        on: where it runs.
+        step: does one step, and calls what it is given at the end of each phase.
+        phases: their names, in order.
+        steps: how many to time.
+    """
+    watch = Stopwatch(on)
+    runs: list[list[Moment]] = []
+    for _ in range(steps + 1):
+        moments = [watch.now()]
+        step(lambda moments=moments: moments.append(watch.now()))  # type: ignore[misc]
+        runs.append(moments)
+    watch.synchronize()
+    return {
+        phase: statistics.median(
+            [watch.seconds(moments[index], moments[index + 1]) for moments in runs[1:]]
+        )
+        for index, phase in enumerate(phases)
+    }

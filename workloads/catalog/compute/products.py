@@ -1,20 +1,67 @@
-"""Matrix products of many shapes and sizes: which wait for memory, and when a GPU gets ahead."""
+"""Matrix products: square, of many shapes, and of sizes from small to large."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.declare.study import ClockName, Study
-from workloads.declare.workload import Case, whole, workload
-from workloads.measure import curves
+from workloads.declare.study import Study
+from workloads.declare.tools import ClockName
+from workloads.declare.workload import Case, one_of, whole, workload
+from workloads.measure import estimates
 from workloads.protocol.frozen import frozen
-from workloads.protocol.results import Column
+from workloads.protocol.results import Check, Column
 
 if TYPE_CHECKING:
     import torch
 
     from workloads.declare.place import Place
+
+CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
+
+
+@workload(
+    group="compute",
+    title="square matrix product",
+    about="Multiplies two n x n matrices of normally distributed numbers (cuBLAS on a GPU, MKL or "
+    "its like on the CPU).",
+    look_for="The share of the limit: large products come near it, small ones wait for memory or "
+    "for their launch. For the tensor cores set dtype=bfloat16 or float16; the workload tf32 has "
+    "them for float32. Entries of the product are checked against float64 on the CPU.",
+)
+def matmul(
+    on: Place,
+    n: Annotated[int, whole(1, 65_536, "rows and columns")] = 2048,
+    dtype: Annotated[
+        str, one_of(("float32", "bfloat16", "float16", "float64"), "of the numbers")
+    ] = "float32",
+) -> Case:
+    import torch
+
+    from workloads.declare import place
+    from workloads.declare.place import DTYPES, TOLERANCES, against_float64, precision
+
+    made_as = DTYPES[dtype].itemsize if on.type != "cpu" else max(4, DTYPES[dtype].itemsize)
+    checked = min(n, CHECKED_ROWS) * min(n, CHECKED_COLUMNS)
+    on.require((3 * n * n + checked) * made_as, f"three {n} x {n} matrices of {dtype}")
+    a, b = on.randn(n, n, dtype=dtype), on.randn(n, n, dtype=dtype)
+
+    def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
+        return a @ b
+
+    used = precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+
+    def check() -> Check:
+        rows, columns = min(n, CHECKED_ROWS), min(n, CHECKED_COLUMNS)
+        reference = a[:rows].cpu().double() @ b[:, :columns].cpu().double()
+        what = f"{rows} x {columns} entries of the product, in float64 on the CPU"
+        return against_float64(timed()[:rows, :columns], reference, TOLERANCES[used], what)
+
+    meta = torch.empty(n, n, device="meta")
+    operations = place.count_flop(lambda: timed(meta, meta))
+    moved = 3 * n * n * a.element_size()
+    return Case(timed, flop=operations, byte=moved, precision=used, check=check)
+
 
 LAUNCH_SHARE = 0.5
 """A call is bound by its launch where an operation on one number takes this much of its time."""
@@ -95,7 +142,7 @@ def matmul_shapes(
 ) -> Case:
     import torch
 
-    from workloads.declare import flop
+    from workloads.declare import place
     from workloads.declare.place import precision
     from workloads.limits import limits
     from workloads.measure import environment
@@ -110,7 +157,7 @@ def matmul_shapes(
         return torch.matmul(x, y)
 
     meta = torch.device("meta")
-    operations = flop.count(lambda: timed(x.to(meta), y.to(meta)))
+    operations = place.count_flop(lambda: timed(x.to(meta), y.to(meta)))
 
     def study(found: Study) -> None:
         _facts(found, timed(), timed(x.clone().requires_grad_(), y))
@@ -227,7 +274,7 @@ def matmul_sweep(
         return a @ b
 
     def study(found: Study) -> None:
-        sizes = curves.doublings(smallest, largest)
+        sizes = estimates.doublings(smallest, largest)
         _sweep(found, on, sizes, used)
 
     used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
@@ -261,7 +308,7 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
         found.point("time", float(n), *latest)
         found.point("rate", float(n), *(None if s is None else 2 * n**3 / s for s in latest))
         found.hold(f"n={n}", 2 * n**3 / times[name][-1], precision)
-    place = curves.knee(sizes, [2 * n**3 / s for n, s in zip(sizes, times[name], strict=True)])
+    place = estimates.knee(sizes, [2 * n**3 / s for n, s in zip(sizes, times[name], strict=True)])
     found.mark("rate", f"the {name} is within 20 % of its best rate from n={place} on")
     found.figure("knee", float(place), "", "rows: from there on within 20 % of the best rate")
     _launch_bound(found, sizes, times[name], launch_s)
@@ -275,7 +322,7 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
         found.say(f"the CPU's curve ends before n={ended}: one product would take too long")
     for line in names[:2]:
         figure = "overtakes" if line == name else "overtakes_with_copies"
-        _overtakes(found, figure, line, curves.crossing(sizes, times[line], times["CPU"]))
+        _overtakes(found, figure, line, estimates.crossing(sizes, times[line], times["CPU"]))
 
 
 def _launch_bound(found: Study, sizes: list[int], times: list[float], launch_s: float) -> None:
@@ -293,12 +340,12 @@ def _launch_bound(found: Study, sizes: list[int], times: list[float], launch_s: 
     found.figure("launch_bound_up_to", float(bound[-1]), "", about)
 
 
-def _overtakes(found: Study, figure: str, line: str, at: curves.Crossing | None) -> None:
+def _overtakes(found: Study, figure: str, line: str, at: estimates.Crossing | None) -> None:
     about = "rows: the smallest size measured from which on it is ahead of the CPU"
     if at is None:
         found.absent(figure, "the CPU was not measured", "", about)
         return
-    found.mark("time", curves.crossing_words(f"the {line}", "the CPU", at))
+    found.mark("time", estimates.crossing_words(f"the {line}", "the CPU", at))
     if at.before is None:
         found.absent(figure, f"not up to n={at.after}", "", about)
     else:

@@ -1,0 +1,413 @@
+"""What is computed beside plain products: attention, operations that wait for memory, equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.tools import Within
+from workloads.declare.workload import Case, Skip, one_of, whole, workload
+from workloads.measure import estimates
+from workloads.protocol.results import Check, Column
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+LONG = 4096
+"""Positions at which a GPU's kernels take long enough to be told apart from their launch."""
+FULL, CAUSAL = "full", "causal"
+KERNELS = {
+    "math": "MATH",
+    "flash": "FLASH_ATTENTION",
+    "memory-efficient": "EFFICIENT_ATTENTION",
+    "cuDNN": "CUDNN_ATTENTION",
+}
+
+
+@workload(
+    group="compute",
+    title="scaled dot-product attention",
+    about="softmax(Q K^T / sqrt(D)) V for a batch of heads, as in a transformer, by the kernel "
+    "that torch chooses; then by each kernel in turn. A causal mask lets each position see those "
+    "before it: half of the work.",
+    look_for="Time and peak memory by kernel: the math kernel writes the S x S matrix of scores to "
+    "memory, the fused kernels (flash, memory-efficient, cuDNN) keep it on the chip. Twice the "
+    "length is four times the work. A kernel that does not run here says why in the log; flash "
+    "needs float16 or bfloat16 on a GPU.",
+)
+def attention(
+    on: Place,
+    batch: Annotated[int, whole(1, 1024, "sequences")] = 2,
+    heads: Annotated[int, whole(1, 256, "heads")] = 8,
+    length: Annotated[int, whole(2, 65_536, "positions in a sequence, S")] = 512,
+    width: Annotated[int, whole(8, 256, "width of a head, D")] = 64,
+    mask: Annotated[str, one_of((FULL, CAUSAL), "what a position sees")] = FULL,
+    dtype: Annotated[str, one_of(("float32", "bfloat16", "float16"), "of the numbers")] = "float32",
+) -> Case:
+    import torch
+
+    from workloads.declare import place
+    from workloads.declare.place import DTYPES, TOLERANCES, against_float64, attention_precision
+
+    room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
+    what = "queries, keys, values and the math kernel's scores"
+    on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
+    q, k, v = (on.randn(batch, heads, length, width, dtype=dtype) for _ in range(3))
+    causal = mask == CAUSAL
+    operations = place.attention_flop(batch, heads, length, width, causal=causal)
+
+    def timed() -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    used = attention_precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+
+    def check() -> Check:
+        one = [tensor[0, 0].cpu().double() for tensor in (q, k, v)]
+        weights = one[0] @ one[1].T / width**0.5
+        if causal:
+            weights = weights.masked_fill(torch.ones_like(weights).triu(1).bool(), -torch.inf)
+        what = "one head by the formula, in float64 on the CPU"
+        reference = weights.softmax(-1) @ one[2]
+        return against_float64(timed()[0, 0], reference, TOLERANCES[used], what)
+
+    def study(found: Study) -> None:
+        title = f"by kernel, {length} positions"
+        _kernels(found, "kernels", title, timed, operations)
+        if on.type != "cpu" and length < LONG:
+            long_kernels(found)
+
+    def long_kernels(found: Study) -> None:
+        """By kernel where the launch is a small part of it, if there is room."""
+        room, _ = _room(batch * heads, LONG, width, DTYPES[dtype].itemsize)
+        try:
+            on.require(room, what)
+        except Skip as skip:
+            found.say(f"not at {LONG} positions: {skip}")
+            return
+        query, key, value = (on.randn(batch, heads, LONG, width, dtype=dtype) for _ in range(3))
+        needed = place.attention_flop(batch, heads, LONG, width, causal=causal)
+
+        def attend() -> torch.Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(
+                query, key, value, is_causal=causal
+            )
+
+        _kernels(found, "long_kernels", f"by kernel, {LONG} positions", attend, needed)
+
+    return Case(timed, flop=operations, precision=used, check=check, study=study)
+
+
+def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
+    """Bytes that the math kernel needs, and those that the check needs on the host.
+
+    The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). The scores are
+    there before and after the softmax and once more without the rows that see nothing, of which it
+    keeps a flag for each score; the causal mask is one matrix for all heads.
+
+    Args:
+        heads: in all sequences together.
+        length: positions in a sequence.
+        width: of a head.
+        each: bytes of a stored number.
+    """
+    tokens = heads * length * width
+    # Queries, keys, values and the result as they are stored; three of them in float32, two scaled.
+    room = tokens * (4 * each + (3 + 2 + 1) * 4) + heads * length**2 * (3 * 4 + 1) + 5 * length**2
+    # In float64: a head's queries, keys, values and result; its scores, weights, and a mask.
+    check = 3 * tokens * each + 8 * (6 * length * width + 4 * length**2)
+    return room, check
+
+
+def _kernels(
+    found: Study, table: str, title: str, attend: Callable[[], torch.Tensor], flop: int
+) -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    calls: dict[str, Callable[[], object]] = {}
+    for name, backend in KERNELS.items():
+        call = Within(partial(sdpa_kernel, getattr(SDPBackend, backend)), attend)
+        try:
+            call()
+        except RuntimeError as error:
+            found.say(f"{name}: does not run here: {str(error).splitlines()[0]}")
+        else:
+            calls[name] = call
+    found.variants(table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, held=True)
+
+
+EAGER_PASSES = 9
+"""Tensors read or written by the chain: x * 2, + 1, relu: two each; minus x: three."""
+
+
+@workload(
+    group="compute",
+    title="a chain of pointwise operations, compiled",
+    about="relu(x * 2 + 1) - x on a large tensor. Eager torch runs four kernels, each of which "
+    "reads and writes memory; torch.compile writes one kernel that reads and writes once (C++ on "
+    "the CPU, Triton on a GPU).",
+    look_for="The speed-up comes near the nine tensors that the eager chain moves over the two "
+    "that the compiled one does; on a GPU the profiler counts the kernels of each. Compiling takes "
+    "seconds, so the calls until it has paid off are given: a script that runs once is better off "
+    "without. The rate counts the bytes of one pass.",
+    devices=("cpu", "cuda"),
+    needs=("a C++ compiler", "Triton"),
+)
+def elementwise(
+    on: Place,
+    mib: Annotated[int, whole(1, 16_384, "size of the tensor, MiB")] = 128,
+) -> Case:
+    import torch
+
+    from workloads.catalog.shared.tools import compiling_cold
+
+    size = mib * 2**20
+    on.require(4 * size, f"a tensor of {mib} MiB and what is made of it")
+    x = on.randn(size // 4)
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * 2 + 1) - x
+
+    back = compiling_cold()
+    compiled = torch.compile(chain)
+    compile_s = _compile(on, lambda: compiled(x), back)
+
+    def timed() -> torch.Tensor:
+        # compiled = torch.compile(chain)
+        return compiled(x)
+
+    def study(found: Study) -> None:
+        ways: dict[str, Callable[[], object]] = {"eager": lambda: chain(x), "compiled": timed}
+        eager, fused = found.variants(
+            "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, held=True
+        )
+        about = "the first call: the chain traced, the kernel written and compiled"
+        found.figure("compile", compile_s, "s", about)
+        _count_kernels(found, on, ways)
+        calls = estimates.break_even_calls(0.0, eager.median_s, compile_s, fused.median_s)
+        about = "after so many calls compiling has paid for itself"
+        if calls is None or fused.verdict != "faster":
+            found.absent("break_even_calls", "compiling was not shown to be faster", "", about)
+        else:
+            found.figure("break_even_calls", float(round(calls)), "", about)
+        about = "tensors moved by the eager chain over those moved by the compiled one"
+        found.figure("expected_speed_up", EAGER_PASSES / 2, "x", about)
+
+    return Case(timed, byte=2 * size, byte_limit="memory", study=study, cleanup=back)
+
+
+def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]]) -> None:
+    """How many kernels one call of each way launches, by the profiler."""
+    from workloads.catalog.shared.tools import NO_DEVICE_ROWS, kernels_of
+
+    for name, call in ways.items():
+        about = f"launched by one call, {name}"
+        launched = sum(row.calls for row in kernels_of(call, on)) if on.type == "cuda" else 0
+        if launched:
+            found.figure(f"kernels_{name}", float(launched), "", about)
+        else:
+            reason = NO_DEVICE_ROWS if on.type == "cuda" else "a CPU runs functions, no kernels"
+            found.absent(f"kernels_{name}", reason, "", about)
+
+
+def _compile(on: Place, call: Callable[[], object], back: Callable[[], None]) -> float:
+    """Seconds of the first call.
+
+    Args:
+        on: the device.
+        call: compiles what it calls.
+        back: sets the compiler back, should it fail.
+
+    Raises:
+        Skip: it cannot be compiled here, with the compiler's first line.
+    """
+    started = perf_counter()
+    try:
+        call()
+        on.synchronize()
+    except Exception as error:  # the compilers raise classes of their own
+        back()
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = lines[0] if lines else type(error).__name__
+        raise Skip(f"torch.compile fails here: {reason}") from error
+    return perf_counter() - started
+
+
+@workload(
+    group="compute",
+    title="reductions and normalizations",
+    about="Sum, softmax and layer norm over the rows of a matrix: a few operations for each number "
+    "that is read, so the memory's rate decides.",
+    look_for="Each rate beside that of a plain copy of the same matrix: a good kernel reads its "
+    "input once and comes near it. Softmax made of single operations moves the matrix several "
+    "times; the fused one does not. Half the bits are half the bytes: where memory decides, a "
+    "16-bit type takes half the time. On a CPU the exponentials of softmax take their own time.",
+)
+def reductions(
+    on: Place,
+    rows: Annotated[int, whole(1, 1_048_576, "rows")] = 32_768,
+    columns: Annotated[int, whole(2, 131_072, "numbers in a row")] = 1024,
+    dtype: Annotated[str, one_of(("float32", "bfloat16", "float16"), "of the numbers")] = "float32",
+) -> Case:
+    import torch
+
+    from workloads.declare.place import DTYPES
+
+    each = DTYPES[dtype].itemsize
+    size = each * rows * columns
+    on.require(5 * size, f"a {rows} x {columns} matrix and what is made of it")
+    x = on.randn(rows, columns, dtype=dtype)
+    target = torch.empty_like(x)
+
+    def timed() -> torch.Tensor:
+        return torch.softmax(x, dim=1)
+
+    def by_hand() -> torch.Tensor:
+        e = torch.exp(x - x.amax(dim=1, keepdim=True))
+        return e / e.sum(dim=1, keepdim=True)
+
+    def study(found: Study) -> None:
+        calls: dict[str, tuple[float, Callable[[], object]]] = {
+            "copy": (2.0 * size, lambda: target.copy_(x)),
+            "sum of all": (size, x.sum),
+            "sum of rows": (size + float(each * rows), lambda: x.sum(dim=1)),
+            "softmax": (2.0 * size, timed),
+            "softmax by hand": (2.0 * size, by_hand),
+            "layer norm": (
+                2.0 * size,
+                lambda: torch.nn.functional.layer_norm(x, (columns,)),
+            ),
+        }
+        found.table(
+            "operations", f"{rows} x {columns}, {dtype}; bytes of one pass", Column("operation"),
+            Column("time", "s"), Column("rate", "byte/s"), Column("of the copy's rate", "%"),
+        )  # fmt: skip
+        variants = found.compare({name: call for name, (_, call) in calls.items()})
+        copy_rate = calls["copy"][0] / variants[0].median_s
+        for variant in variants:
+            rate = calls[variant.name][0] / variant.median_s
+            found.row("operations", variant.name, variant.median_s, rate, 100 * rate / copy_rate)
+            if calls[variant.name][0] >= 2 * size:
+                # What only reads half of that may keep a part of it in the cache.
+                found.hold(variant.name, rate)
+
+    return Case(timed, byte=2 * size, byte_limit="memory", study=study)
+
+
+MATRICES = 8
+"""Held at once: the matrices themselves, and what a factorization and its workspace take."""
+NO_COUNT = "it goes on until the values no longer change: its operations are not fixed"
+
+
+def solve_flop(n: int, right: int) -> int:
+    """FLOP of an LU factorization and both substitutions for ``right`` right-hand sides.
+
+    Column k of the elimination takes n - k divisions and 2 (n - k)² further operations, 2/3 n³ in
+    all; the substitutions 2 n² - n for each side (Golub, Van Loan, Matrix Computations, 3.1, 3.2).
+    """
+    return (4 * n**3 - 3 * n**2 - n) // 6 + right * (2 * n**2 - n)
+
+
+def cholesky_flop(n: int) -> int:
+    """FLOP of a Cholesky factorization: n³/3 + n²/2 + n/6 (Golub, Van Loan, 4.2)."""
+    return (2 * n**3 + 3 * n**2 + n) // 6
+
+
+@workload(
+    group="compute",
+    title="equations and eigenvalues",
+    about="torch.linalg.solve of n equations, by LU factorization; beside it a Cholesky "
+    "factorization and the eigenvalues of a symmetric and of a general matrix. On a GPU cuSOLVER "
+    "does them, with cuBLAS for the products within; on the CPU LAPACK. float32.",
+    look_for="The rate beside that of a plain product: each column waits for the one before it, so "
+    "a factorization fills the machine only once it is large. Eigenvalues take many times as long, "
+    "those of a general matrix longest; use eigvalsh where the matrix is symmetric. A GPU gets "
+    "ahead of the CPU at a far larger n than with products.",
+    devices=("cpu", "cuda"),
+)
+def linalg(
+    on: Place,
+    n: Annotated[int, whole(2, 16_384, "rows and columns")] = 384,
+    right: Annotated[int, whole(1, 16_384, "right-hand sides")] = 1,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import TOLERANCES, against_float64, ratio
+
+    host = 8 * n * (3 * n + 2 * right)
+    on.require(4 * n * (MATRICES * n + 3 * right), f"matrices of {n} x {n}", host=host)
+    # Eigenvalues of the random part lie within the unit disc (Girko's circular law): no small ones.
+    identity = torch.eye(n, device=on.device)
+    a = on.randn(n, n) / n**0.5 + 2 * identity
+    b = on.randn(n, right)
+
+    def timed() -> torch.Tensor:
+        solution: torch.Tensor = torch.linalg.solve(a, b)
+        return solution
+
+    def check() -> Check:
+        what = "the same equations solved in float64 on the CPU"
+        try:
+            reference = torch.linalg.solve(a.cpu().double(), b.cpu().double())
+        except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+            # Those that were drawn have a solution: the device did not draw them.
+            why = str(error).splitlines()[0]
+            return Check(False, None, TOLERANCES["float32"], f"{what}, which fails: {why}")
+        return against_float64(timed(), reference, TOLERANCES["float32"], what)
+
+    def study(found: Study) -> None:
+        symmetric = (a + a.T) / 2
+        positive = a @ a.T / n + identity
+        calls: dict[str, tuple[int | None, Callable[[], object]]] = {
+            "product": (2 * n**3, lambda: a @ symmetric),
+            "Cholesky": (cholesky_flop(n), lambda: torch.linalg.cholesky(positive)),
+            "symmetric eigenvalues": (None, lambda: torch.linalg.eigvalsh(symmetric)),
+            "eigenvalues": (None, lambda: torch.linalg.eigvals(a)),
+        }
+        _operations(found, n, solve_flop(n, right), calls)
+        sum_of_values = float(torch.linalg.eigvalsh(symmetric).double().sum())
+        trace = float(symmetric.diagonal().double().sum())
+        about = "sum of the symmetric matrix's eigenvalues over its trace: 1 but for rounding"
+        found.figure("eigenvalues_over_trace", ratio(sum_of_values, trace), "", about)
+
+    return Case(
+        timed,
+        clock="wall",
+        flop=solve_flop(n, right),
+        precision="float32",
+        check=check,
+        study=study,
+    )
+
+
+def _operations(
+    found: Study, n: int, solve: int, calls: dict[str, tuple[int | None, Callable[[], object]]]
+) -> None:
+    """Each operation's time, its rate where its work is known, and its time in products."""
+    found.table(
+        "operations", f"n={n}, float32", Column("operation"), Column("time", "s"),
+        Column("rate", "FLOP/s"), Column("time of a product", "x"),
+    )  # fmt: skip
+    found.unavailable["tables.operations.rate"] = NO_COUNT
+    product_s = 0.0
+    for name, (flop, call) in calls.items():
+        try:
+            seconds = found.time(call)
+        except RuntimeError as error:
+            # Not every build has a routine for each on a GPU.
+            found.say(f"{name}: does not run here: {str(error).splitlines()[0]}")
+            continue
+        product_s = product_s or seconds
+        rate = None if flop is None else flop / seconds
+        found.row("operations", name, seconds, rate, seconds / product_s)
+        if rate is not None and name != "product":
+            found.hold(name, rate)
+        if name == "product":
+            found.row(
+                "operations", "solve", found.median_s, solve / found.median_s,
+                found.median_s / product_s,
+            )  # fmt: skip
