@@ -134,10 +134,10 @@ def growing(state: WatchedRun) -> WatchedDevice | None:
 SCREEN = """
 import asyncio, sys
 from tui.session.watched_session import WatchedRunSession
-from tui.watch import launch
+from tui.watch import runs
 async def work():
     session = WatchedRunSession()
-    run, _ = launch.begin(sys.argv[1:], None)
+    run, _ = runs.begin(sys.argv[1:], None)
     session.open(run)
     while not any(each.steps for each in session.state.devices):
         await asyncio.sleep(0.02)
