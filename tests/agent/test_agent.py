@@ -91,6 +91,17 @@ def test_the_first_three_and_the_newest_are_kept(
     assert left.ooms[5].why_no_snapshot == "a later OOM's has taken its place"
 
 
+def test_one_that_somebody_has_taken_away_costs_no_other(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHARE", 0)
+    for number in range(1, 8):
+        asked_for(agent, number)
+        (tmp_path / f"oom-{agent.identity}-4.pickle").unlink(missing_ok=True)
+    kept = [f"oom-{agent.identity}-{number}.pickle" for number in (1, 2, 3, 7)]
+    assert snapshots(tmp_path) == kept
+
+
 def test_ooms_that_come_fast_are_counted_and_cost_no_snapshot(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -155,6 +156,40 @@ def test_the_script_that_python_itself_executes(python: str, tmp_path: Path) -> 
     assert left.ended
     assert (left.steps or 0) >= 1
     assert not (run / "agent-errors.log").exists()
+
+
+ENDS = {
+    "fork": """
+pid = os.fork()
+if pid:
+    os.waitpid(pid, 0)
+""",
+    "spawn": """
+import multiprocessing
+child = multiprocessing.get_context("spawn").Process(target=work)
+child.start()
+child.join()
+""",
+}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("how", ENDS)
+def test_a_fork_and_a_process_of_multiprocessing_end_without_trouble(
+    how: str, python: str, tmp_path: Path
+) -> None:
+    (tmp_path / "inject.py").write_text(injected_script(tmp_path, 0))
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"import os\n{TORCH}\ndef work():\n"
+        f"    exec(compile(open({str(tmp_path / 'inject.py')!r}).read(), 'x', 'exec'))\n"
+        f"if __name__ == '__main__':\n    work()\n{indent(ENDS[how], '    ')}"
+    )
+    subprocess.run([python, str(program)], check=True)
+    found = left_in(tmp_path)
+    assert [each.troubles for each in found] == [()] * (1 if how == "fork" else 2)
+    assert all(each.ended for each in found)
+    assert not (tmp_path / "agent-errors.log").exists()
 
 
 def test_before_torch_is_imported_it_sleeps_and_what_fails_is_told(tmp_path: Path) -> None:

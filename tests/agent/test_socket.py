@@ -17,9 +17,9 @@ import pytest
 
 from tests.agent.waiting import until
 from tui.watch.agents import Agents
-from workloads.agent import identity, listening
+from workloads.agent import LONGEST_LINE, identity, listening, open_place, place
 from workloads.agent.agent import Agent
-from workloads.agent.listening import LONGEST_LINE, MOST_CLIENTS, Listening, open_place, place
+from workloads.agent.listening import MOST_CLIENTS, Listening
 
 
 def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
@@ -48,13 +48,19 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def agent(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+def listener(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listening]:
     assert runtime
     monkeypatch.setattr("workloads.agent.agent.import_module", lambda _name: None)
-    made = Agent(torch_with([]), str(tmp_path / "run"))
-    made.listen()
+    agent = Agent(torch_with([]), str(tmp_path / "run"))
+    made = Listening(agent)
     yield made
-    made.ended()
+    agent.ended()
+    made.end()
+
+
+@pytest.fixture
+def agent(listener: Listening) -> Agent:
+    return listener._agent
 
 
 @pytest.fixture
@@ -90,14 +96,12 @@ def answers(connection: socket.socket, line: bytes) -> dict[str, Any]:
     return found
 
 
-def test_the_folder_and_the_socket_are_this_user_s_alone(agent: Agent) -> None:
+def test_the_folder_and_the_socket_are_this_user_s_alone(listener: Listening, agent: Agent) -> None:
     assert mode(place()) == 0o700
     assert mode(f"{place()}/{agent.identity}.sock") == 0o600
     assert agent.identity == identity(os.getpid())
-    agent.ended()
+    listener.end()
     assert names(place()) == []
-    agent.alive = True
-    agent.listen()
 
 
 @pytest.mark.parametrize("kind", ["open", "link", "file", "another's"])
@@ -120,7 +124,11 @@ def test_a_folder_that_others_could_write_to_is_refused(
     with pytest.raises(OSError, match=r".+"):
         open_place(place())
     agent = Agent(torch_with([]), str(tmp_path / "run"))
-    agent.guarded(agent.listen)
+
+    def listen() -> None:
+        Listening(agent)
+
+    agent.guarded(listen)
     assert '"trouble"' in next((tmp_path / "run").glob("*.jsonl")).read_text()
     assert Agents().states() == []
 
@@ -259,17 +267,33 @@ def _is_open(descriptor: int) -> bool:
     return True
 
 
-def test_a_fork_holds_no_socket(agent: Agent) -> None:
-    assert agent._listening is not None
-    inherited = [agent._listening._socket.fileno(), agent._listening._folder]
+def test_a_fork_holds_no_socket(listener: Listening) -> None:
+    inherited = [listener._socket.fileno(), listener._folder]
     pid = os.fork()
     if pid == 0:
         open_ones = 1
         try:
-            agent.forget()
+            listener.close()
             open_ones = sum(_is_open(each) for each in inherited)
         finally:
             os._exit(open_ones)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert _answered()
+
+
+def test_what_a_fork_opens_is_left_by_the_next_fork(listener: Listening) -> None:
+    pid = os.fork()
+    if pid == 0:
+        lost = 1
+        try:
+            listener.close()
+            # These have the numbers that have become free.
+            opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(2)]
+            listener.close()
+            listener.end()
+            lost = sum(not _is_open(each) for each in opened)
+        finally:
+            os._exit(lost)
     assert os.waitpid(pid, 0)[1] == 0
     assert _answered()
 

@@ -7,21 +7,20 @@ the user's is no error and goes on its way.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import json
-import multiprocessing
 import os
 import pickle
 import sys
 import threading
 import time
 from importlib import import_module
-from multiprocessing.util import Finalize
+from io import FileIO
+from itertools import dropwhile, islice
+from traceback import walk_stack
 from typing import Any, Callable
 
 from . import ENTRIES, identity
-from .listening import Listening
 
 FIRST = 3
 """OOMs whose snapshots are kept; of the later ones, the newest's is."""
@@ -34,6 +33,7 @@ MOST_TOLD = 1000
 """OOMs that have a line of their own."""
 _LONGEST_TEXT = 8000
 _MOST_FRAMES = 64
+_MOST_RAISED = 16
 _CHECK = 16 << 20
 
 
@@ -94,21 +94,21 @@ class Agent:
         """The thread that takes a snapshot."""
         self._ended_at, self._took = 0.0, 0.0
         self._newest = ""
-        self._listening: Listening | None = None
 
     # ---- what is left in the run's folder ----
+
+    def _file(self, name: str, flags: int) -> int:
+        """Open a file in the run's folder for writing; the folder is made where it has gone."""
+        os.makedirs(self.run, mode=0o700, exist_ok=True)
+        flags |= os.O_WRONLY | os.O_CREAT
+        return os.open(os.path.join(self.run, name), flags, 0o600)
 
     def tell(self, event: str, **facts: Any) -> None:
         """Append a line to this process's file; where that cannot be, there is nobody to tell."""
         line = json.dumps(dict(event=event, at=time.time(), **facts)) + "\n"
         try:
-            os.makedirs(self.run, mode=0o700, exist_ok=True)
-            path = os.path.join(self.run, self.identity + ".jsonl")
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, line.encode("utf-8", "backslashreplace"))
-            finally:
-                os.close(descriptor)
+            with FileIO(self._file(self.identity + ".jsonl", os.O_APPEND), "a") as file:
+                file.write(line.encode("utf-8", "backslashreplace"))
         except OSError:
             pass
 
@@ -132,26 +132,21 @@ class Agent:
         """
         began = time.monotonic()
         path = os.path.join(self.run, name)
+        descriptor = self._file(name + ".part", os.O_TRUNC)
         collects = gc.isenabled()
         # Collecting would go through the snapshot again and again, and run what is not ours.
         gc.disable()
-        descriptor = None
         try:
-            os.makedirs(self.run, mode=0o700, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            descriptor = os.open(path + ".part", flags, 0o600)
             snapshot = self.torch.cuda.memory._snapshot()
             if oom is not None:
                 _complete(snapshot, oom)
             pickle.dump(snapshot, _Writer(descriptor, began + LONGEST_S))
             os.rename(path + ".part", path)
         except BaseException:
-            if descriptor is not None:
-                os.unlink(path + ".part")
+            os.unlink(path + ".part")
             raise
         finally:
-            if descriptor is not None:
-                os.close(descriptor)
+            os.close(descriptor)
             if collects:
                 gc.enable()
             self._ended_at = time.monotonic()
@@ -186,10 +181,10 @@ class Agent:
     def out_of_memory(self, device: int, asked: int, limit: int, free: int) -> None:
         """Called by torch before an OOM is raised, in the thread that has asked."""
         if self.alive and self._busy != threading.get_ident():
-            self.guarded(self._out_of_memory, device, asked, limit, free)
+            told = dict(device=device, asked=asked, limit=limit, free=free)
+            self.guarded(self._out_of_memory, told, time.time())
 
-    def _out_of_memory(self, device: int, asked: int, limit: int, free: int) -> None:
-        at = time.time()
+    def _out_of_memory(self, told: dict[str, Any], at: float) -> None:
         if not self._lock.acquire(timeout=LONGEST_S):
             return
         self._busy = threading.get_ident()
@@ -201,26 +196,17 @@ class Agent:
             quiet = time.monotonic() - self._ended_at
             takes = number <= FIRST or quiet >= SHARE * self._took
             if number <= MOST_TOLD or takes:
-                cuda = self.torch.cuda
+                cuda, device = self.torch.cuda, told["device"]
+                told["allocated"] = cuda.memory_allocated(device)
+                told["reserved"] = cuda.memory_reserved(device)
                 frames = _frames()
-                self.tell(
-                    "oom",
-                    oom=number,
-                    happened=at,
-                    step=self.steps,
-                    device=device,
-                    asked=asked,
-                    limit=limit,
-                    free=free,
-                    allocated=cuda.memory_allocated(device),
-                    reserved=cuda.memory_reserved(device),
-                    thread=_thread(),
-                    where="%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None,
-                )
+                where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
+                told.update(happened=at, step=self.steps, thread=_thread(), where=where)
+                self.tell("oom", oom=number, **told)
                 self._open, self._open_thread = number, self._busy
                 self.at_next_step = True
             if takes:
-                self._keep(number, dict(device=device, size=asked, free=free, frames=frames))
+                self._keep(number, dict(told, frames=frames))
         finally:
             self._busy = None
             self._lock.release()
@@ -234,9 +220,9 @@ class Agent:
             return
         self.tell("snapshot", oom=number, name=name, seconds=round(self._took, 4))
         if number > FIRST:
-            if self._newest:
-                os.unlink(os.path.join(self.run, self._newest))
-            self._newest = name
+            previous, self._newest = self._newest, name
+            if previous:
+                os.unlink(os.path.join(self.run, previous))
 
     # ---- on demand ----
 
@@ -249,18 +235,13 @@ class Agent:
 
     def record(self, entries: int = ENTRIES) -> None:
         """Switch torch's memory history on; one that the program has switched on is left."""
-        torch = self.torch
-        if not self.entries and torch._C._cuda_isHistoryEnabled():
-            raise GivenUpError("the program records its own history")
         if not self.entries:
+            if self.torch._C._cuda_isHistoryEnabled():
+                raise GivenUpError("the program records its own history")
             # The first snapshot with stacks would import it, in the middle of an OOM.
             import_module("torch._inductor.codecache")
             self.entries = entries
-        torch.cuda.memory._record_memory_history(
-            "all", context="all", stacks="python", max_entries=self.entries
-        )
-        self.recording = True
-        self.tell("history", on=True, entries=self.entries, step=self.steps)
+        self._record("all")
 
     def record_no_more(self) -> None:
         """Record no stacks from here on.
@@ -270,11 +251,14 @@ class Agent:
         """
         if not self.recording:
             raise GivenUpError("the history is not this agent's")
+        self._record(None)
+
+    def _record(self, context: str | None) -> None:
         self.torch.cuda.memory._record_memory_history(
-            "all", context=None, stacks="python", max_entries=self.entries
+            "all", context=context, stacks="python", max_entries=self.entries
         )
-        self.recording = False
-        self.tell("history", on=False, entries=self.entries, step=self.steps)
+        self.recording = context is not None
+        self.tell("history", on=self.recording, entries=self.entries, step=self.steps)
 
     # ---- the end ----
 
@@ -282,66 +266,11 @@ class Agent:
         """At the interpreter's end: the exception that ended the program, if one did."""
         if self.alive:
             self.alive = False
-            text, kind, ran_out = _last_exception()
-            self.tell(
-                "end", steps=self.steps, ooms=self.ooms, text=text, type=kind, out_of_memory=ran_out
-            )
-
-        if self._listening is not None:
-            self._listening.end()
-
-    def listen(self) -> None:
-        """Open the socket."""
-        self._listening = Listening(self)
+            self.tell("end", steps=self.steps, ooms=self.ooms, **_last_exception())
 
     def forget(self) -> None:
         """In a fork: what is asked of torch there is nothing of the process that is watched."""
         self.alive = False
-        if self._listening is not None:
-            self.guarded(self._listening.close)
-
-
-def begin(run: str, entries: int) -> Agent:
-    """Start within the process's own first CUDA call, or later.
-
-    Args:
-        run: the folder of the run.
-        entries: of torch's memory history, from here on; 0 for no history.
-    """
-    torch = sys.modules["torch"]
-    agent = Agent(torch, run)
-    agent.tell(
-        "begin",
-        identity=agent.identity,
-        pid=os.getpid(),
-        host=os.uname().nodename,
-        rank=os.environ.get("RANK"),
-        torch=str(getattr(torch, "__version__", "")),
-        python=sys.version.partition(" ")[0],
-    )
-
-    def count_steps() -> None:
-        # A function of its own: a method takes no attribute.
-        def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
-            agent.stepped(optimizer, args, kwargs)
-
-        stepped._torchdynamo_disable = True  # type: ignore[attr-defined]
-        import_module("torch.optim.optimizer").register_optimizer_step_post_hook(stepped)
-
-    def observe_ooms() -> None:
-        torch._C._cuda_attach_out_of_memory_observer(agent.out_of_memory)
-
-    agent.guarded(count_steps)
-    agent.guarded(observe_ooms)
-    if entries:
-        agent.guarded(agent.record, entries)
-    agent.guarded(agent.listen)
-    atexit.register(agent.guarded, agent.ended)
-    if multiprocessing.parent_process() is not None:
-        # Such a process leaves by os._exit, after these.
-        Finalize(None, agent.guarded, (agent.ended,), exitpriority=0)
-    os.register_at_fork(after_in_child=agent.forget)
-    return agent
 
 
 def _in_words(error: BaseException) -> str:
@@ -350,49 +279,47 @@ def _in_words(error: BaseException) -> str:
 
 def _frames() -> list[dict[str, Any]]:
     """The program's Python stack, innermost first, as torch writes stacks into a snapshot."""
-    frame = sys._getframe()
-    while frame is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back  # type: ignore[assignment]
-    found: list[dict[str, Any]] = []
-    while frame is not None and len(found) < _MOST_FRAMES:
-        code = frame.f_code
-        found.append(dict(filename=code.co_filename, line=frame.f_lineno or 0, name=code.co_name))
-        frame = frame.f_back  # type: ignore[assignment]
-    return found
+    stack = ((frame.f_code, line) for frame, line in walk_stack(sys._getframe()))
+    callers = dropwhile(lambda place: place[0].co_filename == __file__, stack)
+    return [
+        dict(filename=code.co_filename, line=line or 0, name=code.co_name)
+        for code, line in islice(callers, _MOST_FRAMES)
+    ]
 
 
 def _thread() -> str | None:
     """The thread that has asked: ``main``, its name, or ``None`` for one of torch's own."""
-    for thread in list(threading.enumerate()):
-        if thread.ident == threading.get_ident():
-            return "main" if thread is threading.main_thread() else thread.name
-    return None
+    if threading.get_ident() == threading.main_thread().ident:
+        return "main"
+    own = [each.name for each in threading.enumerate() if each.ident == threading.get_ident()]
+    return own[0] if own else None
 
 
 def _complete(snapshot: Any, oom: dict[str, Any]) -> None:
     """Put the OOM at the end of its device's trace, or its stack, where no history has it."""
     traces = snapshot.get("device_traces", ())
-    if oom["device"] >= len(traces):
-        return
-    trace = traces[oom["device"]]
-    recorded = [entry for entry in trace[-4:] if entry["action"] == "oom"]
-    if not recorded:
-        entry = dict(action="oom", device_free=oom["free"], size=oom["size"], stream=0)
-        trace.append(dict(entry, time_us=time.time_ns() // 1000, frames=oom["frames"]))
-    elif not recorded[-1].get("frames"):
-        recorded[-1]["frames"] = oom["frames"]  # the history is kept without stacks
+    if oom["device"] < len(traces):
+        trace = traces[oom["device"]]
+        recorded = [entry for entry in trace[-4:] if entry["action"] == "oom"]
+        if not recorded:
+            entry = dict(action="oom", device_free=oom["free"], size=oom["asked"], stream=0)
+            recorded = [dict(entry, time_us=time.time_ns() // 1000)]
+            trace.extend(recorded)
+        # The history may be kept without stacks.
+        if not recorded[-1].get("frames"):
+            recorded[-1]["frames"] = oom["frames"]
 
 
-def _last_exception() -> tuple[str, str, bool]:
+def _last_exception() -> dict[str, Any]:
     """Text and class of what ended the program, and whether torch ran out of memory in it."""
     last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None) or sys.exc_info()[1]
-    if not isinstance(last, BaseException):
-        return "", "", False
-    error: BaseException | None = last
-    for _ in range(16):  # what was raised from it, or while it was handled
-        if error is None:
-            break
-        if type(error).__name__ == "OutOfMemoryError":
-            return str(error)[:_LONGEST_TEXT], type(error).__name__, True
-        error = error.__cause__ or error.__context__
-    return str(last)[:_LONGEST_TEXT], type(last).__name__, False
+    chain: list[BaseException] = []
+    while isinstance(last, BaseException) and len(chain) < _MOST_RAISED:
+        chain.append(last)
+        last = last.__cause__ or last.__context__  # it was raised from this, or while handling it
+    ran_out = [error for error in chain if type(error).__name__ == "OutOfMemoryError"]
+    if not chain:
+        return dict(text="", type="", out_of_memory=False)
+    told = (ran_out or chain)[0]
+    text = str(told)[:_LONGEST_TEXT]
+    return dict(text=text, type=type(told).__name__, out_of_memory=bool(ran_out))

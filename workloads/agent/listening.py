@@ -1,4 +1,4 @@
-"""The socket of a watched process: gauges connect, ask a few things, and cost nothing.
+"""The agent's start in a process, and its socket: gauges connect, ask, and cost nothing.
 
 One thread that is blocked until somebody connects. It makes no CUDA call: what is to be done is
 left to the training thread, at its next step.
@@ -7,22 +7,23 @@ left to the training thread, at its next step.
 from __future__ import annotations
 
 import _thread
+import atexit
 import ctypes
 import json
 import os
 import select
 import signal
 import socket
-import stat
-import struct
-import tempfile
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from importlib import import_module
+from multiprocessing.util import Finalize
+from typing import Any, Callable
 
-if TYPE_CHECKING:
-    from .agent import Agent
+from . import LONGEST_LINE, open_place, peer_of, place
+from .agent import Agent
 
-LONGEST_LINE = 64 << 10
 MOST_CLIENTS = 8
 MOST_LINES = 16
 """Of a client at a time."""
@@ -31,36 +32,6 @@ PAUSE_S = 0.01
 WAIT_S = 2.0
 """For a step that carries out what was asked; beyond, the interpreter is asked to, in between."""
 _PR_SET_PTRACER = 0x59616D61
-_PEER = struct.Struct("3i")
-
-
-def place() -> str:
-    """The folder of this user's sockets, which may not be there yet."""
-    folder = os.environ.get("XDG_RUNTIME_DIR", "")
-    if folder and os.path.isabs(folder):
-        return os.path.join(folder, "gpu-workbench")
-    return os.path.join(tempfile.gettempdir(), "gpu-workbench-%d" % os.getuid())
-
-
-def open_place(path: str) -> int:
-    """Open the folder, which has to be this user's alone.
-
-    Raises:
-        OSError: it is not, or is a link.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    facts = os.fstat(descriptor)
-    if facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
-        os.close(descriptor)
-        raise PermissionError("%s is not this user's alone" % path)
-    return descriptor
-
-
-def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Pid and user of the other end."""
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    pid, user, _ = _PEER.unpack(told)
-    return pid, user
 
 
 class Listening:
@@ -80,34 +51,41 @@ class Listening:
         os.chmod(self._name, 0o600, dir_fd=self._folder)
         self._socket.listen(MOST_CLIENTS)
         self._socket.setblocking(False)
+        self._is_open = True
         self._clients: dict[socket.socket, bytes] = {}
         self._asked_at = 0.0
         self._pending: Any = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._in_between)
         _thread.start_new_thread(self._serve, ())
 
     def close(self) -> None:
-        """In a fork: what is inherited is closed, and stays the parent's."""
-        for each in [self._socket, *self._clients]:
-            each.close()
-        os.close(self._folder)
+        """In a fork: what is inherited is closed, and stays the parent's.
+
+        In a fork of the fork the descriptors' numbers are of other files.
+        """
+        if self._is_open:
+            self._is_open = False
+            for each in [self._socket, *self._clients]:
+                each.close()
+            os.close(self._folder)
 
     def end(self) -> None:
         """At the process's end."""
-        os.unlink(self._name, dir_fd=self._folder)
+        if self._is_open:
+            self._is_open = False
+            os.unlink(self._name, dir_fd=self._folder)
 
     # ---- the thread ----
 
     def _serve(self) -> None:
         # A signal that this thread took would not wake the one that waits for it.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        while self._agent.alive:
-            try:
+        try:
+            while self._agent.alive:
                 self._wait()
-            except Exception as error:
-                if self._agent.alive:
-                    self._agent.tell("trouble", doing="listening", text=repr(error)[:500])
-                    self.close()
-                return
+        except Exception as error:
+            if self._agent.alive:
+                self._agent.tell("trouble", doing="listening", text=repr(error)[:500])
+                self._agent.guarded(self.close)
 
     def _wait(self) -> None:
         waits = bool(self._agent.waiting)
@@ -158,22 +136,21 @@ class Listening:
 
     def _answer(self, line: bytes) -> dict[str, Any]:
         agent = self._agent
-        try:
-            asked = json.loads(line)["ask"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return {"refused": "not a request"}
-        work = {
+        requests = {
+            "state": None,
             "snapshot": agent.snapshot_now,
             "record": agent.record,
             "record no more": agent.record_no_more,
         }
-        if isinstance(asked, str) and asked in work:
-            if work[asked] not in agent.waiting:
-                agent.waiting.append(work[asked])
+        try:
+            work = requests[json.loads(line)["ask"]]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return {"refused": "not a request"}
+        if work is not None:
+            if work not in agent.waiting:
+                agent.waiting.append(work)
             agent.at_next_step = True
             self._asked_at = time.monotonic()
-        elif asked != "state":
-            return {"refused": "not a request"}
         return {
             "identity": agent.identity,
             "run": agent.run,
@@ -195,3 +172,47 @@ class Listening:
             # It is the program's, and would end here.
             _thread.start_new_thread(_thread.interrupt_main, ())
         return 0
+
+
+def begin(run: str, entries: int) -> None:
+    """Start within the process's own first CUDA call, or later.
+
+    Args:
+        run: the folder of the run.
+        entries: of torch's memory history, from here on; 0 for no history.
+    """
+    torch = sys.modules["torch"]
+    agent = Agent(torch, run)
+    process = dict(identity=agent.identity, pid=os.getpid(), host=os.uname().nodename)
+    python, version = sys.version.partition(" ")[0], str(getattr(torch, "__version__", ""))
+    agent.tell("begin", rank=os.environ.get("RANK"), torch=version, python=python, **process)
+
+    def count_steps() -> None:
+        # A function of its own: a method takes no attribute.
+        def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+            agent.stepped(optimizer, args, kwargs)
+
+        stepped._torchdynamo_disable = True  # type: ignore[attr-defined]
+        import_module("torch.optim.optimizer").register_optimizer_step_post_hook(stepped)
+
+    def observe_ooms() -> None:
+        torch._C._cuda_attach_out_of_memory_observer(agent.out_of_memory)
+
+    def listen() -> None:
+        listening = Listening(agent)
+        at_end(listening.end)
+        os.register_at_fork(after_in_child=partial(agent.guarded, listening.close))
+
+    def at_end(work: Callable[[], None]) -> None:
+        """Of several the last one first; each may be called twice."""
+        atexit.register(agent.guarded, work)
+        # A process of multiprocessing's may leave by os._exit, after these.
+        Finalize(None, agent.guarded, (work,), exitpriority=0)
+
+    agent.guarded(count_steps)
+    agent.guarded(observe_ooms)
+    if entries:
+        agent.guarded(agent.record, entries)
+    agent.guarded(listen)
+    at_end(agent.ended)
+    os.register_at_fork(after_in_child=agent.forget)

@@ -68,7 +68,7 @@ def _start() -> None:
         )
         sys.modules[_AGENT] = package = module_from_spec(spec)
         spec.loader.exec_module(package)
-        import_module(_AGENT + ".agent").begin(_run, int(_entries or 0))
+        import_module(_AGENT + ".listening").begin(_run, int(_entries or 0))
     except Exception as error:
         _tell(error)
 
