@@ -15,7 +15,7 @@ from tui.snapshots.analysis.layers import MOST
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
 from tui.snapshots.analysis.moment import begins_of, cheapest_window, widest_window
 from tui.snapshots.analysis.sites import Query
-from tui.snapshots.model.results import REST, Stacking
+from tui.snapshots.model.pictures import REST, Stacking
 
 PIECES = st.lists(
     st.tuples(st.sampled_from(("allocated", "free")), st.integers(1, 9)), min_size=1, max_size=9

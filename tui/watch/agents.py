@@ -1,13 +1,13 @@
 """The agents of running processes: put into one, found by their sockets, asked for state.
 
+An agent is put in by ``sys.remote_exec`` (PEP 768) where the process runs Python 3.14 or later; by
+gdb in any other, only where that was asked for. Both hand over the same script, which the process
+executes on its main thread between two bytecodes: gdb leaves it with ``Py_AddPendingCall``, for
+which the process needs neither the interpreter's lock nor memory from malloc, and lets go before it
+is executed.
+
 A socket is believed where its folder is this user's alone and its other end is the process after
 which it is named: a fork may hold it open when that process is gone.
-
-It is put in
-by ``sys.remote_exec`` (PEP 768) where the process runs Python 3.14 or later; by gdb in any other,
-only where that was asked for. Both hand over the same script, which the process executes on its
-main thread between two bytecodes: gdb leaves it with ``Py_AddPendingCall``, for which the process
-needs neither the interpreter's lock nor memory from malloc, and lets go before it is executed.
 """
 
 from __future__ import annotations

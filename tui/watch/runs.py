@@ -112,11 +112,6 @@ def no_folder_words(error: OSError) -> str:
     )
 
 
-def own_pid() -> int:
-    """Of this process, which a command may take the place of."""
-    return os.getpid()
-
-
 def drop(run: Run) -> None:
     """Forget a run whose command could not be started."""
     shutil.rmtree(run.folder, ignore_errors=True)

@@ -22,7 +22,8 @@ from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
 from tui.snapshots.analysis.sites import BEFORE_GROUP, site_node
 from tui.snapshots.analysis.timeline import Cover
-from tui.snapshots.model.results import BEFORE, NOT_TOLD, REST, Layer, Part, Stacking, Top
+from tui.snapshots.model.pictures import NOT_TOLD, REST, Layer, Stacking
+from tui.snapshots.model.results import BEFORE, Part, Top
 from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Snapshot, Trace
 from workloads.protocol.frozen import frozen
 

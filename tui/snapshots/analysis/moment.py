@@ -9,7 +9,8 @@ from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layout import Filled, Held, Layout
 from tui.snapshots.analysis.timeline import Replay
-from tui.snapshots.model.results import Cell, CellState, Entry, MapRow, Piece, Pinning, State
+from tui.snapshots.model.pictures import Cell, CellState, MapRow, Piece, Pinning
+from tui.snapshots.model.results import Entry, State
 from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Snapshot
 from workloads.protocol.frozen import frozen
 

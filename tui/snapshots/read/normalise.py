@@ -37,6 +37,8 @@ from tui.snapshots.read.naming import Interner
 from tui.text import numbers as fmt
 from workloads.protocol.frozen import frozen
 
+Raw = Any
+"""An object of the file: anything at all."""
 _SIZED = frozenset(("alloc", "free", "free_requested", "free_completed"))
 
 
@@ -98,11 +100,8 @@ _OF_FILES = {"allocator_settings": (2, 2), "external_annotations": (2, 5), "host
 _IN_EVERY_ENTRY = ("compile_context", (2, 9))
 """A key that each entry of this version and later ones has, whatever was recorded."""
 
-RawEntry = Any
-"""An object of the file: anything at all."""
 
-
-def versions(top: dict[RawEntry, RawEntry], traces: Iterable[list[RawEntry]]) -> TorchVersions:
+def versions(top: dict[Raw, Raw], traces: Iterable[list[Raw]]) -> TorchVersions:
     """What the keys of a file tell.
 
     Args:
@@ -129,9 +128,6 @@ MOST_DEVICES = 1024
 
 _KNOWN = frozenset(("segments", "device_traces", "allocator_settings", "external_annotations"))
 _MOST_SETTINGS = 1024
-
-Raw = Any
-"""An object of the file: anything at all."""
 
 Tick = Callable[[int, int], None]
 """Called with entries and segments done and how many there are; may raise to give up."""

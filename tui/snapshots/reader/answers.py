@@ -13,7 +13,8 @@ from tui.snapshots.analysis.moment import begins_of, states_of, used_of
 from tui.snapshots.analysis.report import diff_report, snapshot_report
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.analysis.verdict import parse_oom_texts
-from tui.snapshots.model.results import OomText, Piece
+from tui.snapshots.model.pictures import Piece, RowPicture
+from tui.snapshots.model.results import OomText
 from tui.snapshots.model.snapshot import Frame, SnapshotError
 from tui.snapshots.reader import messages as m
 from workloads.protocol.wire import to_plain
@@ -116,7 +117,7 @@ class Answers:
         for row in shown:
             cells = device.cells(request.event, row.index, request.width)
             drawn = states_of(cells), used_of(cells), begins_of(cells)
-            pictures.append(m.RowPicture(row, *drawn))
+            pictures.append(RowPicture(row, *drawn))
         return m.MapIs(request.id, tuple(pictures), len(rows))
 
     def _stretch(self, request: m.AskStretch) -> m.StretchIs:
