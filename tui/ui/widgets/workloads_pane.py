@@ -13,17 +13,18 @@ from textual.widget import Widget
 from tui.state.store import Part, Store
 from tui.ui.views.lines import Line, LinesOnDemand
 from tui.ui.views.notices import runner_notes
-from tui.ui.views.workload_order import ORDERS, Order, following, ordered
+from tui.ui.views.workload_columns import columns_for, entry_line, heading
 from tui.ui.views.workload_table import (
+    ORDERS,
     Entry,
     Group,
+    Order,
     Row,
-    columns_for,
     entries,
     entry_key,
-    entry_line,
-    heading,
+    following,
     no_match,
+    ordered,
 )
 from tui.ui.widgets.lists import KeyedList, RowFilter
 from tui.ui.widgets.pane import LineBar, LinesView, Pane
