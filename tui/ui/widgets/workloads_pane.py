@@ -175,6 +175,8 @@ class WorkloadsPane(Pane):
         )
         self._queue: LineBar | None = None
         """Made when many runs are first asked for together."""
+        self._minute = 0
+        """In which :meth:`have_aged` was asked last."""
 
     @property
     def keys_go_to(self) -> Widget | None:
@@ -194,6 +196,13 @@ class WorkloadsPane(Pane):
         self.table.rebuild()
         self.query_one("#heading", LineBar).rebuild()
         self._retitle()
+
+    def have_aged(self) -> bool:
+        """Whether results of earlier sessions are a minute older, by the newest sample's time."""
+        if not self.store.earlier or self.store.sample is None:
+            return False
+        before, self._minute = self._minute, int(self.store.sample.at // 60)
+        return before != self._minute
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another width has room for other columns."""
