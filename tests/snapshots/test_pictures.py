@@ -13,7 +13,7 @@ from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, scene, segment
 from tui.snapshots.analysis.layers import MOST
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
-from tui.snapshots.analysis.moment import begins_of, cheapest_window, widest_window
+from tui.snapshots.analysis.moment import begin_digits, cheapest_window, widest_window
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.model.pictures import REST, Stacking
 
@@ -129,9 +129,9 @@ def test_a_block_begins_in_one_cell_whatever_the_zoom() -> None:
         [segment(1 << 30, [("allocated", 2), ("allocated", 2), ("free", 2), ("allocated", 2)])]
     ).devices[0]
     base = 1 << 30
-    assert begins_of(device.cells(None, 0, 8)) == "00100010"
-    assert begins_of(device.cells(None, 0, 2)) == "11"
-    assert begins_of(device.cells(None, 0, 4, start=base + MIB, end=base + 5 * MIB)) == "0100"
+    assert begin_digits(device.cells(None, 0, 8)) == "00100010"
+    assert begin_digits(device.cells(None, 0, 2)) == "11"
+    assert begin_digits(device.cells(None, 0, 4, start=base + MIB, end=base + 5 * MIB)) == "0100"
     # Closer than a byte a cell: the same byte is drawn again, and no border with it.
     near = device.cells(None, 0, 8, start=base + 2 * MIB - 2, end=base + 2 * MIB + 2)
     assert sum(cell.begins for cell in near) == 1

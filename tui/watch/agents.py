@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tui.watch.process_files import GoneError, ProcessFiles, access_to, no_process, refusal
-from tui.watch.runs import EXAMPLE, FOLDER
+from tui.watch.runs import EXAMPLE, START_FOLDER
 from workloads.agent import identity
 from workloads.agent.listening import LONGEST_LINE, open_place, peer_of, place
 from workloads.protocol.frozen import frozen
@@ -169,7 +169,7 @@ def injected_script(run: Path, entries: int) -> str:
     quoted = {
         name: json.dumps(str(path)).replace("\\", "\\\\")
         for name, path in (
-            ("file", FOLDER / "sitecustomize.py"),
+            ("file", START_FOLDER / "sitecustomize.py"),
             ("run", run),
             ("log", run / "agent-errors.log"),
         )

@@ -51,18 +51,18 @@ ERRORS = (
 TRUNCATED = "ends too early: cut off while it was written or copied; take or copy it again"
 """The line for a file without its end."""
 _TORCH_SAVE = 0x1950A86A20F9469CFC6C
-_NAME = 80
+_LONGEST_NAME = 80
 
 
 class _Data(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        asked = f"{naming.of(module)[:_NAME]}.{naming.of(name)[:_NAME]}"
+        asked = f"{naming.of(module)[:_LONGEST_NAME]}.{naming.of(name)[:_LONGEST_NAME]}"
         raise SnapshotError(
             f"asks for {asked}, which would run code: refused; a snapshot holds data only"
         )
 
     def persistent_load(self, pid: Any, /) -> NoReturn:
-        asked = naming.clean(pid)[:_NAME] if isinstance(pid, str) else naming.kind(pid)
+        asked = naming.clean(pid)[:_LONGEST_NAME] if isinstance(pid, str) else naming.kind(pid)
         raise SnapshotError(
             f"asks for a persistent object, {asked}: refused; a snapshot holds data only"
         )
