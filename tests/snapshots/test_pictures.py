@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, scene, segment
-from tui.snapshots.analysis.layers import MOST
+from tui.snapshots.analysis.layers import MOST_LAYERS
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
 from tui.snapshots.analysis.moment import begin_digits, cheapest_window, widest_window
 from tui.snapshots.analysis.sites import Query
@@ -60,7 +60,7 @@ def test_layers_add_up_to_what_was_live(
 ) -> None:
     for device in analysed(seed, options)[2].devices.values():
         line = device.timeline(width, stacking=stacking, first=first)
-        assert len(line.layers) <= MOST + 1
+        assert len(line.layers) <= MOST_LAYERS + 1
         for column, bucket in enumerate(line.buckets):
             held = {layer.key: layer.bytes[column] for layer in line.layers}
             assert sum(held.values()) == bucket.live_max

@@ -165,7 +165,7 @@ class TraceColumns:
         name = entry.get("action")
         action = ACTIONS.get(name, Action.OTHER) if isinstance(name, str) else Action.OTHER
         if action is Action.OTHER:
-            trace.unknown[number] = naming.of(name)
+            trace.unknown[number] = naming.shown(name)
         elif action is Action.OOM:
             free = entry.get("device_free")
             if isinstance(free, int) and free >= 0:

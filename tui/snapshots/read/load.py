@@ -56,7 +56,7 @@ _LONGEST_NAME = 80
 
 class _Data(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        asked = f"{naming.of(module)[:_LONGEST_NAME]}.{naming.of(name)[:_LONGEST_NAME]}"
+        asked = f"{naming.shown(module)[:_LONGEST_NAME]}.{naming.shown(name)[:_LONGEST_NAME]}"
         raise SnapshotError(
             f"asks for {asked}, which would run code: refused; a snapshot holds data only"
         )
@@ -378,4 +378,4 @@ def _carried(progress: Progress) -> Progress:
 def _name(where: Where) -> str:
     if isinstance(where, (str, os.PathLike)):
         return "standard input" if where == "-" else naming.clean(os.fspath(where))
-    return naming.of(getattr(where, "name", "the stream"))
+    return naming.shown(getattr(where, "name", "the stream"))

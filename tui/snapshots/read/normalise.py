@@ -239,7 +239,7 @@ def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
             "torch.cuda.memory._dump_snapshot writes it"
         )
     if "segments" not in raw:
-        names = ", ".join(naming.of(key)[:40] for key, _ in zip(raw, range(3), strict=False))
+        names = ", ".join(naming.shown(key)[:40] for key, _ in zip(raw, range(3), strict=False))
         raise SnapshotError(
             f"has no segments (but {names or 'nothing at all'}): not an allocator snapshot as "
             "torch.cuda.memory._dump_snapshot writes it"
@@ -341,7 +341,7 @@ def _settings(raw: Raw) -> dict[str, str]:
     if not isinstance(raw, dict):
         return {}
     items = zip(raw.items(), range(_MOST_SETTINGS), strict=False)
-    return {naming.of(key): naming.of(value) for (key, value), _ in items}
+    return {naming.shown(key): naming.shown(value) for (key, value), _ in items}
 
 
 def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
@@ -352,7 +352,7 @@ def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
         if not _of_64_bits(time_us) or not _of_64_bits(device):
             interner.odd["annotations without a proper time or device, left out"] += 1
             continue
-        name, stage = naming.of(entry.get("name")), naming.of(entry.get("stage"))
+        name, stage = naming.shown(entry.get("name")), naming.shown(entry.get("stage"))
         made.append(Annotation(name, stage, int(device), int(time_us)))
     return tuple(made)
 
