@@ -268,7 +268,7 @@ def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
         Failure: a device that torch does not have.
     """
     if not wanted:
-        return session.default_devices()
+        return session.store.usual_devices
     environment = session.store.environment
     known = [device.id for device in environment.devices] if environment else []
     devices = ["cuda:0" if device == "cuda" else device for device in wanted]

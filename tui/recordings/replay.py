@@ -10,8 +10,8 @@ from typing import Literal
 
 from tui.recordings import lines
 from tui.recordings.lines import RecordedLine, event_of, time_text
-from tui.state.events import AnyEvent, DeviceSelected, LogLine
-from tui.state.store import Part, Parts, Store
+from tui.state.events import AnyEvent, DeviceSelected, LogLine, Part, Parts
+from tui.state.store import Store
 from workloads.protocol import wire
 
 SLOWEST, FASTEST = 1 / 8, 256.0

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from tui.results.database import Database
 from tui.results.records import FLAG, Facts, Kept, Row, place, row_of
-from tui.results.selection import Selection
+from tui.results.selection import Selection, SelectionError
 from tui.results.statistics import LEVEL, Answer, Spread, answers, ratio_of_runs, spread
-from tui.results.store_file import SelectionError
 from tui.state.runs import Against, EarlierResult
 from tui.text import glyphs
 from tui.text.numbers import megahertz

@@ -13,8 +13,7 @@ from pathlib import Path
 from tui.results.compare import Compared, compare, gpu_of
 from tui.results.database import Database
 from tui.results.records import FLAG, Facts, Row
-from tui.results.selection import Selection, both, read
-from tui.results.store_file import SelectionError
+from tui.results.selection import Selection, SelectionError, both, read
 from workloads.protocol.frozen import frozen
 
 MOST = 2000

@@ -172,7 +172,7 @@ def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
         raise UsageError("compare takes one --device")
     if wanted:
         return devices_to_use(session, wanted)[0]
-    device = session.device_for_flag(flag)
+    device = session.store.device_for_flag(flag)
     if device is None:
         reason = flags[flag].unavailable or "there is no device that it acts on"
         raise Failure(f"{flag} has no effect here: {reason}")

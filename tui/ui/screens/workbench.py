@@ -11,8 +11,8 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
+from tui.state.events import Part, Parts
 from tui.state.parameters import Sweep, Valid
-from tui.state.store import Part, Parts
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen, has_others
 from tui.ui.views import screen_frame
