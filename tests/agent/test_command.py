@@ -18,8 +18,8 @@ from tui import reports
 from tui.cli.commands.watch import Launch
 from tui.cli.output import UsageError
 from tui.cli.program import parse
+from tui.cli.watch_command import Outcome, as_object
 from tui.cli.watch_output import kept_as_plain, kept_lines, left_in_words
-from tui.cli.watched_run import Outcome, as_object
 from tui.session import watching
 from tui.state.watched_processes import WatchedProcesses
 from tui.ui.screens.watch import KeptRuns

@@ -193,7 +193,7 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "import tui.state.store, tui.session.session, tui.session.conditions",
             "textual rich torch pynvml psutil",
         ),
-        ("import tui.cli.printed, tui.cli.commands.doctor", "textual torch pynvml psutil"),
+        ("import tui.cli.command_output, tui.cli.commands.doctor", "textual torch pynvml psutil"),
         ("import tui.monitor.monitor", "textual rich torch"),
         ("import tui.ui.app.workbench", "torch pynvml psutil numpy"),
         ("import workloads.protocol.messages, workloads.catalog", "torch textual tui psutil"),

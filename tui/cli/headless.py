@@ -1,4 +1,4 @@
-"""How commands without a screen ask and wait: one look, a session, a reader of snapshots."""
+"""What commands without a screen ask of the children, and how they wait for it."""
 
 from __future__ import annotations
 
@@ -39,9 +39,14 @@ if TYPE_CHECKING:
     from tui.session.session import Session
     from tui.state.store import Store
 
+INTERVAL_S = 0.5
+"""Between two samples of the devices while workloads run."""
 TORCH_S = 90.0
 """For a runner to import torch and say what it sees."""
+END_S = 3.0
+"""After a signal, for what was measured by then to arrive."""
 T = TypeVar("T")
+A = TypeVar("A", bound=Answer)
 
 
 async def look() -> Sample:
@@ -91,9 +96,6 @@ async def ask_runner(
         return unanswered(f"{python}: {error.strerror}")
     finally:
         await child.stop()
-
-
-END_S = 3.0
 
 
 class Waiter:
@@ -188,10 +190,6 @@ def say_problems(hello: messages.Hello | None) -> None:
         say(problem)
 
 
-INTERVAL_S = 0.5
-"""Between two samples of the devices while workloads run."""
-
-
 def chosen(
     store: Store,
     names: Sequence[str],
@@ -277,9 +275,6 @@ def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
             why = environment.unavailable.get("devices", "") if environment else ""
             raise Failure(f"no device {device}: torch has {', '.join(known)}. {why}".rstrip())
     return tuple(devices)
-
-
-A = TypeVar("A", bound=Answer)
 
 
 class Reader:
