@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.output import Failure, ProgressLine, UsageError, not_known, say
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
-from tui.session.snapshot_reader import STANDARD_INPUT, death_in_words, names, reader
+from tui.session.snapshot_reader import death_in_words, names, reader
 from tui.session.supervisors import VARIABLES, runner_command
+from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.reader.messages import (
     VERSION,
     Answer,

@@ -31,6 +31,7 @@ from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
 
 DEVICES_S = 1.0
+"""Between two samples of the devices."""
 LOOK_S = 0.05
 """Between two looks at whether the command has written something, or ended."""
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)

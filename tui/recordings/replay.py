@@ -127,7 +127,7 @@ class ReplaySession:
 
     Args:
         found: the recording.
-        speed: times the speed of life; :data:`tui.recordings.replay.AT_ONCE` waits for nothing.
+        speed: times the speed of life; :data:`AT_ONCE` waits for nothing.
         loop: begin anew at the end.
         now: seconds since any fixed moment.
     """

@@ -197,8 +197,7 @@ def _place(facts: Facts | None) -> tuple[object, ...]:
     """What has to be the same of two runs of one history."""
     if facts is None:
         return ()
-    flags = tuple(item for item in sorted(facts.values.items()) if item[0].startswith(FLAG))
-    return facts.values.get("box"), gpu_of(facts), flags
+    return facts.values.get("box"), gpu_of(facts), facts.flags
 
 
 def compared(database: Database, a: Sequence[Row], b: Sequence[Row]) -> Compared:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tui.monitor.messages import Sample
 from tui.session import state_folder
+from tui.session.conditions import conditions_of
+from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
 from tui.session.tasks import Tasks
 from tui.state.devices import CPU
 from tui.state.events import (
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
     from tui.results.keeper import EarlierSessions, Keeper
-    from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
     from tui.session.watching import WatchSupervisor
 
 CANCEL_S = 1.5
@@ -112,8 +113,6 @@ class Session:
 
     def watch(self) -> None:
         """Start the monitor; what it says arrives in the store."""
-        from tui.session.supervisors import MonitorSupervisor
-
         if self._interval is None or self._monitor is not None:
             return
         written, launched = self._recorder, self._launched
@@ -136,8 +135,6 @@ class Session:
 
         What was asked for before is done once the runner is there.
         """
-        from tui.session.supervisors import RunnerSupervisor
-
         self.watch()
         if self._keeper is not None:
             self._keeper.attach(self.apply)
@@ -206,6 +203,7 @@ class Session:
         store = self.store
         if store.sample is None or store.runner.status in ("starting", "importing torch"):
             return
+        # It has no part in a start.
         from tui.session.watching import WatchSupervisor
 
         sent = self._recorder.to_watch if self._recorder else None
@@ -221,8 +219,6 @@ class Session:
     def _add_conditions(
         self, event: messages.Finished | messages.Compared, worker_pid: int | None
     ) -> None:
-        from tui.session.conditions import conditions_of
-
         samples = self._monitor.sampled if self._monitor is not None else None
         seen = conditions_of(event, self.store, samples, worker_pid)
         if seen is not None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 from tui.cli.headless import reading
 from tui.cli.options import Subcommand, add_common, add_devices
 from tui.cli.output import UsageError, print_text, run_to_exit
-from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, size_of
+from tui.cli.values import memory_of, oom_text, size_of
 from tui.session.snapshot_reader import LONGEST_TEXT
-from tui.snapshots import MEMORY_OPTION
+from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.reader.messages import Export, Load
 from workloads.protocol.frozen import frozen
 
