@@ -206,9 +206,8 @@ class Figure:
 
 def plain_figures() -> Iterator[Figure]:
     hints = typing.get_type_hints(Device)
-    records: dict[str, type] = {"": Device}
-    records |= {f"{name}.": kind for name, kind in hints.items() if is_dataclass(kind)}
-    for prefix, record in records.items():
+    parts: list[tuple[str, Any]] = [(f"{name}.", kind) for name, kind in hints.items()]
+    for prefix, record in [("", Device), *(each for each in parts if is_dataclass(each[1]))]:
         for name, how in asked_of(record).items():
             yield Figure(record, prefix, name, how)
 
