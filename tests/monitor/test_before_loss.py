@@ -12,11 +12,10 @@ from tui.monitor.messages import Device
 from tui.state.devices import DeviceView
 from tui.state.store import Store
 from tui.ui.views.device_columns import columns
-from tui.ui.views.device_detail import device_detail
+from tui.ui.views.device_detail import device_detail, holders
 from tui.ui.views.devices import row
 from tui.ui.views.lines import TextStyle, plain
 from tui.ui.views.process_rows import process_rows
-from tui.ui.views.processes import holders
 
 REASON = "GPU is lost: reset it or reboot"
 LOST_AT = NOW + 10

@@ -23,7 +23,8 @@ from tui.state.runs import Against, EarlierResult
 from tui.state.store import Store
 from tui.ui.views.detail import detail_lines, earlier_in_full
 from tui.ui.views.lines import plain
-from tui.ui.views.workload_table import columns_for, entries, entry_line, row
+from tui.ui.views.workload_columns import columns_for, entry_line
+from tui.ui.views.workload_table import entries, row
 from workloads.protocol import messages
 from workloads.protocol.results import Setting
 

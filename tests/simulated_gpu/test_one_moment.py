@@ -13,7 +13,8 @@ from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, INTERVAL_S, Accounts, Seen, watched
 from tui.memory import account
 from tui.memory.model import Absent, Stale, value_of
-from tui.ui.views.devices import notice, status
+from tui.ui.views.devices import status
+from tui.ui.views.notices import notice
 from workloads.protocol import messages
 
 pytestmark = [

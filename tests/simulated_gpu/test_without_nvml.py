@@ -19,8 +19,8 @@ from tests.simulated_gpu.accounts import GPU, Accounts, watched
 from tui.memory.model import Absent, Value, value_of
 from tui.state.devices import NOT_ASKED
 from tui.ui.views.device_detail import device_detail
-from tui.ui.views.devices import notice
 from tui.ui.views.lines import plain
+from tui.ui.views.notices import notice
 from tui.ui.views.screen_frame import header_line
 
 pytestmark = [

@@ -23,9 +23,9 @@ from tui.monitor.monitor import Monitor
 from tui.state.devices import CPU, DeviceView
 from tui.state.history import LATE_S, stale_after
 from tui.state.store import Store
-from tui.ui.views.device_detail import device_detail
-from tui.ui.views.devices import notice, status
-from tui.ui.views.processes import holders
+from tui.ui.views.device_detail import device_detail, holders
+from tui.ui.views.devices import status
+from tui.ui.views.notices import notice
 from workloads.protocol import messages
 
 INTERVALS = (0.25, 1.0, 5.0, 60.0)

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.ui.views.screen_frame import LOWER, PANES, arrange, pane_order, rows_for_devices
+from tui.ui.views.arrangement import (
+    LOWER,
+    PANES,
+    TABLE_ROWS,
+    TOP_ROWS,
+    arrange,
+    devices_height,
+    notice_rows,
+    pane_order,
+    rows_for_devices,
+    top_height,
+)
 
 SIZES = st.tuples(st.integers(20, 250), st.integers(8, 100))
 
@@ -78,3 +89,28 @@ def test_eight_gpus_and_their_headings_fit_on_the_smallest_usual_screen() -> Non
     placed = arrange(80, 24, "workloads", "detail", zoomed=False, devices=11)
     assert placed.places["memory"] == "folded"
     assert rows_for_devices(24, memory=False, lower=False) >= title + heading + gpus + cpu
+
+
+@given(st.integers(22, 100), st.integers(3, 20), st.integers(0, 30), st.booleans(), st.booleans())
+def test_in_a_stack_the_devices_leave_the_other_panes_what_these_need(
+    rows: int, bare: int, history: int, memory: bool, lower: bool
+) -> None:
+    height = devices_height(rows, bare, bare + history, memory=memory, lower=lower)
+    assert height <= max(2, rows_for_devices(rows, memory=memory, lower=lower))
+    # The history is shown whole or not at all.
+    assert height in (bare, bare + history) or height < bare
+
+
+@given(st.integers(30, 100), st.integers(3, 40), st.integers(0, 40))
+def test_side_by_side_the_devices_leave_the_table_its_rows(
+    rows: int, bare: int, history: int
+) -> None:
+    height = top_height(rows, bare, bare + history)
+    assert TOP_ROWS <= height <= max(TOP_ROWS, rows * 2 // 5)
+    assert rows - height >= TABLE_ROWS
+    assert height >= min(bare, rows * 2 // 5)
+
+
+def test_what_is_wrong_takes_rows_of_the_table_where_it_can_spare_them() -> None:
+    assert notice_rows(24, 1) == notice_rows(40, 9) == 3
+    assert notice_rows(24, 9) == notice_rows(20, 1) == 1

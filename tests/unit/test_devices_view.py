@@ -22,8 +22,9 @@ from tui.ui.views.device_columns import (
     width_of,
 )
 from tui.ui.views.device_detail import device_detail
-from tui.ui.views.devices import devices_title, heat, level, notice, row, strain, throttling
+from tui.ui.views.devices import devices_title, heat, level, row, strain, throttling
 from tui.ui.views.lines import Line, TextStyle, plain, width
+from tui.ui.views.notices import notice
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
 READY = MonitorStatus("ready")

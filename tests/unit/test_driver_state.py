@@ -29,8 +29,8 @@ from tui.monitor.nvml import Code
 from tui.state.devices import CPU, NOT_ASKED, WITHOUT_NVML, DeviceView, as_torch_knows, pair
 from tui.state.store import Store
 from tui.ui.views.device_detail import device_detail
-from tui.ui.views.devices import notice
 from tui.ui.views.lines import plain
+from tui.ui.views.notices import notice
 from tui.ui.views.screen_frame import header_line
 from workloads.protocol import messages
 

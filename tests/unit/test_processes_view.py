@@ -13,6 +13,7 @@ from tests.screens.helpers import GIB, NOW, WORKER, gpu, gpu_process, host, samp
 from tui.monitor.messages import DeviceMemory, GpuProcess, HostProcesses, ParentProcess, Sample
 from tui.state.devices import CPU, DeviceView
 from tui.state.store import Store
+from tui.ui.views.device_detail import CONTAINER, Holders, holders, remainder_lines
 from tui.ui.views.lines import plain, width
 from tui.ui.views.process_rows import (
     ORDERS,
@@ -23,13 +24,9 @@ from tui.ui.views.process_rows import (
     row_of,
 )
 from tui.ui.views.processes import (
-    CONTAINER,
-    Holders,
     heading,
-    holders,
     order_at,
     process_line,
-    remainder_lines,
     selected_lines,
 )
 

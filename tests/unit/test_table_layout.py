@@ -10,15 +10,15 @@ from tests.screens.helpers import make_store
 from tests.screens.results import busy
 from tui.state.store import Store
 from tui.ui.views.lines import plain, width
-from tui.ui.views.workload_table import (
+from tui.ui.views.workload_columns import (
     DROPPED_FIRST,
     WIDEST,
     columns,
     columns_for,
-    entries,
     entry_line,
     heading,
 )
+from tui.ui.views.workload_table import entries
 
 
 def table(store: Store, cells: int) -> list[str]:

@@ -179,6 +179,12 @@ def test_an_oom_says_who_when_what_and_where_it_is_from() -> None:
     assert "choose 777, then o" in oom_words(found, unread())
 
 
+def test_an_oom_before_any_step_is_not_said_to_be_at_one() -> None:
+    found = newest_oom([device(left=left(ooms=(an_oom(step=0),)))])
+    assert found is not None
+    assert "777, rank 0, before any optimizer step: 2.0 GiB asked" in oom_words(found, None)
+
+
 def test_an_oom_without_a_snapshot_says_why() -> None:
     oom = an_oom(snapshot=None, why_no_snapshot="less than 256 MiB of the disk are free")
     found = newest_oom([device(left=left(ooms=(oom,)))])

@@ -12,7 +12,8 @@ from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, Parameters
 from tui.state.runs import Conditions
 from tui.state.store import Store
 from tui.ui.views.lines import plain
-from tui.ui.views.workload_table import WIDEST, Group, Row, entries, row
+from tui.ui.views.workload_columns import WIDEST
+from tui.ui.views.workload_table import Group, Row, entries, row
 from workloads.protocol.results import Basis, Check, Limit, Rates
 
 

@@ -24,7 +24,7 @@ from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import SeenProcess
 from tui.text import numbers as fmt
 from tui.watch import FOLDER, runs
-from tui.watch.findings import NO_GROWTH, Track
+from tui.watch.findings import NO_GROWTH, Track, at_step
 from tui.watch.kept import Left, Oom, troubles_in
 from tui.watch.messages import Placed, Seen, pids_of
 from tui.watch.runs import Run
@@ -252,7 +252,7 @@ def oom_lines(left: Left, oom: Oom) -> list[str]:
     went_on = {True: "the program went on", False: "it ended the process", None: oom.why_not_known}
     where = f" at {oom.where}" if oom.where else ""
     lines = [
-        f"OOM {oom.number} of {left.oom_count} in process {left.pid}{rank}, at step {oom.step}: "
+        f"OOM {oom.number} of {left.oom_count} in process {left.pid}{rank}, {at_step(oom.step)}: "
         f"{fmt.size(oom.asked)} asked on cuda:{oom.device}{where}, {fmt.size(oom.free)} free of "
         f"{fmt.size(oom.limit)}, {fmt.size(oom.allocated)} live; {went_on[oom.handled]}",
         oom.text,

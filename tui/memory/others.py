@@ -21,6 +21,7 @@ from tui.monitor.messages import GpuProcess, Sample, process_of
 from tui.state.allocators import OLD_S, Allocator, Allocators
 from tui.state.devices import DeviceView
 from tui.state.history import MemoryPoint
+from tui.state.store import Store
 from tui.watch.messages import TorchProcess
 
 OLD = "the watch has read nothing since"
@@ -126,6 +127,20 @@ def _split(
 
 def _is_old(allocator: Allocator, now: float) -> bool:
     return bool(allocator.ended) or now - allocator.figures.at > OLD_S
+
+
+def account_in(store: Store, allocator: Allocator, now: float) -> tuple[DeviceView, Gauge]:
+    """The device that a process is on, as far as that can be told, and the account of its memory.
+
+    Args:
+        store: what is known of the devices.
+        allocator: of the process on its device.
+        now: Unix time.
+    """
+    view = next((each for each in store.devices if each.key == allocator.placed.id), None)
+    peak = store.history.sampled_peak(view.key if view else "")
+    gauge = account_of(allocator, view, store.sample, peak, now)
+    return view or DeviceView(allocator.figures.device), gauge
 
 
 def account_of(

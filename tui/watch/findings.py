@@ -30,6 +30,14 @@ FEWEST_BLOCKS = 8
 """With fewer, Sen's interval of 95 % takes in nearly all slopes."""
 
 
+def at_step(step: int) -> str:
+    """When something was, by the steps of all optimizers until then.
+
+    A program without an optimizer never makes one, so nothing is said of a first that would come.
+    """
+    return f"at step {step}" if step else "before any optimizer step"
+
+
 @frozen
 class Growth:
     """In a unit per second or per step, with the bounds of its 95 % interval."""

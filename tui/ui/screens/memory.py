@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from tui.memory import Gauge
-from tui.memory.others import account_of
+from tui.memory.others import account_in
 from tui.state.allocators import Allocator
 from tui.state.devices import DeviceView
 from tui.state.store import Part, Store
@@ -146,11 +146,7 @@ class ProcessMemoryView(MemoryView):
 
     def look(self) -> tuple[DeviceView, Gauge]:
         """The device that the process is on, as far as that can be told, and the account."""
-        store, placed = self.store, self.allocator.placed
-        view = next((each for each in store.devices if each.key == placed.id), None)
-        peak = store.history.sampled_peak(view.key if view else "")
-        gauge = account_of(self.allocator, view, store.sample, peak, self.clock())
-        return view or DeviceView(self.allocator.figures.device), gauge
+        return account_in(self.store, self.allocator, self.clock())
 
     def title(self, cells: int) -> str:
         """Whose memory it is, and what is free of the device."""

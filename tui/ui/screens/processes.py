@@ -20,16 +20,14 @@ from tui.state.store import Part, Store
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.ui.screens.dialogs import ConfirmScreen
+from tui.ui.views.device_detail import Holders, holders, remainder_lines
 from tui.ui.views.lines import Line
 from tui.ui.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.ui.views.processes import (
-    Holders,
     columns,
     heading,
-    holders,
     order_at,
     process_line,
-    remainder_lines,
     selected_lines,
     unread_notes,
 )

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from tui.memory import Gauge
-from tui.memory.others import account_of
+from tui.memory.others import account_in
 from tui.monitor.messages import Sample
 from tui.state.allocators import Allocator
 from tui.state.devices import DeviceView
@@ -205,24 +205,6 @@ class RunPane(Pane):
             part.rebuild()
 
 
-class TailView(LinesView):
-    """Stays at its end unless it was scrolled up; it is there again once it was scrolled down."""
-
-    follows = True
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Whoever scrolls up wants to read; a screen that grows only has less above."""
-        super().watch_scroll_y(old_value, new_value)
-        at_end = new_value >= self.max_scroll_y
-        self.follows = at_end or (self.follows and new_value >= old_value)
-
-    def rebuild(self) -> None:
-        """Make the lines anew, with the newest in view."""
-        super().rebuild()
-        if self.follows:
-            self.scroll_end(animate=False)
-
-
 class OutputPane(Pane):
     """The end of what the run has written, which is followed unless it was scrolled up."""
 
@@ -235,7 +217,7 @@ class OutputPane(Pane):
     def __init__(self, store: Store, read: Read) -> None:
         super().__init__(store, id="watched-output")
         self._read = read
-        self.body = TailView(self._lines)
+        self.body = LinesView(self._lines, stick_to_end=True)
 
     def compose(self) -> ComposeResult:
         yield self.body
@@ -355,14 +337,9 @@ class WatchedMemoryPane(Pane):
         self.row = self._selected()
         known = self._known.get(key_of(self.row)) if self.row is not None else None
         self._gauge = None
-        if known is None:
-            return
-        store, placed = self.store, known.placed
-        view = next((each for each in store.devices if each.key == placed.id), None)
-        peak = store.history.sampled_peak(view.key if view else "")
-        now = self._clock() if self._held_at is None else self._held_at
-        self._gauge = account_of(known, view, sample, peak, now)
-        self._view = view or DeviceView(known.figures.device)
+        if known is not None:
+            now = self._clock() if self._held_at is None else self._held_at
+            self._view, self._gauge = account_in(self.store, known, now)
 
     # ---- what is drawn ----
 

@@ -8,25 +8,17 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 from textual.widget import Widget
 
 from tui.state.parameters import Sweep, Valid
 from tui.state.store import Part, Parts
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen, has_others
-from tui.ui.views import screen_frame
+from tui.ui.views import arrangement
 from tui.ui.widgets.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
 from tui.ui.widgets.device_panes import DevicesPane, MemoryPane
-from tui.ui.widgets.pane import FooterBar, Pane, pane_of
+from tui.ui.widgets.pane import FooterBar, Pane, PaneRow, pane_of, set_height, switch_classes
 from tui.ui.widgets.workloads_pane import WorkloadList, WorkloadsPane
-
-TALL_ROWS = 50
-"""Rows of a screen from which each history of the devices pane has two."""
-NOTICE_ROWS = 3
-"""That a reason why no GPU can be looked at may take from the table, in a stack of panes."""
-ROOMY = 30
-"""Rows of the screen from which on the table can spare some."""
 
 
 class WorkbenchScreen(CommandScreen):
@@ -51,64 +43,46 @@ class WorkbenchScreen(CommandScreen):
         self.detail = DetailPane(store, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(store)
         self.panes: dict[str, Pane] = {
-            pane.id or "": pane
-            for pane in (
-                self.devices,
-                self.memory,
-                self.workloads,
-                self.backend,
-                self.detail,
-                self.log_pane,
-            )
+            "devices": self.devices,
+            "memory": self.memory,
+            "workloads": self.workloads,
+            "backend": self.backend,
+            "detail": self.detail,
+            "log": self.log_pane,
         }
         """The panes by id."""
-        self.rows = {
-            "top": (self.devices, self.memory),
-            "bottom": (self.backend, self.detail, self.log_pane),
-        }
+        self.top: PaneRow | None = None
+        """Devices and memory; ``None`` until it is made."""
         self.lower = "detail"
         self.zoomed = False
         self._fitted = (0, 0)
         """Rows that the devices and the backends needed when the panes were placed."""
         self._was_away = False
-        self._minute = 0
-        """In which the ages of earlier results were drawn last."""
-        self._containers: dict[str, Container] = {}
 
     def compose(self) -> ComposeResult:
         """Two rows of two panes with the table between them."""
         # Before there is anything whose styles would have to be worked out twice.
         self.place_panes("workloads")
+        self.top = PaneRow(self.devices, self.memory, id="top")
+        self.fit_devices()
         yield self.header()
-        yield self._row("top")
+        yield self.top
         yield self.workloads
-        yield self._row("bottom")
+        yield PaneRow(self.backend, self.detail, self.log_pane, id="bottom")
         yield FooterBar(self.situation)
         self.call_after_refresh(self._add_panes)
 
-    def _row(self, name: str) -> Container:
-        panes = self.rows[name]
-        row = Container(*(pane for pane in panes if pane.display), id=name, classes="row")
-        row.set_class(any(pane.has_class("-open") for pane in panes), "-open")
-        self._containers[name] = row
-        self.fit_devices()
-        return row
-
     def _add_panes(self) -> None:
-        """Add those that the first frame had no place for, and so did not wait for."""
         if not self.is_attached:
             return  # a key has ended the program meanwhile
-        for name, panes in self.rows.items():
-            row = self.query_one(f"#{name}", Container)
-            for place, pane in enumerate(panes):
-                if not pane.is_attached:
-                    row.mount(pane, before=place if place < len(row.children) else None)
+        for row in self.query(PaneRow):
+            row.add_rest()
 
     # ---- which pane ----
 
     def focus_pane(self, name: str) -> None:
         """Send keys to a pane, wherever it is now."""
-        if name in screen_frame.LOWER:
+        if name in arrangement.LOWER:
             self.lower = name
         self._add_panes()
         self.place_panes(name)
@@ -119,7 +93,7 @@ class WorkbenchScreen(CommandScreen):
 
     def step_focus(self, by: int) -> None:
         """Go to the next pane or to the one before."""
-        names = screen_frame.pane_order(self.lower)
+        names = arrangement.pane_order(self.lower)
         current = self.focused_pane
         place = names.index(current) if current in names else 0
         self.focus_pane(names[(place + by) % len(names)])
@@ -136,12 +110,12 @@ class WorkbenchScreen(CommandScreen):
         focused = focused or self.focused_pane
         size = self.app.size
         needed, _ = self._fitted = self._rows_wanted()
-        placed = screen_frame.arrange(
+        placed = arrangement.arrange(
             size.width, size.height, focused, self.lower, zoomed=self.zoomed, devices=needed
         )
         changed: list[Widget] = []
         modes = {f"-{mode}": placed.mode == mode for mode in self.MODES}
-        all_of_it = _switch_classes(self, modes)
+        all_of_it = switch_classes(self, modes)
         for name, pane in self.panes.items():
             place = placed.places[name]
             shown = place != "away"
@@ -150,15 +124,10 @@ class WorkbenchScreen(CommandScreen):
                 pane.call_after_refresh(pane.store_changed)
             elif not shown:
                 pane.display = False
-            changes = _switch_classes(
-                pane, {"-open": place == "open", "-folded": place == "folded"}
-            )
+            changes = switch_classes(pane, {"-open": place == "open", "-folded": place == "folded"})
             if changes and pane.is_attached:
                 changed.append(pane)
-        for row in self.query(".row"):
-            is_open = any(pane.has_class("-open") for pane in row.query(Pane))
-            if _switch_classes(row, {"-open": is_open}):
-                changed.append(row)
+        changed += [row for row in self.query(PaneRow) if row.mark_open()]
         # The styles of everything below a node are worked out anew: once, and not for each class.
         for node in [self] if all_of_it else changed:
             node.update_node_styles()
@@ -166,43 +135,29 @@ class WorkbenchScreen(CommandScreen):
 
     def _rows_wanted(self) -> tuple[int, int]:
         cells = max(1, self.app.size.width - 1)
-        return (
-            self.devices.rows_wanted(0),
-            self.backend.rows_wanted(cells, screen_frame.BACKEND_ROWS),
-        )
+        backend = self.backend.rows_wanted(cells, arrangement.BACKEND_ROWS)
+        return self.devices.rows_wanted(0), backend
 
     def fit_devices(self) -> None:
         """Give the devices the rows that they and their history need, as far as there are any.
 
         In a stack the backends have no more than they fill, while keys go elsewhere.
         """
-        if self.has_class("-stack") and self.focused_pane != "backend":
-            self.backend.styles.height = self._rows_wanted()[1]
-        else:
-            self.backend.styles.clear_rule("height")
-        rows = self.app.size.height
-        few = len(self.store.devices) <= 1
-        notice = NOTICE_ROWS if rows >= ROOMY or (few and rows >= screen_frame.STACK_ROWS) else 1
-        alone = self.devices.rows_wanted(0, notice)
-        whole = self.devices.rows_wanted(2 if rows >= TALL_ROWS else 1, notice)
-        has_lower = self.panes[self.lower].display
-        room = screen_frame.rows_for_devices(
-            rows, memory=not self.memory.has_class("-folded"), lower=has_lower
-        )
-        if self.has_class("-stack"):
-            # On a low screen the table needs the rows that a history would take.
-            wanted = whole if has_lower and whole <= room else alone
-            self.devices.styles.height = max(2, min(wanted, room))
-        else:
-            self.devices.styles.clear_rule("height")
-        top = self._containers.get("top")
-        if top is not None and self.has_class("-grid"):
-            most = rows * 2 // 5
-            top.styles.height = max(
-                screen_frame.TOP_ROWS, whole if whole <= most else min(alone, most)
-            )
-        elif top is not None:
-            top.styles.clear_rule("height")
+        stack, rows = self.has_class("-stack"), self.app.size.height
+        fitted = stack and self.focused_pane != "backend"
+        set_height(self.backend, self._rows_wanted()[1] if fitted else None)
+        notice = arrangement.notice_rows(rows, len(self.store.devices))
+        bare = self.devices.rows_wanted(0, notice)
+        whole = self.devices.rows_wanted(arrangement.history_rows(rows), notice)
+        is_open = {
+            "memory": not self.memory.has_class("-folded"),
+            "lower": self.panes[self.lower].display,
+        }
+        height = arrangement.devices_height(rows, bare, whole, **is_open)
+        set_height(self.devices, height if stack else None)
+        if self.top is not None:
+            height = arrangement.top_height(rows, bare, whole)
+            set_height(self.top, height if self.has_class("-grid") else None)
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size may want another arrangement."""
@@ -236,12 +191,8 @@ class WorkbenchScreen(CommandScreen):
         """Draw what has changed; there may be more devices."""
         if self._rows_wanted() != self._fitted:
             self.place_panes()
-        if self.store.earlier and self.store.sample is not None:
-            # How old earlier results are is told by the sample's time.
-            minute = int(self.store.sample.at // 60)
-            if minute != self._minute:
-                self._minute = minute
-                parts |= {Part.WORKLOADS}
+        if self.workloads.have_aged():
+            parts |= {Part.WORKLOADS}
         super().draw(parts)
 
     @on(events.DescendantFocus)
@@ -446,10 +397,3 @@ class WorkbenchScreen(CommandScreen):
     def action_previous_pane(self) -> None:
         """Go to the pane before, if it is away."""
         self.step_focus(-1)
-
-
-def _switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
-    """Set classes without working out the styles anew; whether any has changed."""
-    before = set(node.classes)
-    node.update_classes(classes, update=False)
-    return before != set(node.classes)

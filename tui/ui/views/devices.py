@@ -8,7 +8,6 @@ from dataclasses import replace
 from tui.memory.figures import device_age
 from tui.monitor.messages import HARMFUL_REASONS, Device, Sample
 from tui.state.devices import CPU, DeviceView
-from tui.state.events import MonitorStatus
 from tui.state.history import Order, Point, stale_after
 from tui.state.store import Store
 from tui.text import glyphs
@@ -25,7 +24,8 @@ from tui.ui.views.device_columns import (
     width_of,
 )
 from tui.ui.views.history import drawn, figures
-from tui.ui.views.lines import Line, Span, TextStyle, fit, left, right, wrap
+from tui.ui.views.lines import Line, Span, TextStyle, fit, left, right
+from tui.ui.views.notices import notice
 
 WARM_C, HOT_C = 10.0, 2.0
 """Degrees below the slowdown threshold from which a device is warm, and from which it is hot."""
@@ -36,54 +36,7 @@ LOST_ROOM = 24
 FULL = 0.95
 """Share of the memory in use from which the bar says so."""
 
-WAITING = "waiting for the monitor"
 _GRAVEST_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
-
-
-def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
-    """One line on what is wrong with looking itself; empty where nothing is."""
-    if monitor.status in ("ended", "unusable", "restarting"):
-        state = "is restarting" if monitor.status == "restarting" else "has ended"
-        return f"the monitor {state}" + (f": {monitor.reason}" if monitor.reason else "")
-    if sample is None:
-        return WAITING
-    if now - sample.at > stale_after(sample):
-        return f"the monitor has sent nothing for {text.old(now - sample.at)}"
-    if sample.driver.error:
-        return sample.driver.error
-    if sample.nvml_silent_s is not None:
-        return f"NVML has not answered for {text.old(sample.nvml_silent_s)}"
-    if sample.problems:
-        return f"monitor: {sample.problems[0]}"
-    if not sample.devices:
-        return "the driver lists no GPU"
-    return ""
-
-
-def notice_lines(
-    sample: Sample | None, monitor: MonitorStatus, now: float, width: int, rows: int = 1
-) -> list[Line]:
-    """The notice, cut at the end of the last row; empty where there is none.
-
-    Args:
-        sample: the newest.
-        monitor: how it is.
-        now: Unix time.
-        width: cells of a row.
-        rows: that it may take, at least one.
-    """
-    message = notice(sample, monitor, now)
-    if not message:
-        return []
-    if message == WAITING:
-        return [(Span(fit(message, width), TextStyle.QUIET),)]
-    words = f"{glyphs.GLYPHS.warning} {message}"
-    found = wrap(words, width, indent="  ")
-    if len(found) > rows:
-        start = "  " if rows > 1 else ""
-        rest = start + " ".join(row.strip() for row in found[rows - 1 :])
-        found = [*found[: rows - 1], fit(rest, width)]
-    return [(Span(row, TextStyle.BAD),) for row in found]
 
 
 def devices_title(

@@ -1,4 +1,4 @@
-"""The table of processes, its columns and lines, and the account of what they hold. Pure."""
+"""The table of processes: its columns and lines, and what stands below it on a process. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tui.memory import OtherProcess
-from tui.memory.figures import device_age, why_old
 from tui.memory.model import Absent, Reading, Stale, Value, reading_text
-from tui.monitor.messages import Device, Sample
-from tui.state.devices import CPU, DeviceView
-from tui.state.history import stale_after
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import (
@@ -19,9 +15,7 @@ from tui.ui.views.lines import (
     Span,
     TextStyle,
     fit_line,
-    flow,
     left,
-    line,
     paragraph,
     right,
 )
@@ -165,130 +159,6 @@ def order_at(cell: int, cells: int, *, of_host: bool = False, torch: bool = Fals
     return None
 
 
-CONTAINER = (
-    "NVML lists the host's processes, and a container sees none of them, or numbers that are the "
-    "host's: start the container with --pid=host to have them named"
-)
-RESIDENT = (
-    "resident memory counts the pages that processes share once for each of them, so the column "
-    "can add up to more than is used"
-)
-
-
-@frozen
-class Remainder:
-    """A line below the processes: what no process of the list accounts for."""
-
-    label: str
-    memory: int | None
-    about: str
-    strong: bool = False
-
-
-@frozen
-class Holders:
-    """What the memory of one device is made up of."""
-
-    remainders: tuple[Remainder, ...]
-    notes: tuple[str, ...]
-    """What is to be known of the list, a line each."""
-
-
-def holders(view: DeviceView, sample: Sample | None, now: float) -> Holders:
-    """What the processes of a device hold together, and what is left to its figure.
-
-    Args:
-        view: the device.
-        sample: the monitor's newest; ``None`` before the first.
-        now: Unix time.
-    """
-    if sample is None:
-        return Holders((), ("waiting for the monitor",))
-    if view.key == CPU:
-        return _of_host(sample, now)
-    if view.nvml is None:
-        return Holders((), (view.unpaired or "NVML does not know this device",))
-    return _of_gpu(view.nvml, view.before_loss, sample, now)
-
-
-def _of_gpu(device: Device, before_loss: Device | None, sample: Sample, now: float) -> Holders:
-    notes: list[str] = []
-    seconds = device_age(device, sample, now)
-    if device.lost and before_loss is not None:
-        read = text.age(now - before_loss.read_at)
-        notes.append(f"lost: {device.lost}; these are its last figures, read {read}")
-        device = before_loss
-    elif device.lost:
-        notes.append(f"lost: {device.lost}")
-    elif seconds > stale_after(sample):
-        notes.append(f"old figures, read {text.age(seconds)}: {why_old(sample)}")
-    rows = device.processes
-    memory = device.memory
-    if rows is None:
-        reason = device.unavailable.get("processes", "NVML lists no processes here")
-        notes.append(f"processes n/a: {reason}")
-    unnamed = [row for row in rows or () if row.memory is None]
-    known = sum(row.memory for row in rows or () if row.memory is not None)
-    if not rows and memory.used:
-        notes.append(CONTAINER)
-    found = [Remainder("processes", known if rows is not None else None, "")]
-    found += [_unattributed(memory.used, known, len(unnamed), listed=rows is not None)]
-    used_about = "by NVML"
-    if memory.used is None:
-        used_about = device.unavailable.get("memory.used", "not reported")
-    found.append(Remainder("device used", memory.used, used_about, strong=True))
-    if memory.driver_reserved is not None:
-        found.append(Remainder("driver", memory.driver_reserved, "kept by the driver for itself"))
-    found.append(Remainder("free", memory.free, ""))
-    found.append(Remainder("total", memory.total, ""))
-    return Holders(tuple(found), tuple(notes))
-
-
-def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -> Remainder:
-    """What is used, less what the processes of the list hold."""
-    if used is None:
-        return Remainder("unattributed", None, "the device's own figure is not known")
-    rest = used - known
-    if rest < 0:
-        about = "more than used: memory that processes share, or figures of two moments"
-        return Remainder("counted twice", -rest, about)
-    if unnamed:
-        who = text.count(unnamed, "process", "processes")
-        return Remainder("unattributed", rest, f"{who} above without a figure, or others unseen")
-    if not listed:
-        return Remainder("unattributed", rest, "no list of processes to attribute it to")
-    about = "processes that NVML does not list, and the driver's part" if rest else ""
-    return Remainder("unattributed", rest, about)
-
-
-def _of_host(sample: Sample, now: float) -> Holders:
-    memory, listed = sample.host.memory, sample.host_processes
-    total = [
-        Remainder("used", memory.used, "of the host, or of the container's limit", strong=True),
-        Remainder("available", memory.available, "to allocate without swapping"),
-        Remainder("total", memory.total, ""),
-    ]
-    if listed is None:
-        return Holders(tuple(total), ("waiting for the list of the host's processes",))
-    notes = [RESIDENT]
-    if now - sample.at > stale_after(sample):
-        notes.insert(0, f"old figures, read {text.age(now - sample.at)}: {why_old(sample)}")
-    if listed.hidden:
-        who = text.count(listed.hidden, "process", "processes")
-        notes.append(f"{who} of other users not shown: their memory needs root")
-    rest: list[Remainder] = []
-    if listed.others_memory:
-        who = text.count(listed.others, "smaller process", "smaller processes")
-        rest.append(Remainder("others", listed.others_memory, who))
-    known = sum(row.memory or 0 for row in listed.rows) + listed.others_memory
-    if known < memory.used:
-        about = "the kernel, shared memory and what is not shown"
-        rest.append(Remainder("unattributed", memory.used - known, about))
-    else:
-        rest.append(Remainder("counted twice", known - memory.used, "shared pages, at least"))
-    return Holders((*rest, *total), tuple(notes))
-
-
 def unread_notes(allocators: Allocators) -> list[str]:
     """How the watch is, and where NVML lists nobody, which torch processes are not read and why."""
     status = allocators.status
@@ -346,28 +216,6 @@ def _why_unknown(row: ProcessRow) -> str:
     return "; ".join(
         dict.fromkeys(absent[name] for name in ("user", "command", "memory") if name in absent)
     )
-
-
-def remainder_lines(found: Holders, label: str, cells: int) -> list[Line]:
-    """What a device's memory is made up of: the processes and the rest make what is used.
-
-    Args:
-        found: the account of one device.
-        label: what the device is called.
-        cells: width of a line.
-    """
-    parts = [
-        line(
-            Span(f"{item.label} ", TextStyle.STRONG if item.strong else TextStyle.PLAIN),
-            Span(text.size(item.memory), TextStyle.STRONG),
-            Span(f" ({item.about})" if item.about else "", TextStyle.QUIET),
-        )
-        for item in found.remainders
-    ]
-    lines = flow([line(Span(label, TextStyle.KEY)), *parts], cells, gap="  ", indent="  ")
-    for note in found.notes:
-        lines += paragraph(note, cells, TextStyle.NOTE)
-    return lines
 
 
 def selected_lines(row: ProcessRow | None, cells: int) -> list[Line]:

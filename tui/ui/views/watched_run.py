@@ -24,7 +24,7 @@ from tui.ui.views.lines import (
     paragraph,
     right,
 )
-from tui.watch.findings import Growth
+from tui.watch.findings import Growth, at_step
 from tui.watch.kept import Left, Oom
 from tui.watch.runs import EXAMPLE, Run
 from workloads.protocol.frozen import frozen
@@ -120,7 +120,7 @@ def oom_words(found: OomOf, selected: WatchedDevice | None) -> str:
     where = f" at {clean(oom.where)}" if oom.where else ""
     went_on = {True: "the program went on", False: "it ended the process"}
     end = went_on.get(oom.handled is True, "") if oom.handled is not None else oom.why_not_known
-    words = f"OOM in {who}, at step {oom.step}: {what}{where}; {clean(end)}"
+    words = f"OOM in {who}, {at_step(oom.step)}: {what}{where}; {clean(end)}"
     if oom.snapshot is None:
         return f"{words}. No snapshot: {clean(oom.why_no_snapshot)}"
     if selected is not None and selected.process.pid == process.pid:

@@ -1,9 +1,10 @@
-"""The table of workloads as rows of cells: what each run says, by device. Pure; no widths here."""
+"""The rows of the table of workloads: what each run says, by device, and their order. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from typing import Literal
 
 from tui.state import parameters
 from tui.state.devices import CPU
@@ -11,7 +12,7 @@ from tui.state.runs import EarlierResult, RunState
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, paragraph, right, width
+from tui.ui.views.lines import Line, Span, TextStyle, paragraph
 from tui.ui.views.workload_state import half_width, median, state_of
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
@@ -53,6 +54,9 @@ NAME, SPEED_UP, RATE, LIMIT, PEAK, STATE = (
     "peak memory",
     "state",
 )
+Order = Literal["catalogue", "time", "speed-up", "of limit", "peak memory", "name"]
+ORDERS: tuple[Order, ...] = ("catalogue", "time", "speed-up", "of limit", "peak memory", "name")
+"""In the order in which a key goes through them."""
 NOT_RUN = (Span("not run", TextStyle.QUIET),)
 CHANGED = "*"
 """Marks a workload, and in the detail a parameter, that is not as the catalogue has it."""
@@ -307,130 +311,77 @@ def _peak(result: RunResult | None) -> str:
     )
 
 
-LEAD = 2
-"""Cells for the cursor and for the glyph of a group."""
-GAP = 2
-NAME_CELLS = (20, 40)
-"""Of a name: at least, and those that no figure is kept for."""
-STATE_LEAST = 10
-ROOM_FOR: tuple[tuple[str, int], ...] = (
-    (NAME, 26),
-    (STATE, 14),
-    (NAME, 40),
-    (STATE, 28),
-    (NAME, 60),
-    (STATE, 60),
-    (NAME, 1000),
-)
-"""What is given room beyond the least, one after the other, and up to how many cells."""
-TIME_CELLS = 8
-CELLS = {SPEED_UP: 8, RATE: 12, LIMIT: 12, PEAK: 11}
-"""At least; a rate and a share of a limit have as many as the longest of them takes."""
-WIDEST = 18
-"""That one of them can make its column."""
-DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
-"""Left out in this order where there is no room; the detail pane has all of them."""
+# ---- order -------------------------------------------------------------------------------------
 
 
-@frozen
-class TableColumns:
-    """The columns that fit, with their widths in cells."""
-
-    name: int
-    cells: dict[str, int]
-    state: int
-    hidden: tuple[str, ...]
+def following(order: Order) -> Order:
+    """The next one, round the end."""
+    return ORDERS[(ORDERS.index(order) + 1) % len(ORDERS)]
 
 
-def columns(
-    names: Sequence[str],
-    longest: int,
-    room: int,
-    shortest: int = 0,
-    texts: Mapping[str, int] | None = None,
-) -> TableColumns:
-    """Choose columns and widths.
+def ordered(store: Store, found: Sequence[Entry], order: Order) -> list[Entry]:
+    """The entries in an order.
 
     Args:
-        names: torch devices of the timing columns.
-        longest: cells of the longest workload name with its parameters.
-        room: cells of a line.
-        shortest: cells of the names that figures are not left out for.
-        texts: cells of the longest text in a column.
+        store: what was measured.
+        found: groups with their workloads, as the catalogue has them.
+        order: ``catalogue`` leaves all as it is. In any other the headings of the groups are left
+            out; the largest value comes first, and what has no value last, as it was.
     """
-    cells = {name: max(TIME_CELLS, len(name)) for name in names}
-    if len(names) > 1:
-        cells[SPEED_UP] = CELLS[SPEED_UP]
-    cells |= {name: CELLS[name] for name in (RATE, LIMIT, PEAK)}
-    for name, size in (texts or {}).items():
-        if name in cells:
-            cells[name] = max(cells[name], min(size, WIDEST))
-    hidden: list[str] = []
-    least = max(NAME_CELLS[0], min(shortest, NAME_CELLS[1]))
-
-    def needed() -> int:
-        return LEAD + least + GAP + STATE_LEAST + sum(GAP + size for size in cells.values())
-
-    for name in DROPPED_FIRST:
-        if needed() > room and name in cells:
-            del cells[name]
-            hidden.append(name)
-    spare = room - needed()
-    if spare < 0:
-        return TableColumns(max(4, least + spare), cells, STATE_LEAST, tuple(hidden))
-    # Of both, the name tells two runs apart by its parameters, and the state can be a sentence.
-    given = {NAME: least, STATE: STATE_LEAST}
-    for name, most in ROOM_FOR:
-        wanted = min(most, longest) if name == NAME else most
-        more = min(spare, max(0, wanted - given[name]))
-        given[name] += more
-        spare -= more
-    return TableColumns(given[NAME], cells, given[STATE] + spare, tuple(hidden))
-
-
-def columns_for(store: Store, found: Sequence[Entry], room: int) -> TableColumns:
-    """The columns for these entries."""
+    if order == "catalogue":
+        return list(found)
     rows = [entry for entry in found if isinstance(entry, Row)]
-    longest = max((row.name.width for row in rows), default=0)
-    shortest = max((row.least for row in rows), default=0)
-    texts = {
-        name: max((row.cells[name].width for row in rows if name in row.cells), default=0)
-        for name in (RATE, LIMIT, *devices(store))
-    }
-    return columns(devices(store), longest, room, shortest, texts)
+    if order == "name":
+        return [*sorted(rows, key=lambda row: row.workload)]
+    names = devices(store)
+    values = {row.workload: _VALUES[order](_results(store, row.workload, names)) for row in rows}
+    known = [row for row in rows if values[row.workload] is not None]
+    known.sort(key=lambda row: values[row.workload] or 0.0, reverse=True)
+    return [*known, *(row for row in rows if values[row.workload] is None)]
 
 
-def heading(store: Store, chosen: TableColumns) -> Line:
-    """The names of the columns; a device is called what it is called elsewhere on the screen."""
-    gpu = store.gpu_column
-    labels = {gpu.torch: gpu.label} if gpu and gpu.torch else {}
-    words = " " * LEAD + left("name", chosen.name)
-    for name, cells in chosen.cells.items():
-        words += " " * GAP + right(CPU if name == CPU else labels.get(name, name), cells)
-    return (Span(words + " " * GAP + "state", TextStyle.QUIET),)
+_Results = tuple[RunResult | None, ...]
+"""Of the timing columns, in their order: the CPU's, and the GPU's where there is one."""
 
 
-def entry_line(entry: Entry, chosen: TableColumns, *, under_cursor: bool) -> Line:
-    """One line of the table."""
-    mark = Span(
-        left(glyphs.GLYPHS.selected, LEAD) if under_cursor else " " * LEAD, TextStyle.STRONG
-    )
-    if isinstance(entry, Group):
-        sign = glyphs.GLYPHS.folded if entry.folded else glyphs.GLYPHS.unfolded
-        size = f" ({text.count(entry.size, 'workload')})" if entry.folded else ""
-        lead = left(sign, LEAD)
-        return (Span(f"{lead}{entry.name}", TextStyle.STRONG), Span(size, TextStyle.QUIET))
-    spans: list[Span] = [mark, Span(left(entry.name.text, chosen.name), entry.name.style)]
-    filled = [name for name in chosen.cells if entry.cells.get(name, Span("")).text]
-    last = list(chosen.cells).index(filled[-1]) if filled else -1
-    spill = width(entry.state) > chosen.state
-    for position, (name, cells) in enumerate(chosen.cells.items()):
-        if spill and position > last:
-            break
-        cell = entry.cells.get(name, Span(""))
-        spans.append(Span(" " * GAP + right(cell.text, cells), cell.style))
-    spans.append(Span(" " * GAP))
-    room = chosen.state + sum(
-        GAP + cells for place, cells in enumerate(chosen.cells.values()) if spill and place > last
-    )
-    return (*spans, *fit_line(entry.state, room))
+def _results(store: Store, workload: str, names: tuple[str, ...]) -> _Results:
+    runs = figures_of(store, workload, names)
+    return tuple(run.result if run is not None else None for run in runs.values())
+
+
+def _median(result: RunResult | None) -> float | None:
+    return result.time.median_s if result is not None and result.time is not None else None
+
+
+def _time_s(results: _Results) -> float | None:
+    """Of the GPU where it has one, else of the CPU, seconds."""
+    return next((time for time in map(_median, reversed(results)) if time is not None), None)
+
+
+def _ratio(results: _Results) -> float | None:
+    if len(results) < 2:
+        return None
+    cpu, gpu = _median(results[0]), _median(results[1])
+    return cpu / gpu if cpu is not None and gpu else None
+
+
+def _share(results: _Results) -> float | None:
+    main = results[-1]
+    return main.limit.fraction if main is not None and main.limit is not None else None
+
+
+def _peak_bytes(results: _Results) -> float | None:
+    main = results[-1]
+    if main is None:
+        return None
+    memory = main.memory
+    peak = memory.allocated_peak if memory.allocated_peak is not None else memory.process_peak
+    return None if peak is None else float(peak)
+
+
+_VALUES: dict[str, Callable[[_Results], float | None]] = {
+    "time": _time_s,
+    SPEED_UP: _ratio,
+    LIMIT: _share,
+    PEAK: _peak_bytes,
+}

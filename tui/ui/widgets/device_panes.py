@@ -15,10 +15,11 @@ from tui.state.devices import DeviceView
 from tui.state.history import MEAN_S, ORDERS, Order, figure, in_order
 from tui.state.store import Part, Store
 from tui.ui.views.device_columns import DeviceColumns, columns, heading, order_at
-from tui.ui.views.devices import devices_title, notice_lines, row
+from tui.ui.views.devices import devices_title, row
 from tui.ui.views.history import block_lines, block_rows
 from tui.ui.views.lines import Line
 from tui.ui.views.memory import bar_line, body, title
+from tui.ui.views.notices import notice_lines
 from tui.ui.widgets.lists import KeyedList
 from tui.ui.widgets.pane import ROOM, AgingPane, HistoryView, LineBar, LinesView
 

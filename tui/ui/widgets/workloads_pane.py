@@ -13,17 +13,18 @@ from textual.widget import Widget
 from tui.state.store import Part, Store
 from tui.ui.views.lines import Line, LinesOnDemand
 from tui.ui.views.notices import runner_notes
-from tui.ui.views.workload_order import ORDERS, Order, following, ordered
+from tui.ui.views.workload_columns import columns_for, entry_line, heading
 from tui.ui.views.workload_table import (
+    ORDERS,
     Entry,
     Group,
+    Order,
     Row,
-    columns_for,
     entries,
     entry_key,
-    entry_line,
-    heading,
+    following,
     no_match,
+    ordered,
 )
 from tui.ui.widgets.lists import KeyedList, RowFilter
 from tui.ui.widgets.pane import LineBar, LinesView, Pane
@@ -174,6 +175,8 @@ class WorkloadsPane(Pane):
         )
         self._queue: LineBar | None = None
         """Made when many runs are first asked for together."""
+        self._minute = 0
+        """In which :meth:`have_aged` was asked last."""
 
     @property
     def keys_go_to(self) -> Widget | None:
@@ -193,6 +196,13 @@ class WorkloadsPane(Pane):
         self.table.rebuild()
         self.query_one("#heading", LineBar).rebuild()
         self._retitle()
+
+    def have_aged(self) -> bool:
+        """Whether results of earlier sessions are a minute older, by the newest sample's time."""
+        if not self.store.earlier or self.store.sample is None:
+            return False
+        before, self._minute = self._minute, int(self.store.sample.at // 60)
+        return before != self._minute
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another width has room for other columns."""

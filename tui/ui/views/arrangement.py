@@ -1,0 +1,122 @@
+"""Where the panes of the workbench stand at a size of the screen, and how high they are. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from workloads.protocol.frozen import frozen
+
+PANES = ("devices", "memory", "workloads", "backend")
+LOWER = ("detail", "log")
+"""Share one place; one of them is away."""
+
+Mode = Literal["grid", "stack", "fold"]
+Place = Literal["natural", "open", "folded", "away"]
+
+GRID_CELLS, GRID_ROWS = 110, 30
+"""From here on panes stand side by side."""
+STACK_ROWS = 22
+"""Below this only one pane is open."""
+TOP_ROWS = 10
+"""Of devices and memory side by side, at least."""
+BARS, MEMORY_ROWS, BACKEND_ROWS, TABLE_ROWS, LOWER_OPEN = 2, 5, 4, 6, 12
+"""What the others take of a stack: header and footer, and each pane with its title, the table at
+least."""
+TALL_ROWS = 50
+"""From here on each history of the devices pane has two rows."""
+NOTICE_ROWS = 3
+"""That a reason why no GPU can be looked at may take from the table, in a stack."""
+ROOMY = 30
+"""From here on the table can spare some."""
+LOWER_ROWS = 40
+"""From here on the lower pane has its place in a stack too; below, it and the backend's take all
+of it while keys go to them."""
+
+
+@frozen
+class Arrangement:
+    """The mode, and the place of each pane."""
+
+    mode: Mode
+    places: dict[str, Place]
+
+
+def pane_order(lower: str) -> tuple[str, ...]:
+    """The panes in the order in which tab goes through them."""
+    return (*PANES, lower)
+
+
+def history_rows(rows: int) -> int:
+    """Rows of each history of the devices pane, on a screen of so many."""
+    return 2 if rows >= TALL_ROWS else 1
+
+
+def notice_rows(rows: int, devices: int) -> int:
+    """Rows that the devices pane has for what is wrong, of a screen and beside so many devices."""
+    return NOTICE_ROWS if rows >= ROOMY or (devices <= 1 and rows >= STACK_ROWS) else 1
+
+
+def rows_for_devices(rows: int, *, memory: bool, lower: bool) -> int:
+    """How many rows of a stack the devices pane can have.
+
+    Args:
+        rows: height of the screen.
+        memory: the memory pane is open.
+        lower: the lower pane is open.
+    """
+    others = BARS + (MEMORY_ROWS if memory else 1) + BACKEND_ROWS + TABLE_ROWS
+    return rows - others - (LOWER_OPEN if lower else 0)
+
+
+def devices_height(rows: int, bare: int, whole: int, *, memory: bool, lower: bool) -> int:
+    """Rows of the devices pane in a stack: what it needs, as far as there are any.
+
+    Args:
+        rows: height of the screen.
+        bare: rows that the devices take without their history.
+        whole: rows that they take with it.
+        memory: the memory pane is open.
+        lower: the lower pane is open.
+    """
+    room = rows_for_devices(rows, memory=memory, lower=lower)
+    # On a low screen the table needs the rows that a history would take.
+    wanted = whole if lower and whole <= room else bare
+    return max(2, min(wanted, room))
+
+
+def top_height(rows: int, bare: int, whole: int) -> int:
+    """Rows of devices and memory side by side; arguments as of :func:`devices_height`."""
+    most = rows * 2 // 5
+    return max(TOP_ROWS, whole if whole <= most else min(bare, most))
+
+
+def arrange(
+    cells: int, rows: int, focused: str | None, lower: str, *, zoomed: bool, devices: int = 0
+) -> Arrangement:
+    """Place the panes.
+
+    Args:
+        cells: width of the screen.
+        rows: height of the screen, with header and footer.
+        focused: the pane that keys go to.
+        lower: which of :data:`LOWER` has their place.
+        zoomed: the focused pane was asked to take all.
+        devices: rows that the devices pane needs. Where a stack has not so many, the memory pane
+            is folded while keys do not go to it: which GPU is busy comes first.
+    """
+    away: dict[str, Place] = {pane: "away" for pane in LOWER if pane != lower}
+    focused = focused if focused in pane_order(lower) else "workloads"
+    grid = cells >= GRID_CELLS and rows >= GRID_ROWS
+    has_lower = grid or rows >= LOWER_ROWS
+    wide = focused in (lower, "backend") and not has_lower
+    if zoomed or rows < STACK_ROWS or wide:
+        folded: dict[str, Place] = {
+            pane: "open" if pane == focused else "folded" for pane in pane_order(lower)
+        }
+        return Arrangement("fold", folded | away)
+    natural: dict[str, Place] = dict.fromkeys(PANES, "natural")
+    natural[lower] = "natural" if has_lower else "away"
+    crowded = devices > rows_for_devices(rows, memory=True, lower=has_lower)
+    if not grid and crowded and focused != "memory":
+        natural["memory"] = "folded"
+    return Arrangement("grid" if grid else "stack", natural | away)
