@@ -290,7 +290,7 @@ def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value])
 def _in_place(options: Launch) -> int:
     try:
         run = runs.new_run(options.command)
-        runs.started(run, runs.own_pid())
+        runs.started(run, os.getpid())
     except OSError as error:
         raise Failure(runs.no_folder_words(error)) from error
     try:

@@ -191,7 +191,7 @@ class Source:
 
 def _open(where: str | os.PathLike[str] | IO[bytes]) -> tuple[BinaryIO, str, bool]:
     if not isinstance(where, (str, os.PathLike)):
-        return cast(BinaryIO, where), naming.of(getattr(where, "name", "-")), False
+        return cast(BinaryIO, where), naming.shown(getattr(where, "name", "-")), False
     if where == STANDARD_INPUT:
         return sys.stdin.buffer, STANDARD_INPUT, False
     path = Path(where)

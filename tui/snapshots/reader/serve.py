@@ -13,6 +13,7 @@ from dataclasses import replace
 from tui.child.inside import ParentChannel
 from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Frame, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import Where, collector_off, estimate, load
@@ -313,8 +314,8 @@ def _offset(snapshot: Snapshot) -> list[str]:
     ]
 
 
-def _info(snapshot: Snapshot, warnings: tuple[str, ...]) -> messages.FileInfo:
-    return messages.FileInfo(
+def _info(snapshot: Snapshot, warnings: tuple[str, ...]) -> FileInfo:
+    return FileInfo(
         file=snapshot.file,
         container=snapshot.container,
         form=snapshot.form,
