@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shlex
@@ -80,8 +81,13 @@ def folder() -> Path:
 
 
 def new_folder() -> Path:
-    """A name for the next run's folder, which is not made."""
-    return folder() / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    """A name for the next run's folder, which is not made; of this second and this process."""
+    place = first = folder() / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    for number in itertools.count(2):
+        if not place.exists():
+            break
+        place = first.with_name(f"{first.name}-{number}")
+    return place
 
 
 def new_run(command: Sequence[str]) -> Run:

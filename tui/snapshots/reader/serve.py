@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import io
 import threading
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from tui.child.inside import ParentChannel
-from tui.snapshots import MEMORY_OPTION
+from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Frame, Snapshot, SnapshotError
@@ -19,7 +18,6 @@ from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import Where, collector_off, estimate, load
 from tui.snapshots.read.memory_limit import Estimate
 from tui.snapshots.read.normalise import Keep
-from tui.snapshots.read.source import STANDARD_INPUT
 from tui.snapshots.reader import messages
 from tui.snapshots.reader.answers import Answers
 from tui.snapshots.reader.messages import Request, Slot, slot
@@ -44,7 +42,7 @@ def redacted(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, R
         Frame(redact(frame.filename), frame.line, frame.name) for frame in snapshot.frames
     )
     return (
-        dataclasses.replace(
+        replace(
             snapshot,
             file=redact(snapshot.file),
             frames=frames,
@@ -241,7 +239,7 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
         gc.freeze()
     text = request.oom_text
     if request.redact:
-        read, text = _redacted(read, text)
+        read, text = _redacted_files(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
     pace.tell(0, len(read), "checking")
     answers = Answers(files, tuple(file.faults for file in files), text)
@@ -296,7 +294,7 @@ def _together(found: list[Estimate]) -> Estimate:
     )
 
 
-def _redacted(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]:
+def _redacted_files(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]:
     made = []
     for snapshot in read:
         without, redact = redacted(snapshot, (text,))

@@ -10,7 +10,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tui.state.store import Part, Store
+from tui.state.events import Part
+from tui.state.store import Store
 from tui.ui.views.lines import Line, LinesOnDemand
 from tui.ui.views.notices import runner_notes
 from tui.ui.views.workload_columns import columns_for, entry_line, heading
