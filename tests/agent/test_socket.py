@@ -17,7 +17,8 @@ import pytest
 
 from tests.agent.waiting import until
 from tui.watch.agents import Agents
-from workloads.agent import LONGEST_LINE, identity, listening, open_place, place
+from workloads.agent import identity, listening
+from workloads.agent.address import LONGEST_LINE, open_place, place
 from workloads.agent.agent import Agent
 from workloads.agent.listening import MOST_CLIENTS, Listening
 

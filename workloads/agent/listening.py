@@ -21,7 +21,7 @@ from importlib import import_module
 from multiprocessing.util import Finalize
 from typing import Any, Callable
 
-from . import LONGEST_LINE, open_place, peer_of, place
+from .address import LONGEST_LINE, open_place, peer_of, place
 from .agent import Agent
 
 MOST_CLIENTS = 8

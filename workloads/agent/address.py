@@ -1,0 +1,40 @@
+"""What both ends of a watched process's socket know: where it is, and who the other end is."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+import tempfile
+
+LONGEST_LINE = 64 << 10
+"""Bytes of a request or of an answer."""
+
+
+def place() -> str:
+    """The folder of this user's sockets, which may not be there yet."""
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    if folder and os.path.isabs(folder):
+        return os.path.join(folder, "gpu-workbench")
+    return os.path.join(tempfile.gettempdir(), "gpu-workbench-%d" % os.getuid())
+
+
+def open_place(path: str) -> int:
+    """Open the folder, which has to be this user's alone.
+
+    Raises:
+        OSError: it is not, or is a link.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    facts = os.fstat(descriptor)
+    if facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+        os.close(descriptor)
+        raise PermissionError("%s is not this user's alone" % path)
+    return descriptor
+
+
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Pid and user of the other end."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", told)[:2]
