@@ -14,6 +14,7 @@ from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import Sample
 from tui.session.supervisors import BACK_OFF_S, Apply, Sent
 from tui.state.events import LogLine, WatchStatus
+from tui.state.watched_run import KeptRun
 from tui.watch import FOLDER, serving
 from tui.watch.agents import Agents, AgentState, Ask
 from tui.watch.kept import Left, SamplesFile, left_in, troubles_in
@@ -176,6 +177,29 @@ def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
             facts = path.stat()
             found[path] = facts.st_mtime_ns, facts.st_size
     return found
+
+
+class KeptRuns:
+    """The list of kept runs: of a run, only what has changed since the last look is read.
+
+    Args:
+        kept: gives the runs, the newest first.
+    """
+
+    def __init__(self, kept: Callable[[], list[Run]]) -> None:
+        self._kept = kept
+        self._folders: dict[Path, Folder] = {}
+
+    def look(self) -> tuple[KeptRun, ...]:
+        """All of them with what their processes have left; reads files."""
+        found = self._kept()
+        known = self._folders
+        self._folders = {
+            each.folder: known.get(each.folder) or Folder(each.folder) for each in found
+        }
+        return tuple(
+            KeptRun(each, each.goes_on, self._folders[each.folder].left()) for each in found
+        )
 
 
 class Sampler:

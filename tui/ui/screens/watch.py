@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar, Protocol
 
 from textual import events, on
@@ -19,7 +18,7 @@ from textual.worker import Worker
 
 from tui.monitor.messages import Sample
 from tui.session.watched_session import RunError
-from tui.session.watching import Folder
+from tui.session.watching import KeptRuns
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
@@ -33,7 +32,6 @@ from tui.ui.screens.watch_panes import (
     WatchedMemoryPane,
 )
 from tui.ui.views.watched_run import (
-    KeptRun,
     Taken,
     command_words,
     going_on_words,
@@ -385,29 +383,6 @@ class WatchTab(CommandScreen):
         if state is not None:
             self.session.freeze(state.frozen_at is None)
             self.catch_up()
-
-
-class KeptRuns:
-    """The list of kept runs: of a run, only what has changed since the last look is read.
-
-    Args:
-        kept: gives the runs, the newest first.
-    """
-
-    def __init__(self, kept: Callable[[], list[Run]]) -> None:
-        self._kept = kept
-        self._folders: dict[Path, Folder] = {}
-
-    def look(self) -> tuple[KeptRun, ...]:
-        """All of them with what their processes have left; reads files."""
-        found = self._kept()
-        known = self._folders
-        self._folders = {
-            each.folder: known.get(each.folder) or Folder(each.folder) for each in found
-        }
-        return tuple(
-            KeptRun(each, each.goes_on, self._folders[each.folder].left()) for each in found
-        )
 
 
 def _no_snapshot(row: WatchedDevice | None) -> str:

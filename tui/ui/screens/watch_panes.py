@@ -16,7 +16,7 @@ from tui.state.allocators import Allocator
 from tui.state.devices import DeviceView
 from tui.state.events import Part
 from tui.state.store import Store
-from tui.state.watched_run import WatchedDevice, WatchedRun
+from tui.state.watched_run import KeptRun, WatchedDevice, WatchedRun
 from tui.text import glyphs
 from tui.ui.commands.tab_commands import KEPT_RUNS
 from tui.ui.views.lines import Line, Span, TextStyle, fit, line, verbatim
@@ -33,7 +33,6 @@ from tui.ui.views.watched_processes import (
     row_line,
 )
 from tui.ui.views.watched_run import (
-    KeptRun,
     banner_lines,
     kept_heading,
     kept_lines,

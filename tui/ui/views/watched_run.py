@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tui.state.watched_run import WatchedDevice, WatchedRun
+from tui.state.watched_run import KeptRun, WatchedDevice, WatchedRun
 from tui.text import numbers as text
 from tui.text.glyphs import clean
 from tui.text.numbers import plain, significant
@@ -25,7 +25,7 @@ from tui.ui.views.lines import (
     right,
 )
 from tui.watch.findings import Growth, at_step
-from tui.watch.kept import Left, Oom
+from tui.watch.kept import Oom
 from tui.watch.runs import EXAMPLE, Run
 from workloads.protocol.frozen import frozen
 
@@ -241,31 +241,6 @@ NONE_KEPT = (
 )
 _BEGAN, _END, _LASTED, _COUNT = 11, 24, 12, 6
 WIDE_FROM, COUNTS_FROM = 100, 66
-
-
-@frozen
-class KeptRun:
-    """A run, and what its processes have left."""
-
-    run: Run
-    goes_on: bool
-    left: tuple[Left, ...]
-
-    @property
-    def steps(self) -> int | None:
-        """Of the process that made the most; ``None`` where none has said."""
-        return max((each.steps for each in self.left if each.steps is not None), default=None)
-
-    @property
-    def ooms(self) -> int:
-        """Of all its processes."""
-        return sum(each.oom_count for each in self.left)
-
-    @property
-    def snapshots(self) -> int:
-        """Of all its processes, those of OOMs that are still there among them."""
-        of_ooms = sum(oom.snapshot is not None for each in self.left for oom in each.ooms)
-        return of_ooms + sum(len(each.snapshots) for each in self.left)
 
 
 def none_lines(cells: int) -> list[Line]:
