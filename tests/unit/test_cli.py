@@ -130,9 +130,14 @@ def test_list_prints_the_shape_of_the_catalogue() -> None:
 
 
 @pytest.mark.usefixtures("_ceilings")
+def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What was said beside the results; on a busy machine a worker may be silent for a while."""
+    return [line for line in done.stderr.splitlines() if ": no word from the worker " not in line]
+
+
 def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> None:
     done = run("run", "matmul", "--device", "cpu", "--quick", "--set", "n=128", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, complaints(done)) == (0, [])
     found = json.loads(done.stdout)
     (result,) = found["results"]
     assert found["schema"] == 1
@@ -156,7 +161,7 @@ def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> Non
 def test_compare_prints_the_shape_of_a_comparison() -> None:
     arguments = ("--flag", "mkldnn.enabled=on,off", "--pairs", "3", "--device", "cpu", "--json")
     done = run("compare", "conv2d", *arguments, "--set", "size=32", "--set", "channels=8")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, complaints(done)) == (0, [])
     found = json.loads(done.stdout)
     assert (found["schema"], found["pairs"]) == (1, 3)
     assert [arm["setting"] for arm in found["arms"]] == [True, False]
