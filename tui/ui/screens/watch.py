@@ -1,4 +1,4 @@
-"""The fifth tab: a run under the watch, or the runs that are kept."""
+"""The watch tab: a run under the watch, or the runs that are kept."""
 
 from __future__ import annotations
 
