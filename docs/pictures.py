@@ -36,7 +36,7 @@ from tui.recordings import lines  # noqa: E402
 from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
 from tui.results.database import Database  # noqa: E402
 from tui.results.database import path as path_of_results  # noqa: E402
-from tui.state.store import SIMULATED  # noqa: E402
+from tui.state.known import SIMULATED  # noqa: E402
 from tui.text import glyphs  # noqa: E402
 from tui.ui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.ui.screens.workbench import WorkbenchScreen  # noqa: E402

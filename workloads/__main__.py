@@ -18,6 +18,10 @@ from workloads.protocol import process, wire
 from workloads.protocol.process import Channel
 from workloads.ranks.torchrun import VARIABLE, Folder, Order, end_on_hangup
 
+USAGE = "usage: workloads serve | list [--workloads FILE]…"
+
+# Each mode imports what it needs itself: torch takes seconds, and the catalogue some time too.
+
 
 def _rank() -> int:
     """Be the rank that torchrun's environment says; returns the exit code."""
@@ -38,9 +42,6 @@ def _rank() -> int:
     return 0 if rank.run(order, channel, folder) else 1
 
 
-USAGE = "usage: workloads serve | list [--workloads FILE]…"
-
-
 def main() -> int:
     """Run the mode named on the command line; returns the exit code."""
     files, left = user_workloads.files_in(sys.argv[2:])
@@ -48,9 +49,9 @@ def main() -> int:
     if sys.argv[1:2] == ["torchrun"] and len(sys.argv) > 2:
         return _torchrun(int(sys.argv[2]), sys.argv[3:])
     if sys.argv[1:2] == ["captures"] and len(sys.argv) == 4:
-        from workloads.catalog.pitfalls.captures import main as captures
+        from workloads.catalog.pitfalls import captures
 
-        return captures(int(sys.argv[2]), sys.argv[3])
+        return captures.main(int(sys.argv[2]), sys.argv[3])
     if mode == "rank":
         return _rank()
     if mode == "list":

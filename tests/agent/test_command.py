@@ -18,10 +18,13 @@ from tui import reports
 from tui.cli.commands.watch import Launch
 from tui.cli.output import UsageError
 from tui.cli.program import parse
+from tui.cli.watch_command import Outcome, as_object
 from tui.cli.watch_output import kept_as_plain, kept_lines, left_in_words
-from tui.cli.watched_run import Outcome, as_object
+from tui.session import watching
 from tui.state.watched_processes import WatchedProcesses
+from tui.ui.screens.watch import KeptRuns
 from tui.watch import runs
+from tui.watch.kept import Left, left_in
 from tui.watch.messages import StepsTold, TorchProcesses
 from tui.watch.runs import Run
 from workloads.agent import ENTRIES, RECORD, RUN, identity
@@ -236,6 +239,49 @@ def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
     assert "its end was not seen; kept in " in left_in_words(here)
 
 
+@pytest.mark.usefixtures("state")
+def test_two_runs_of_one_program_in_one_second_have_a_folder_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "strftime", lambda _form: "20260101-000000")
+    found = [runs.new_run([name]) for name in ("first", "second", "third")]
+    assert [runs.named(run.folder.name).command for run in found] == [
+        ("first",),
+        ("second",),
+        ("third",),
+    ]
+
+
+@pytest.mark.usefixtures("state")
+def test_the_list_reads_what_runs_have_left_only_where_it_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[Path] = []
+
+    def reading(folder: Path) -> list[Left]:
+        read.append(folder)
+        return left_in(folder)
+
+    monkeypatch.setattr(watching, "left_in", reading)
+    first, second = runs.new_run(["first"]), runs.new_run(["second"])
+    names = {"identity": "host-7-1", "pid": 7, "host": "host", "rank": None, "torch": "2.9"}
+    for run in (first, second):
+        begin = json.dumps({"event": "begin", "at": 1.0, **names})
+        (run.folder / "host-7-1.jsonl").write_text(f"{begin}\n")
+    listed = KeptRuns(runs.kept)
+    assert [[left.ended for left in each.left] for each in listed.look()] == [[False], [False]]
+    assert listed.look() == listed.look()
+    assert sorted(read) == sorted([first.folder, second.folder])
+    with (first.folder / "host-7-1.jsonl").open("a") as file:
+        end = {"out_of_memory": False, "steps": 3, "text": "", "type": "", "ooms": 0}
+        file.write(json.dumps({"event": "end", "at": 2.0, **end}) + "\n")
+    ended = {each.run.folder: each.left[0].ended for each in listed.look()}
+    assert ended == {first.folder: True, second.folder: False}
+    assert read[2:] == [first.folder]
+    runs.drop(second)
+    assert [each.run.command for each in listed.look()] == [("first",)]
+
+
 def test_the_newest_twenty_are_kept_and_none_that_goes_on(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +318,7 @@ def test_a_folder_of_a_process_that_runs_is_kept(state: Path) -> None:
     path.write_text("{}\n")
     os.utime(path, (0, 0))
     os.utime(place, (0, 0))
-    for _ in range(runs.KEPT + 1):
+    for _ in range(runs.MOST_KEPT + 1):
         (state / "runs" / f"x{_}").mkdir()
     runs.prune(keep=state)
     assert path.exists()

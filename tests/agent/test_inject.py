@@ -19,7 +19,7 @@ from tests.agent import waiting
 from tests.agent.interpreters import others
 from tui.cli.commands.watch import watch
 from tui.cli.output import Failure, UsageError
-from tui.cli.watching import WatchOptions, put_agent_in
+from tui.cli.watch_processes import WatchOptions, put_agent_in
 from tui.watch import agents
 from tui.watch.agents import Agents, CannotInjectError, check_injection, injected_script, target_of
 from tui.watch.kept import left_in

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.agent.interpreters import WAYS, Way, environment, others, outcome, write_programs
-from tui.watch.runs import FOLDER
+from tui.watch.runs import START_FOLDER
 
-AGENT = FOLDER.parent
+AGENT = START_FOLDER.parent
 SOURCES = sorted(AGENT.rglob("*.py"))
 
 
@@ -64,7 +64,7 @@ def test_a_sitecustomize_of_the_user_s_is_executed_as_before(
 def test_without_one_there_is_only_the_agent_s(tmp_path: Path) -> None:
     way = Way("asks", ("-c", "import sys; print(sys.modules['sitecustomize'].__file__)"))
     _, out, errors = outcome(sys.executable, way, tmp_path, environment(tmp_path, watched=True))
-    assert (Path(out.decode().strip()), errors) == (FOLDER / "sitecustomize.py", b"")
+    assert (Path(out.decode().strip()), errors) == (START_FOLDER / "sitecustomize.py", b"")
 
 
 TRACED = """
@@ -143,4 +143,4 @@ def lines_of_code(path: Path) -> int:
 
 def test_it_is_small_and_its_first_folder_holds_nothing_else() -> None:
     assert sum(map(lines_of_code, SOURCES)) <= 520
-    assert {path.name for path in FOLDER.iterdir()} <= {"sitecustomize.py", "__pycache__"}
+    assert {path.name for path in START_FOLDER.iterdir()} <= {"sitecustomize.py", "__pycache__"}

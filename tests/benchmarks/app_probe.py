@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tui.session.session import Session
-from tui.state.store import Parts
+from tui.state.events import Parts
 from tui.ui.app.workbench import WorkbenchApp
 from workloads.protocol import wire
 

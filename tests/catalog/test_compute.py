@@ -18,7 +18,6 @@ from tests.catalog.stand_ins import GpuByName, studied
 from workloads.catalog.compute import operations, precisions, products
 from workloads.catalog.compute.operations import CAUSAL, FULL
 from workloads.catalog.compute.products import SHAPES, Shape, bound_by
-from workloads.catalog.shared import tools
 from workloads.catalog.shared.tools import ProfilerRow
 from workloads.declare import place
 from workloads.declare.place import Place
@@ -230,7 +229,7 @@ def test_a_chains_kernels_are_counted_where_the_profiler_sees_them(
         return [ProfilerRow("mul", 1, 1e-6, 1e-6, 0), ProfilerRow("elementwise", 3, 1e-6, 1e-6, 0)]
 
     def counted(rows: Callable[[Callable[[], object], Place], list[ProfilerRow]]) -> Study:
-        monkeypatch.setattr(tools, "kernels_of", rows)
+        monkeypatch.setattr(operations, "kernels_of", rows)
         return studied("elementwise", GpuByName(), mib=1)
 
     assert counted(launched).figures["kernels_eager"].value == 4.0

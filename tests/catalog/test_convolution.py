@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.convolution.choice import determinism, settings_kept
 from workloads.catalog.convolution.layers import RESNET50, Layer
-from workloads.catalog.convolution.layouts import tf32_set, types
+from workloads.catalog.convolution.layouts import types
+from workloads.catalog.shared.tools import tf32_set
 from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.workload import registered

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
-from workloads.catalog.compute.operations import NO_COUNT, cholesky_flop, solve_flop
+from workloads.catalog.compute.operations import NO_COUNT
+from workloads.declare.place import cholesky_flop, solve_flop
 
 
 def _eliminated(n: int, right: int) -> int:

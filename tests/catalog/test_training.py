@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.catalog.runs import column, numbers, ok, ran
 from workloads.catalog.shared import models as models
 from workloads.catalog.shared.models import split, tensor_bytes
-from workloads.catalog.shared.tools import kernels, operators
+from workloads.catalog.shared.tools import kernels, operators, tf32_set
 from workloads.catalog.training.memory import bend
-from workloads.catalog.training.mixed_precision import tf32_set, ways
+from workloads.catalog.training.mixed_precision import ways
 from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.workload import registered

@@ -20,7 +20,7 @@ from tests.nvml.fixtures import ScriptedNvml, scripted_library
 from tests.nvml.scenario import Gpu, Scenario
 from tests.recordings.making import recorded
 from tests.results.samples import kept
-from tui.cli.asking import Waiter
+from tui.cli.headless import Waiter
 from tui.cli.program import command_names
 from tui.results.database import Database
 from tui.session.session import Session

@@ -309,4 +309,4 @@ async def test_switching_a_flag_compares_the_new_setting_with_the_old(session: S
         assert state.request.settings == (True, False)
         assert state.comparison is not None
         assert state.comparison.status == "ok"
-    assert session.flags_for("cpu")["mkldnn.enabled"] is False
+    assert session.store.flags_for("cpu")["mkldnn.enabled"] is False

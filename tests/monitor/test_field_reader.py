@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import pytest
 
-from tui.monitor.field_reader import FieldReader
+from tui.monitor.device_reader import DeviceReader, absent_paths
+from tui.monitor.field_reader import Asked, FieldReader, asked_of
+from tui.monitor.messages import Clocks, Device
 from tui.monitor.nvml import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
+from tui.monitor.processes import ProcessOwners
 
 
 class NVMLError(Exception):
@@ -181,3 +187,97 @@ def test_the_codes_are_those_of_the_installed_binding() -> None:
     pynvml = pytest.importorskip("pynvml")
     for code in Code:
         assert getattr(pynvml, f"NVML_ERROR_{code.name}") == code
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a device that is one answer of NVML."""
+
+    record: type
+    prefix: str
+    """Of its path in the device."""
+    name: str
+    how: Asked
+
+    @property
+    def path(self) -> str:
+        return self.prefix + self.name
+
+
+def plain_figures() -> Iterator[Figure]:
+    hints = typing.get_type_hints(Device)
+    parts: list[tuple[str, Any]] = [(f"{name}.", kind) for name, kind in hints.items()]
+    for prefix, record in [("", Device), *(each for each in parts if is_dataclass(each[1]))]:
+        for name, how in asked_of(record).items():
+            yield Figure(record, prefix, name, how)
+
+
+each_figure = pytest.mark.parametrize(
+    "figure", [pytest.param(figure, id=figure.path) for figure in plain_figures()]
+)
+
+
+@each_figure
+def test_a_figure_names_functions_that_the_binding_has_and_fits_their_answer(
+    figure: Figure,
+) -> None:
+    pynvml = pytest.importorskip("pynvml")
+    for function in figure.how.functions:
+        inspect.signature(getattr(pynvml, function)).bind("handle", *figure.how.arguments)
+    kinds: dict[str, tuple[Any, ...]] = {
+        "number": (int | None, float | None),
+        "milliwatts": (float | None,),
+        "text": (str | None,),
+    }
+    assert typing.get_type_hints(figure.record)[figure.name] in kinds[figure.how.answer]
+
+
+@each_figure
+def test_a_figure_is_asked_for_as_often_as_it_says(figure: Figure) -> None:
+    first = figure.how.functions[0]
+    binding = Binding(**{first: [7]})
+    fields = reader(binding)
+    found = []
+    for slow_due in (True, False, True):
+        fields.begin(slow_due)
+        found.append(fields.figures(figure.record, figure.prefix)[figure.name])
+
+    assert found == [{"number": 7, "milliwatts": 0.007, "text": "7"}[figure.how.answer]] * 3
+    # Another figure of the record may be an answer of the same function.
+    sharing = [how for how in asked_of(figure.record).values() if how.functions[0] == first]
+    times = {"always": 3, "if due": 2, "until known": 1}[figure.how.often]
+    assert len(binding.asked) == times * len(sharing)
+
+
+class Refusing(Binding):
+    """Has no answer to anything but what it is given."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self._function(name, [Code.TIMEOUT])
+
+
+@each_figure
+def test_a_device_has_a_figure_where_its_function_answers_and_else_the_reason(
+    figure: Figure,
+) -> None:
+    def read(binding: Binding) -> Device:
+        owners = ProcessOwners(own_pids=False)
+        return DeviceReader(reader(binding), 0, owners, host_total=1).read(1.0, slow=True)
+
+    device = read(Refusing(**{figure.how.functions[0]: [7]}))
+    assert figure.path not in {*absent_paths(device), *device.unavailable}
+
+    device = read(Refusing())
+    assert figure.path in absent_paths(device)
+    assert device.unavailable[figure.path] == REASONS[Code.TIMEOUT]
+
+
+def test_what_a_function_takes_is_what_the_binding_calls_so() -> None:
+    pynvml = pytest.importorskip("pynvml")
+    assert asked_of(Clocks)["sm"].arguments == (pynvml.NVML_CLOCK_SM,)
+    assert asked_of(Clocks)["memory"].arguments == (pynvml.NVML_CLOCK_MEM,)
+    assert asked_of(Device)["temperature_c"].arguments == (pynvml.NVML_TEMPERATURE_GPU,)
+    assert asked_of(Device)["ecc_uncorrected"].arguments == (
+        pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+        pynvml.NVML_VOLATILE_ECC,
+    )

@@ -22,8 +22,8 @@ from tui.recordings.lines import look_through
 from tui.recordings.recorder import Recorder
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.session.session import Session
-from tui.state.events import AnyEvent, DeviceSelected, LogLine
-from tui.state.store import Part, Parts, Store
+from tui.state.events import AnyEvent, DeviceSelected, LogLine, Part, Parts
+from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.messages import nothing_measured
 

@@ -11,8 +11,7 @@ from tests.results.samples import conditions, kept
 from tui.results.compare import Compared, compare
 from tui.results.database import Database
 from tui.results.records import Kept, Row
-from tui.results.selection import Everything, Selection, both, moment, read
-from tui.results.store_file import SelectionError
+from tui.results.selection import Everything, Selection, SelectionError, both, moment, read
 from tui.ui.views.lines import plain
 from tui.ui.views.results import (
     compare_notes,

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.screens.helpers import Recorder
-from tui.state.events import AnyEvent, DeviceSelected, FlagSet, ParametersSet, RunQueued, SweepSet
+from tui.state.events import (
+    AnyEvent,
+    DeviceSelected,
+    FlagSet,
+    ParametersSet,
+    Parts,
+    RunQueued,
+    SweepSet,
+)
 from tui.state.parameters import Sweep, defaults
-from tui.state.store import Parts, Store
+from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting

@@ -16,7 +16,7 @@ from tests.screens.driving import press, settle
 from tests.screens.helpers import screen_text
 from tui.recordings.lines import look_through
 from tui.recordings.replay import AT_ONCE, ReplaySession
-from tui.state.store import SIMULATED
+from tui.state.known import SIMULATED
 from tui.ui.app.replay import ReplayApp
 
 

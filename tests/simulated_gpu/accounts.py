@@ -15,7 +15,7 @@ from tui.memory.model import Absent, Stale, value_of
 from tui.monitor.messages import Device, Sample
 from tui.session.session import Session
 from tui.state.devices import DeviceView
-from tui.state.store import Parts
+from tui.state.events import Parts
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import RunResult
 

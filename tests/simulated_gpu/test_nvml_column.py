@@ -89,4 +89,4 @@ def test_a_device_that_nvml_does_not_know_is_told_as_that() -> None:
 def test_the_structure_is_that_of_the_header() -> None:
     # Two 32-bit words, as the next field is aligned, and four of 64 bits.
     assert ctypes.sizeof(memory._MemoryV2) == pynvml.nvmlMemory_v2 & 0xFFFFFF == 40
-    assert pynvml.nvmlMemory_v2 == memory._VERSION
+    assert pynvml.nvmlMemory_v2 == memory._MEMORY_V2

@@ -8,7 +8,7 @@ import pytest
 
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.layers import phase_of
-from tui.snapshots.model.results import NOT_TOLD, REST
+from tui.snapshots.model.pictures import NOT_TOLD, REST
 from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.read.normalise import normalise
 

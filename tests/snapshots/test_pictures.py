@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, scene, segment
-from tui.snapshots.analysis.layers import MOST
+from tui.snapshots.analysis.layers import MOST_LAYERS
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
-from tui.snapshots.analysis.moment import begins_of, cheapest_window, widest_window
+from tui.snapshots.analysis.moment import begin_digits, cheapest_window, widest_window
 from tui.snapshots.analysis.sites import Query
-from tui.snapshots.model.results import REST, Stacking
+from tui.snapshots.model.pictures import REST, Stacking
 
 PIECES = st.lists(
     st.tuples(st.sampled_from(("allocated", "free")), st.integers(1, 9)), min_size=1, max_size=9
@@ -60,7 +60,7 @@ def test_layers_add_up_to_what_was_live(
 ) -> None:
     for device in analysed(seed, options)[2].devices.values():
         line = device.timeline(width, stacking=stacking, first=first)
-        assert len(line.layers) <= MOST + 1
+        assert len(line.layers) <= MOST_LAYERS + 1
         for column, bucket in enumerate(line.buckets):
             held = {layer.key: layer.bytes[column] for layer in line.layers}
             assert sum(held.values()) == bucket.live_max
@@ -129,9 +129,9 @@ def test_a_block_begins_in_one_cell_whatever_the_zoom() -> None:
         [segment(1 << 30, [("allocated", 2), ("allocated", 2), ("free", 2), ("allocated", 2)])]
     ).devices[0]
     base = 1 << 30
-    assert begins_of(device.cells(None, 0, 8)) == "00100010"
-    assert begins_of(device.cells(None, 0, 2)) == "11"
-    assert begins_of(device.cells(None, 0, 4, start=base + MIB, end=base + 5 * MIB)) == "0100"
+    assert begin_digits(device.cells(None, 0, 8)) == "00100010"
+    assert begin_digits(device.cells(None, 0, 2)) == "11"
+    assert begin_digits(device.cells(None, 0, 4, start=base + MIB, end=base + 5 * MIB)) == "0100"
     # Closer than a byte a cell: the same byte is drawn again, and no border with it.
     near = device.cells(None, 0, 8, start=base + 2 * MIB - 2, end=base + 2 * MIB + 2)
     assert sum(cell.begins for cell in near) == 1

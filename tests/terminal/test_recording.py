@@ -20,7 +20,8 @@ from tui.memory import account
 from tui.memory.model import value_of
 from tui.recordings.lines import Recording, event_of, events, look_through
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
-from tui.state.store import SIMULATED, Store
+from tui.state.known import SIMULATED
+from tui.state.store import Store
 
 WITHOUT_TORCH = (
     "import sys; sys.modules.update(torch=None, pynvml=None, psutil=None);"

@@ -33,9 +33,9 @@ from tui.memory import OTHER_PARTS, Gauge, OtherProcess, account
 from tui.memory.model import Absent, Stale, value_of
 from tui.memory.others import OLD, account_of
 from tui.state.allocators import MOST_ENDED, Allocator
-from tui.state.events import WatchStatus
+from tui.state.events import Part, WatchStatus
 from tui.state.history import MemoryPoint
-from tui.state.store import Part, Store
+from tui.state.store import Store
 from tui.text.glyphs import GLYPHS
 from tui.ui.views.lines import plain
 from tui.ui.views.memory import bar_line, other_lines

@@ -129,12 +129,12 @@ def test_list_prints_the_shape_of_the_catalogue() -> None:
     assert matmul["parameters"]["dtype"]["choices"][0] == "float32"
 
 
-@pytest.mark.usefixtures("_ceilings")
 def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
     """What was said beside the results; on a busy machine a worker may be silent for a while."""
     return [line for line in done.stderr.splitlines() if ": no word from the worker " not in line]
 
 
+@pytest.mark.usefixtures("_ceilings")
 def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> None:
     done = run("run", "matmul", "--device", "cpu", "--quick", "--set", "n=128", "--json")
     assert (done.returncode, complaints(done)) == (0, [])
@@ -198,7 +198,7 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "import tui.state.store, tui.session.session, tui.session.conditions",
             "textual rich torch pynvml psutil",
         ),
-        ("import tui.cli.printed, tui.cli.commands.doctor", "textual torch pynvml psutil"),
+        ("import tui.cli.command_output, tui.cli.commands.doctor", "textual torch pynvml psutil"),
         ("import tui.monitor.monitor", "textual rich torch"),
         ("import tui.ui.app.workbench", "torch pynvml psutil numpy"),
         ("import workloads.protocol.messages, workloads.catalog", "torch textual tui psutil"),

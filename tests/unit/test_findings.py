@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from tests.screens.helpers import HOSTILE
 from tests.screens.results import result
 from tui.text import glyphs
-from tui.text.numbers import absent_words, label, number, quantity
-from tui.ui.views.chart import bar, chart_lines, finding_lines, missing_lines, point_table
+from tui.text.numbers import label, number, quantity
+from tui.ui.views.chart import (
+    absent_words,
+    bar,
+    chart_lines,
+    finding_lines,
+    missing_lines,
+    point_table,
+)
 from tui.ui.views.lines import plain, verbatim, width
 from tui.ui.views.tables import table_lines
 from workloads.protocol.results import Chart, Column, Figure, Series, Table

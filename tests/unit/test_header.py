@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
 from tui.state.events import ChildStatus, RunnerStatus
-from tui.state.store import SIMULATED, Store
+from tui.state.known import SIMULATED
+from tui.state.store import Store
 from tui.ui.commands.command import TABS
 from tui.ui.views.lines import plain, width
 from tui.ui.views.screen_frame import header_line, runner_words, tab_at

@@ -51,7 +51,9 @@ program.open_workbench(program.WorkbenchOptions())
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("module", ["tui.ui.app.workbench", "tui.session.session"])
+@pytest.mark.parametrize(
+    "module", ["tui.ui.app.workbench", "tui.session.session", "tui.cli.workbench"]
+)
 def test_a_start_reaches_no_store_of_results(module: str) -> None:
     code = f"import sys, {module}; print(*(name for name in sys.modules if name == 'sqlite3' or"
     code += " name.startswith('tui.results.')))"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import compared, comparison, ran, result
-from tui.cli import printed
-from tui.cli.printed import results_text
+from tui.cli import command_output
+from tui.cli.command_output import results_text
 from tui.state.events import ConditionsSeen
 from tui.state.runs import Conditions
 from tui.state.store import Store
@@ -34,7 +34,7 @@ def _detail(store: Store) -> str:
 
 
 def _json(store: Store) -> dict[str, Any]:
-    (found,) = printed.results_as_json(store, list(store.runs.values()))["results"]
+    (found,) = command_output.results_as_json(store, list(store.runs.values()))["results"]
     assert isinstance(found, dict)
     return found
 
@@ -69,10 +69,10 @@ def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
 def test_a_throttled_comparison_is_marked_in_its_pane_text_and_json() -> None:
     store = make_store("one gpu", *compared(), ConditionsSeen(comparison().id, HOT))
     (state,) = store.comparisons.values()
-    text = printed.comparison_text(state)
+    text = command_output.comparison_text(state)
     assert "warning: throttled: hw_thermal_slowdown" in text
     assert "\n    slower 0.667x ╌" in text
     pane = "\n".join(plain(row) for row in view(store, None, 100).lines)
     assert "! throttled: hw_thermal_slowdown" in pane
-    found = printed.comparison_as_json(store.environment, state)
+    found = command_output.comparison_as_json(store.environment, state)
     assert found["conditions"]["throttle"] == ["hw_thermal_slowdown"]

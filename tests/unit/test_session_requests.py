@@ -7,10 +7,12 @@ import asyncio
 import pytest
 
 from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
-from tests.screens.results import DEFAULTS
+from tests.screens.results import DEFAULTS, result
+from tui.results.keeper import Apply, EarlierSessions
 from tui.session.session import Session
 from tui.session.watching import WatchSupervisor
 from tui.state.parameters import Sweep
+from tui.state.store import Store
 from workloads.protocol import messages
 
 
@@ -115,3 +117,21 @@ async def test_the_watch_starts_only_where_it_is_looked_at_and_after_sample_and_
     await asyncio.sleep(0)
     assert len(begun) == 1
     await session.stop()
+
+
+async def test_what_the_session_began_has_ended_when_it_has_stopped() -> None:
+    ended: list[str] = []
+
+    class Slow(EarlierSessions):
+        async def hold(self, run_id: str, _store: Store, _apply: Apply) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                ended.append(run_id)
+
+    session = Session(interval=None, earlier=Slow())
+    session.apply(messages.Finished(result(id="run-1")))
+    await asyncio.sleep(0)
+    await session.stop()
+    assert ended == ["run-1"]

@@ -16,7 +16,8 @@ from tui.cli.commands.snapshot import event_range
 from tui.cli.output import UsageError
 from tui.cli.values import size_of
 from tui.session.snapshot_reader import SnapshotStore, death_in_words
-from tui.snapshots.model.results import REST, Bucket, Layer, SiteListing, SiteRow, Timeline
+from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline
+from tui.snapshots.model.results import SiteListing, SiteRow
 from tui.snapshots.model.snapshot import Frame
 from tui.text import glyphs
 from tui.ui.views.lines import TextStyle, plain, width

@@ -13,10 +13,11 @@ from tui.state.events import (
     DeviceSelected,
     LogLine,
     ParametersSet,
+    Part,
     RunnerStatus,
     RunQueued,
 )
-from tui.state.store import Part, Store
+from tui.state.store import Store
 from tui.ui.views.workload_table import devices
 from workloads.protocol import messages
 from workloads.protocol.results import ParameterInfo, RunResult, Status, WorkloadInfo

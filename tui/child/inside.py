@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -17,6 +19,8 @@ from workloads.protocol.wire import WireError, decode, encode
 
 T = TypeVar("T")
 
+LEAST_INTERVAL_S = 0.05
+"""Between two readings of a child."""
 _CHUNK = 65_536
 _LONGEST_REQUEST = 1 << 20
 """Bytes; what is longer is no request of ours."""
@@ -76,6 +80,19 @@ class ParentChannel:
                     complain(f"not a request: {error}")
                 else:
                     take(request)
+
+
+def interval_s(text: str) -> float:
+    """Seconds between two readings, as an option of a child's command gives them.
+
+    Raises:
+        argparse.ArgumentTypeError: too short for a child to keep to.
+        ValueError: no number.
+    """
+    value = float(text)
+    if not (math.isfinite(value) and value >= LEAST_INTERVAL_S):
+        raise argparse.ArgumentTypeError(f"at least {LEAST_INTERVAL_S} s")
+    return value
 
 
 def end_by_signals_alone() -> None:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tui.cli.output import Failure, UsageError, nearest
-from tui.results.store_file import SelectionError, StoreError
 from tui.text.glyphs import rows_of_text
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ def opened(*, writing: bool = False) -> Iterator[Database]:
     """
     # The door to SQLite, which no other command pays for.
     from tui.results.database import Database, path
+    from tui.results.selection import SelectionError
+    from tui.results.store_file import StoreError
 
     try:
         with Database(path(), writing=writing) as database:

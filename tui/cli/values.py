@@ -1,4 +1,4 @@
-"""Settings and options of one start: put together, read or refused in one line; which Python.
+"""Values of settings and options, read or refused in one line; which Python runs the workloads.
 
 Neither argparse nor torch is imported to find them, and Textual where a theme is looked up: a
 plain start reads its settings here.
@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING
 from tui import settings
 from tui.cli.output import UsageError, not_known, say
 from tui.settings import BY_NAME, THEME, Settings, Value
-from tui.snapshots import MEMORY_OPTION
+from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from workloads.protocol.results import Setting
 
 LEAST_MEMORY = 64 << 20
-STANDARD_INPUT = "-"
-"""Stands for standard input where a file may be named."""
+"""Bytes that reading a snapshot takes at the least; Python itself takes most of them."""
 
 
 def file_at(text: str) -> str:

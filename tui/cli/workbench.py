@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from tui.child.launch import Launched, launch
 from tui.cli.output import UsageError, say
 from tui.cli.results_store import keeper_for
-from tui.cli.values import STANDARD_INPUT, oom_text, python_of, resolve
+from tui.cli.values import oom_text, python_of, resolve
 from tui.monitor import FOLDER, serving
+from tui.snapshots import STANDARD_INPUT
 from tui.text import glyphs
 from tui.ui import terminal
 from workloads.protocol.frozen import frozen

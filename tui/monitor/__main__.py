@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 
-from tui.child.inside import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not (math.isfinite(value) and value >= 0.05):
-        raise argparse.ArgumentTypeError("at least 0.05 s")
-    return value
+from tui.child.inside import (
+    ParentChannel,
+    end_by_signals_alone,
+    end_with_parent,
+    interval_s,
+    quit_now,
+)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tui.monitor", description=__doc__)
     modes = parser.add_subparsers(dest="mode", required=True)
     serving = modes.add_parser("serve", help="a sample at each tick, until standard input closes")
-    serving.add_argument("--interval", type=_seconds, default=1.0, metavar="S", help="seconds")
+    serving.add_argument("--interval", type=interval_s, default=1.0, metavar="S", help="seconds")
     modes.add_parser("once", help="one sample")
     return parser.parse_args()
 

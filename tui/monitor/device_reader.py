@@ -142,10 +142,7 @@ def _nothing(reason: str, unified: bool = False) -> tuple[DeviceMemory, dict[str
 
 
 # nvml.h; an ABI, so no pynvml is needed to know them.
-_CLOCK_SM, _CLOCK_MEMORY = 1, 2
-_SENSOR_GPU = 0
 _SLOWDOWN = 1
-_UNCORRECTED, _VOLATILE = 1, 0
 _MEMORY_V2 = 0x02000028
 _PSTATE_UNKNOWN = 32
 
@@ -204,7 +201,7 @@ class DeviceReader:
         identity = self.identify()
         mig = self._read_mig()
         figures, listed, memory_read, moved = self._read_holders(identity.name)
-        celsius = self._read_temperature()
+        plain = fields.figures(Device)
         return Device(
             id=identity.id,
             nvml_index=identity.index,
@@ -213,31 +210,19 @@ class DeviceReader:
             pci_bus_id=identity.pci_bus_id,
             memory=figures,
             utilization=self._read_utilization(),
-            temperature_c=celsius,
-            slowdown_c=self._read_slowdown(celsius),
-            power_w=fields.watts("power_w", fields.ask("power", ("nvmlDeviceGetPowerUsage",))),
-            power_limit_w=self._read_power_limit(),
-            fan_percent=fields.number(
-                "fan_percent", fields.ask_if_due("fan", ("nvmlDeviceGetFanSpeed",))
-            ),
-            clocks_mhz=self._read_clocks(),
+            slowdown_c=self._read_slowdown(plain["temperature_c"]),
+            clocks_mhz=Clocks(**fields.figures(Clocks, "clocks_mhz.")),
             pstate=self._read_pstate(),
             throttle=self._read_throttle(),
-            pcie=self._read_pcie(),
-            ecc_uncorrected=fields.number(
-                "ecc_uncorrected",
-                fields.ask_if_due("ecc", ("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)),
-            ),
+            pcie=Pcie(**fields.figures(Pcie, "pcie.")),
             mig=mig,
             processes=self._rows(listed, memory_read[0], figures.total),
             read_at=at,
             memory_read=memory_read,
             memory_moved=moved,
             parent=self._parent,
-            vbios=fields.text(
-                "vbios", fields.ask_until_known("vbios", ("nvmlDeviceGetVbiosVersion",))
-            ),
             unavailable=fields.unavailable,
+            **plain,
         )
 
     def identify(self) -> Identity:
@@ -327,14 +312,6 @@ class DeviceReader:
             fields.percent("utilization.memory", rates.memory),
         )
 
-    def _read_temperature(self) -> float | None:
-        answer = self._fields.ask(
-            "temperature",
-            ("nvmlDeviceGetTemperatureV", _SENSOR_GPU),
-            ("nvmlDeviceGetTemperature", _SENSOR_GPU),
-        )
-        return self._fields.number("temperature_c", answer)
-
     def _read_slowdown(self, celsius: float | None) -> float | None:
         """The threshold itself where the driver tells it, else by how far the device is below it.
 
@@ -354,22 +331,6 @@ class DeviceReader:
             return None
         return celsius + int(margin)
 
-    def _read_power_limit(self) -> float | None:
-        answer = self._fields.ask_if_due(
-            "power limit",
-            ("nvmlDeviceGetEnforcedPowerLimit",),
-            ("nvmlDeviceGetPowerManagementLimit",),
-        )
-        return self._fields.watts("power_limit_w", answer)
-
-    def _read_clocks(self) -> Clocks:
-        fields = self._fields
-        sm = fields.ask("sm clock", ("nvmlDeviceGetClockInfo", _CLOCK_SM))
-        of_memory = fields.ask("memory clock", ("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
-        return Clocks(
-            fields.number("clocks_mhz.sm", sm), fields.number("clocks_mhz.memory", of_memory)
-        )
-
     def _read_pstate(self) -> int | None:
         fields = self._fields
         state = fields.number(
@@ -388,14 +349,6 @@ class DeviceReader:
         )
         return (
             None if self._fields.missing("throttle", mask) else messages.throttle_reasons(int(mask))
-        )
-
-    def _read_pcie(self) -> Pcie:
-        fields = self._fields
-        generation = fields.ask_if_due("generation", ("nvmlDeviceGetCurrPcieLinkGeneration",))
-        width = fields.ask_if_due("width", ("nvmlDeviceGetCurrPcieLinkWidth",))
-        return Pcie(
-            fields.number("pcie.generation", generation), fields.number("pcie.width", width)
         )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any, Literal
 
 from tui.monitor.nvml import TRY_THE_NEXT_WAY, Code, DeviceGoneError, NoAnswer, call
+from workloads.protocol.frozen import frozen
 
 Way = tuple[Any, ...]
 """The name of a pynvml function and the arguments that follow the handle."""
@@ -19,6 +21,23 @@ _NOT_UNDER_MIG = frozenset({"utilization", "process utilization"})
 
 _ALSO_OF_INSTANCES = frozenset({"processes.compute", "processes.graphics", "processes.mps"})
 """What NVML offers for MIG instances too: a refusal has another reason."""
+
+
+@frozen
+class Asked:
+    """How NVML is asked for a figure: what :func:`tui.monitor.messages.asked` was given."""
+
+    functions: tuple[str, ...]
+    """The preferred first."""
+    arguments: tuple[int, ...]
+    often: Literal["always", "if due", "until known"]
+    answer: Literal["number", "milliwatts", "text"]
+
+
+@cache
+def asked_of(record: type) -> Mapping[str, Asked]:
+    """How NVML is asked for the figures of a record, by the names of the fields that say it."""
+    return {item.name: Asked(**item.metadata) for item in fields(record) if item.metadata}
 
 
 class FieldReader:
@@ -139,6 +158,32 @@ class FieldReader:
         return refusal
 
     # ---- answers as figures ----
+
+    def figures(self, record: type, prefix: str = "") -> dict[str, Any]:
+        """The figures of a record that are one answer of NVML each, by the names of its fields.
+
+        Args:
+            record: A device, or a part of one; its fields say how they are asked for.
+            prefix: What stands before a name in the path of the figure, as ``pcie.``.
+
+        Raises:
+            DeviceGoneError: the whole device is lost.
+        """
+        return {name: self._figure(prefix + name, how) for name, how in asked_of(record).items()}
+
+    def _figure(self, path: str, how: Asked) -> int | float | str | None:
+        ways = [(function, *how.arguments) for function in how.functions]
+        if how.often == "always":
+            answer = self.ask(path, *ways)
+        elif how.often == "if due":
+            answer = self.ask_if_due(path, *ways)
+        else:
+            answer = self.ask_until_known(path, *ways)
+        if how.answer == "number":
+            return self.number(path, answer)
+        if how.answer == "milliwatts":
+            return self.watts(path, answer)
+        return self.text(path, answer)
 
     def missing(self, path: str, answer: Any) -> bool:
         """Whether there is no answer; the reason is noted."""

@@ -9,11 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Union
+from typing import Literal, Union
 
 from workloads.protocol.frozen import frozen
 
 VERSION = 1
+
+
+def asked(
+    function: str,
+    *arguments: int,
+    otherwise: str | None = None,
+    often: Literal["always", "if due", "until known"] = "always",
+    answer: Literal["number", "milliwatts", "text"] = "number",
+) -> dict[str, object]:
+    """The metadata of a figure that is one answer of NVML; by it the monitor reads the figure.
+
+    Args:
+        function: Of NVML, by name: who shows the figure imports nothing of NVML.
+        arguments: What it takes after the handle of the device.
+        otherwise: The function that takes its place where the driver or the device lacks it.
+        often: At each reading, when what changes slowly is due, or until NVML has told it once.
+        answer: What NVML gives; a number is in the unit of the figure.
+    """
+    functions = (function,) if otherwise is None else (function, otherwise)
+    return {"functions": functions, "arguments": arguments, "often": often, "answer": answer}
+
+
+# nvml.h; an ABI, so no pynvml is needed to know them.
+_CLOCK_SM, _CLOCK_MEMORY = 1, 2
+_SENSOR_GPU = 0
+_UNCORRECTED, _VOLATILE = 1, 0
 
 
 @frozen
@@ -37,14 +63,16 @@ class Utilization:
 
 @frozen
 class Clocks:
-    sm: int | None
-    memory: int | None
+    sm: int | None = field(metadata=asked("nvmlDeviceGetClockInfo", _CLOCK_SM))
+    memory: int | None = field(metadata=asked("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
 
 
 @frozen
 class Pcie:
-    generation: int | None
-    width: int | None
+    generation: int | None = field(
+        metadata=asked("nvmlDeviceGetCurrPcieLinkGeneration", often="if due")
+    )
+    width: int | None = field(metadata=asked("nvmlDeviceGetCurrPcieLinkWidth", often="if due"))
 
 
 @frozen
@@ -96,16 +124,29 @@ class Device:
     pci_bus_id: str | None
     memory: DeviceMemory
     utilization: Utilization
-    temperature_c: float | None
-    power_w: float | None
-    power_limit_w: float | None
-    fan_percent: float | None
+    temperature_c: float | None = field(
+        metadata=asked(
+            "nvmlDeviceGetTemperatureV", _SENSOR_GPU, otherwise="nvmlDeviceGetTemperature"
+        )
+    )
+    power_w: float | None = field(metadata=asked("nvmlDeviceGetPowerUsage", answer="milliwatts"))
+    power_limit_w: float | None = field(
+        metadata=asked(
+            "nvmlDeviceGetEnforcedPowerLimit",
+            otherwise="nvmlDeviceGetPowerManagementLimit",
+            often="if due",
+            answer="milliwatts",
+        )
+    )
+    fan_percent: float | None = field(metadata=asked("nvmlDeviceGetFanSpeed", often="if due"))
     clocks_mhz: Clocks
     pstate: int | None
     throttle: tuple[str, ...] | None
     """NVML's clocks event reasons in words; empty when none is set."""
     pcie: Pcie
-    ecc_uncorrected: int | None
+    ecc_uncorrected: int | None = field(
+        metadata=asked("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE, often="if due")
+    )
     mig: bool | None
     """MIG mode is on; the instances follow their GPU as devices with a ``parent``."""
     processes: tuple[GpuProcess, ...] | None
@@ -124,7 +165,10 @@ class Device:
     """``used`` changed while the processes were asked for: they are not of one moment."""
     parent: str | None = None
     """For a MIG instance the id of its GPU; ``None`` for a whole GPU."""
-    vbios: str | None = None
+    vbios: str | None = field(
+        default=None,
+        metadata=asked("nvmlDeviceGetVbiosVersion", often="until known", answer="text"),
+    )
     """Version of the GPU's own firmware."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
@@ -294,10 +338,10 @@ def throttle_reasons(mask: int) -> tuple[str, ...]:
 
 
 def throttle_mask(reasons: Iterable[str]) -> int:
-    """The bit mask that :func:`names` was given.
+    """The bit mask that :func:`throttle_reasons` was given.
 
     Raises:
-        ValueError: a name is none that :func:`names` writes.
+        ValueError: a name is none that :func:`throttle_reasons` writes.
     """
     found = 0
     for name in reasons:

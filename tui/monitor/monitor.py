@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from tui.child.inside import Cgroup, ParentChannel, complain
+from tui.child.inside import LEAST_INTERVAL_S, Cgroup, ParentChannel, complain
 from tui.monitor.messages import (
     MONITOR_REQUESTS,
     Cpu,
@@ -244,8 +244,6 @@ class HostProcessReader:
 
 MOST_WATCHED = 64
 """Processes whose memory is read with each sample, at most."""
-
-LEAST_INTERVAL_S = 0.05
 
 _FIRST_WAIT = 1.0
 """Seconds that the first sample waits for NVML, which takes long to start on some boxes."""

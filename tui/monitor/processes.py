@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -302,7 +301,10 @@ def ask_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[str
         if isinstance(answer, NoAnswer):
             missing[f"processes.{kind}"] = answer.reason
             continue
-        found += [_listed(entry, kind) for entry in answer]
+        for entry in answer:
+            memory = entry.usedGpuMemory
+            memory = None if memory is None else int(memory)
+            found.append(ListedProcess(int(entry.pid), kind, memory))
     if "processes.compute" in missing and "processes.graphics" in missing and not found:
         return None, {"processes": missing["processes.compute"]}
     return found, missing
@@ -330,20 +332,9 @@ def ask_busy(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
     answer = fields.ask("process utilization", ("nvmlDeviceGetProcessUtilization", since_us))
     if isinstance(answer, NoAnswer):
         return {} if answer.code == Code.NOT_FOUND else answer
-    newest: dict[int, tuple[int, float]] = {}
-    for sample in answer:
-        taken_us, percent = int(sample.timeStamp), float(sample.smUtil)
-        if taken_us < since_us or percent > 100:
-            continue
-        newest[int(sample.pid)] = max(
-            newest.get(int(sample.pid), (0, 0.0)), (taken_us, percent), key=lambda pair: pair[0]
-        )
-    return {pid: percent for pid, (_, percent) in newest.items()}
-
-
-def _listed(entry: Any, kind: str) -> ListedProcess:
-    memory = entry.usedGpuMemory
-    return ListedProcess(int(entry.pid), kind, None if memory is None else int(memory))
+    # The newest comes last, and is what stays.
+    samples = sorted((int(each.timeStamp), int(each.pid), float(each.smUtil)) for each in answer)
+    return {pid: sm for taken_us, pid, sm in samples if taken_us >= since_us and sm <= 100}
 
 
 def rows(

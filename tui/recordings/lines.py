@@ -2,12 +2,11 @@
 
 A recording is text, one JSON object a line. The first is a :class:`Recording`; every other one is
 
-``{"t": seconds since the first, "from": "monitor" | "runner" | "watch" | "workbench", "message":
-{…}}``
+``{"t": seconds, "from": "monitor" | "runner" | "watch" | "workbench", "message": {…}}``
 
-or, with ``"to"`` in place of ``"from"``, a request that a child was sent. A message is what travels
-between the processes (see ``workloads.protocol.wire``); those of the workbench are
-``tui.state.events``.
+or, with ``"to"`` in place of ``"from"``, a request that a child was sent. The seconds are counted
+from the first line. A message is what travels between the processes (see
+``workloads.protocol.wire``); those of the workbench are ``tui.state.events``.
 
 A file whose last line breaks off is what a crash leaves: it is played up to there. Anything else
 that is not as it was written is refused as a whole.

@@ -32,8 +32,8 @@ class Redaction:
     """Replaces what tells on somebody, the same way in every message of one recording.
 
     Processes keep their PID, their program's name and their memory, and so does the Python that
-    runs the workloads. Names of users become
-    ``user``, wherever they stand: those of processes and those in paths of home directories.
+    runs the workloads. Names of users become ``user``, wherever they stand: those of processes and
+    those in paths of home directories.
 
     Args:
         home: our own home directory.

@@ -10,8 +10,8 @@ from typing import Literal
 
 from tui.recordings import lines
 from tui.recordings.lines import RecordedLine, event_of, time_text
-from tui.state.events import AnyEvent, DeviceSelected, LogLine
-from tui.state.store import Part, Parts, Store
+from tui.state.events import AnyEvent, DeviceSelected, LogLine, Part, Parts
+from tui.state.store import Store
 from workloads.protocol import wire
 
 SLOWEST, FASTEST = 1 / 8, 256.0
@@ -127,7 +127,7 @@ class ReplaySession:
 
     Args:
         found: the recording.
-        speed: times the speed of life; :data:`tui.recordings.replay.AT_ONCE` waits for nothing.
+        speed: times the speed of life; :data:`AT_ONCE` waits for nothing.
         loop: begin anew at the end.
         now: seconds since any fixed moment.
     """

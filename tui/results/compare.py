@@ -14,10 +14,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tui.results.database import Database
-from tui.results.records import FLAG, Facts, Kept, Row, place, row_of
-from tui.results.selection import Selection
+from tui.results.records import Facts, Kept, Row, place, row_of
+from tui.results.selection import Selection, SelectionError
 from tui.results.statistics import LEVEL, Answer, Spread, answers, ratio_of_runs, spread
-from tui.results.store_file import SelectionError
 from tui.state.runs import Against, EarlierResult
 from tui.text import glyphs
 from tui.text.numbers import megahertz
@@ -164,10 +163,6 @@ def _setting(row: Row) -> tuple[str, str, str]:
     return row.workload, row.device, row.parameters
 
 
-def _flags(facts: Facts) -> tuple[tuple[str, str], ...]:
-    return tuple(item for item in facts.values.items() if item[0].startswith(FLAG))
-
-
 def _paired(
     a: Sequence[Row], b: Sequence[Row], facts: Environments
 ) -> tuple[list[tuple[Side, Side]], tuple[int, int]]:
@@ -177,7 +172,7 @@ def _paired(
     agree in all but the flags, and then in all but the device's number, where each side has one
     group alone: of two it could not be told which is meant.
     """
-    flags = {key: _flags(facts[key]) for key in {row.environment for row in (*a, *b)}}
+    flags = {key: facts[key].flags for key in {row.environment for row in (*a, *b)}}
     ways: tuple[Callable[[Row], Hashable], ...] = (
         lambda row: (*_setting(row), flags[row.environment]),
         _setting,
@@ -353,8 +348,7 @@ def held_against(
     alike = [row for row in known if _is_alike(row, mine[-1], facts)]
     if not alike:
         return None
-    flags = _flags_of(newest.facts)
-    same = (row for row in alike if _flags_of(facts[row.environment]) == flags)
+    same = (row for row in alike if facts[row.environment].flags == newest.facts.flags)
     environment = next(same, alike[0]).environment
     earlier = [row for row in alike if row.environment == environment]
     return _against(compare(earlier, mine, facts, lambda: alike), earlier[0].at)
@@ -370,10 +364,6 @@ def _is_alike(row: Row, mine: Row, facts: Mapping[str, Facts]) -> bool:
         and there.values.get("box") == here.values.get("box")
         and gpu_of(there) == gpu_of(here)
     )
-
-
-def _flags_of(facts: Facts) -> dict[str, str]:
-    return {name: text for name, text in facts.values.items() if name.startswith(FLAG)}
 
 
 def _against(found: Compared, at: float) -> Against | None:

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from tui import reports
-from tui.results import store_file
 from tui.results.records import Facts, Kept, Record, Row, canonical, row_of
 from tui.results.selection import Everything, Selection, where
-from tui.results.store_file import StoreError, explained, is_on_network
+from tui.results.store_file import StoreError, explained, opened
 from workloads.protocol import wire
 from workloads.protocol.results import Setting
 
 BUSY_S = 5.0
 """For so long it is waited for another program that writes."""
-_RETRY_S = 0.02
 _AT_ONCE = 500
 """Values in one question, of which older libraries take 999."""
 _ROW = (
@@ -60,8 +56,6 @@ class Database:
     ) -> None:
         self.place = place
         self._writing = writing
-        self._traceless = traceless
-        self._busy_s = busy_s
         self._facts: dict[str, Facts] | None = None
         self._connection: sqlite3.Connection | None = None
         with self._explained():
@@ -70,7 +64,9 @@ class Database:
                 # Made here and not by SQLite: who runs what is nobody else's to read.
                 place.touch(mode=0o600)
             if writing or place.exists():
-                self._connection = self._open()
+                self._connection = opened(
+                    place, writing=writing, traceless=traceless, busy_s=busy_s
+                )
 
     def close(self) -> None:
         """Let go of the file."""
@@ -83,72 +79,6 @@ class Database:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
-
-    def _open(self) -> sqlite3.Connection:
-        mode = "rw" if self._writing else "ro"
-        uri = f"file:{quote(str(self.place.absolute()))}?mode={mode}"
-        if self._traceless:
-            uri += self._without_trace()
-        connection = sqlite3.connect(uri, uri=True, timeout=self._busy_s, isolation_level=None)
-        try:
-            version = store_file.version_of(connection)
-            if version > len(store_file.MIGRATIONS):
-                raise StoreError(
-                    f"{self.place}: it is of version {version}, and this program knows"
-                    f" {len(store_file.MIGRATIONS)}; install the newer gpu-workbench"
-                )
-            if self._writing:
-                self._prepare(connection, version)
-            elif version < (
-                store_file.READABLE_FROM if self._traceless else len(store_file.MIGRATIONS)
-            ):
-                if self._traceless:
-                    raise StoreError(
-                        f"{self.place}: it is of version {version}, and --readonly may not bring it"
-                        f" to {len(store_file.MIGRATIONS)}; look at it once without"
-                    )
-                connection.close()
-                # Its tables are to be those of today before it can be read.
-                with Database(self.place, writing=True, busy_s=self._busy_s):
-                    pass
-                return self._open()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _without_trace(self) -> str:
-        """What keeps SQLite from making files of its own beside the store, or marks in them.
-
-        While no program has it open for writing there is no WAL: all is in the file, which nobody
-        changes before there is one. Else the WAL's index is there, and is only read.
-        """
-        journal = self.place.with_name(f"{self.place.name}-wal")
-        in_use = journal.exists() and journal.stat().st_size > 0
-        return "&readonly_shm=1" if in_use else "&immutable=1"
-
-    def _prepare(self, connection: sqlite3.Connection, version: int) -> None:
-        # Programs on two machines cannot share the memory that WAL needs.
-        journal = "DELETE" if is_on_network(self.place) else "WAL"
-        self._waiting(lambda: connection.execute(f"PRAGMA journal_mode = {journal}").fetchone())
-        # A run that is said to be kept outlives a loss of power too.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        if version < len(store_file.MIGRATIONS):
-            store_file.migrate(connection)
-
-    def _waiting(self, change: Callable[[], object]) -> None:
-        """SQLite does not wait for others where the journal's mode is set."""
-        until = time.monotonic() + self._busy_s
-        while True:
-            try:
-                change()
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > until:
-                    raise
-                time.sleep(_RETRY_S)
-            else:
-                return
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 Both happen in threads: writing waits for the disk and for other programs, and no start waits for
 what is read. A store that fails costs no run; it costs these figures and is one line of the log.
+What opens the store is imported where it is opened: no start waits for SQLite.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tui.state.runs import Against, EarlierResult
     from workloads.protocol.results import RunResult
 
+T = TypeVar("T")
+Apply = Callable[["EarlierRead | HeldAgainst | LogLine"], object]
 END_S = 6.0
 """For so long an end waits for what is still to be written: longer than one write for another
 program."""
@@ -99,7 +102,7 @@ class Keeper:
         self._sweeps[request.id] = name
 
     def _keep(self, state: RunState | CompareState, store: Store) -> None:
-        # A start, which keeps nothing, does without.
+        # A start keeps nothing, and does without.
         from tui.results.kept import kept_of
 
         pid = store.hello.pid if store.hello else 0
@@ -143,10 +146,6 @@ class Keeper:
             self.problems.append(problem)
             if self._tell is not None:
                 self._tell(problem)
-
-
-T = TypeVar("T")
-Apply = Callable[["EarlierRead | HeldAgainst | LogLine"], object]
 
 
 class EarlierSessions:
@@ -213,7 +212,7 @@ class EarlierSessions:
 
 def _alike(result: RunResult, store: Store) -> list[Kept]:
     """What is kept of this session's runs of the same, the oldest first; of this one at least."""
-    # A start, which measures nothing, does without.
+    # A start measures nothing, and does without.
     from tui.results.kept import kept_of
 
     alike = [

@@ -1,4 +1,4 @@
-"""What is kept of a result: made of what a session knows, or written to and read from a file."""
+"""Records of results: made of what a session knows, written to a file and read from one."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class _Line:
     tags: tuple[str, ...] = ()
 
 
-# ---- out ---------------------------------------------------------------------------------------
+# ---- written to a file -------------------------------------------------------------------------
 
 
 def lines_of(kept: Iterable[Kept]) -> Iterator[str]:
@@ -230,7 +230,7 @@ class Redaction:
         return self._named[key]
 
 
-# ---- in ----------------------------------------------------------------------------------------
+# ---- read from a file --------------------------------------------------------------------------
 
 
 def read_file(path: Path) -> list[Kept]:

@@ -13,8 +13,7 @@ from pathlib import Path
 from tui.results.compare import Compared, compare, gpu_of
 from tui.results.database import Database
 from tui.results.records import FLAG, Facts, Row
-from tui.results.selection import Selection, both, read
-from tui.results.store_file import SelectionError
+from tui.results.selection import Selection, SelectionError, both, read
 from workloads.protocol.frozen import frozen
 
 MOST = 2000
@@ -198,8 +197,7 @@ def _place(facts: Facts | None) -> tuple[object, ...]:
     """What has to be the same of two runs of one history."""
     if facts is None:
         return ()
-    flags = tuple(item for item in sorted(facts.values.items()) if item[0].startswith(FLAG))
-    return facts.values.get("box"), gpu_of(facts), flags
+    return facts.values.get("box"), gpu_of(facts), facts.flags
 
 
 def compared(database: Database, a: Sequence[Row], b: Sequence[Row]) -> Compared:

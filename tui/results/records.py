@@ -36,7 +36,7 @@ class Facts:
     """All that a figure depends on beside the workload: the same facts have the same hash."""
 
     values: dict[str, str]
-    """By their names, in :data:`tui.results.records.ORDER`."""
+    """By their names, in :data:`ORDER`."""
     unknown: dict[str, str] = field(default_factory=dict)
     """Why a fact that matters is not known, by its name."""
 
@@ -44,6 +44,11 @@ class Facts:
     def hash(self) -> str:
         """What the facts are stored under."""
         return digest([sorted(self.values.items()), sorted(self.unknown)])
+
+    @property
+    def flags(self) -> tuple[tuple[str, str], ...]:
+        """The backend's flags, sorted; their names begin with :data:`FLAG`."""
+        return tuple(item for item in sorted(self.values.items()) if item[0].startswith(FLAG))
 
 
 @frozen

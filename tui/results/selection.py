@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 
 from tui.results.records import VERSIONS, Facts
-from tui.results.store_file import SelectionError
 from workloads.protocol.frozen import frozen
 
 _SPAN = re.compile(r"(\d+)\s*(min|[hdw])")
@@ -29,6 +28,10 @@ _FACTS = {
 FORMS = (
     "an id, a tag, box=…, gpu=…, driver=…, torch=…, workload=…, device=…, before:DATE, since:DATE"
 )
+
+
+class SelectionError(ValueError):
+    """What was typed selects nothing that there can be; one line."""
 
 
 @frozen

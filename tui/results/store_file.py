@@ -1,18 +1,17 @@
-"""The store as a file: its tables, whether its disk is another machine's, what is wrong with it."""
+"""The store as a file: how it is opened, its tables and versions, what is wrong with it."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
+import time
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 
 class StoreError(Exception):
     """What is wrong with the store and what to do; one line, the file's path in it."""
-
-
-class SelectionError(ValueError):
-    """What was typed selects nothing that there can be; one line."""
 
 
 _ADVICE = (
@@ -171,3 +170,88 @@ def migrate(
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+_RETRY_S = 0.02
+
+
+def opened(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sqlite3.Connection:
+    """Open the file, which is there, at a version that can be read.
+
+    Args:
+        place: the file.
+        writing: bring it to the newest version; without it only where it could not be read else.
+        traceless: read and leave no trace: no lock, no file beside it, no newer version.
+        busy_s: for how long to wait for another program that writes.
+
+    Returns:
+        A connection that commits by itself.
+
+    Raises:
+        StoreError: it is of a version that this program does not know, or may not change.
+        sqlite3.Error: it cannot be opened, or is damaged.
+    """
+    uri = f"file:{quote(str(place.absolute()))}?mode={'rw' if writing else 'ro'}"
+    if traceless:
+        uri += _without_trace(place)
+    connection = sqlite3.connect(uri, uri=True, timeout=busy_s, isolation_level=None)
+    try:
+        version, newest = version_of(connection), len(MIGRATIONS)
+        if version > newest:
+            raise StoreError(
+                f"{place}: it is of version {version}, and this program knows"
+                f" {newest}; install the newer gpu-workbench"
+            )
+        if writing:
+            _prepare(connection, place, busy_s)
+            if version < newest:
+                migrate(connection)
+        elif traceless and version < READABLE_FROM:
+            raise StoreError(
+                f"{place}: it is of version {version}, and --readonly may not bring it"
+                f" to {newest}; look at it once without"
+            )
+        elif not traceless and version < newest:
+            connection.close()
+            # Its tables are to be those of today before it can be read.
+            opened(place, writing=True, traceless=False, busy_s=busy_s).close()
+            return opened(place, writing=False, traceless=False, busy_s=busy_s)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _without_trace(place: Path) -> str:
+    """What keeps SQLite from making files of its own beside the store, or marks in them.
+
+    While no program has it open for writing there is no WAL: all is in the file, which nobody
+    changes before there is one. Else the WAL's index is there, and is only read.
+    """
+    journal = place.with_name(f"{place.name}-wal")
+    in_use = journal.exists() and journal.stat().st_size > 0
+    return "&readonly_shm=1" if in_use else "&immutable=1"
+
+
+def _prepare(connection: sqlite3.Connection, place: Path, busy_s: float) -> None:
+    """Set up what a connection that writes goes by."""
+    # Programs on two machines cannot share the memory that WAL needs.
+    journal = "DELETE" if is_on_network(place) else "WAL"
+    _waiting(lambda: connection.execute(f"PRAGMA journal_mode = {journal}").fetchone(), busy_s)
+    # A run that is said to be kept outlives a loss of power too.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _waiting(change: Callable[[], object], busy_s: float) -> None:
+    """SQLite does not wait for others where the journal's mode is set."""
+    until = time.monotonic() + busy_s
+    while True:
+        try:
+            change()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return

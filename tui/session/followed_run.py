@@ -24,6 +24,7 @@ from tui.watch.messages import Seen, pids_of
 from tui.watch.runs import Run
 
 MOST_LINES = 5000
+"""Of its output, the last."""
 MOST_CHARACTERS = 4000
 """Of a line."""
 FIRST_BYTES = 1 << 20

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tui import settings
-from tui.state.events import AnyEvent, LogLine, ParametersSet
+from tui.state.events import AnyEvent, LogLine, ParametersSet, Part, Parts
 from tui.state.parameters import Invalid, changed, text_of, validate
-from tui.state.store import Part, Parts, Store
+from tui.state.store import Store
 from workloads.protocol.results import Setting, WorkloadInfo
 
 

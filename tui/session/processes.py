@@ -47,6 +47,7 @@ def look(pid: int, at: float) -> Seen | None:
         pid: its number.
         at: the present moment, for :attr:`Seen.at`.
     """
+    # Here and below, because no start needs it.
     import psutil
 
     letters = {

@@ -9,11 +9,14 @@ import asyncio
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tui.monitor.messages import Sample
 from tui.session import state_folder
+from tui.session.conditions import conditions_of
+from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
+from tui.session.tasks import Tasks
 from tui.state.devices import CPU
 from tui.state.events import (
     AnyEvent,
@@ -23,12 +26,13 @@ from tui.state.events import (
     FlagSet,
     LogLine,
     ParametersSet,
+    Parts,
     PeaksReset,
     RunQueued,
     SweepSet,
 )
-from tui.state.parameters import Sweep, defaults
-from tui.state.store import Parts, Store
+from tui.state.parameters import Sweep
+from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
     from tui.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
     from tui.results.keeper import EarlierSessions, Keeper
-    from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
     from tui.session.watching import WatchSupervisor
 
 CANCEL_S = 1.5
@@ -48,12 +51,6 @@ LOOK_S = 2.0
 whatever the driver does."""
 
 Listener = Callable[[Parts], None]
-
-
-def _tell_loop(error: BaseException) -> None:
-    asyncio.get_running_loop().call_exception_handler(
-        {"message": "the session failed", "exception": error}
-    )
 
 
 class Session:
@@ -84,8 +81,7 @@ class Session:
     ) -> None:
         self.store = Store()
         self._listeners: list[Listener] = []
-        self._on_error: Callable[[BaseException], None] = _tell_loop
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._numbers = itertools.count(1)
         self._early: list[tuple[str, bool, Budget]] = []
         """Workload, whether the demo asked, and budget of runs that were asked for before the GPUs
@@ -113,18 +109,16 @@ class Session:
 
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
         """Have a function called with an error of our own, after which a child is kept no more."""
-        self._on_error = handler
+        self._tasks.on_error = handler
 
     def watch(self) -> None:
         """Start the monitor; what it says arrives in the store."""
-        from tui.session.supervisors import MonitorSupervisor
-
         if self._interval is None or self._monitor is not None:
             return
         written, launched = self._recorder, self._launched
         sent = written.to_monitor if written else None
         self._monitor = MonitorSupervisor(self.store, self.apply, self._interval, sent, launched)
-        self._spawn(self._monitor.supervise())
+        self._tasks.spawn(self._monitor.supervise())
 
     async def looked(self, patience: float = LOOK_S) -> None:
         """Wait for the first sample, or until it is known that none comes soon.
@@ -141,24 +135,22 @@ class Session:
 
         What was asked for before is done once the runner is there.
         """
-        from tui.session.supervisors import RunnerSupervisor
-
         self.watch()
         if self._keeper is not None:
             self._keeper.attach(self.apply)
         written = self._recorder
         sent = written.to_runner if written else None
         self._runner = RunnerSupervisor(self.store, self.apply, self._python, self._files, sent)
-        self._spawn(self._runner.supervise())
-        self._spawn(self._runner.watch_silence())
+        self._tasks.spawn(self._runner.supervise())
+        self._tasks.spawn(self._runner.watch_silence())
         if self._earlier is not None:
-            self._spawn(self._earlier.read(self.store, self.apply))
+            self._tasks.spawn(self._earlier.read(self.store, self.apply))
 
     async def stop(self) -> None:
         """End the children and what they started, within two seconds or so."""
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         await asyncio.gather(*(child.stop() for child in self._children()))
+        await self._tasks.ended()
         if self._keeper is not None:
             await self._keeper.close()
         if self._recorder is not None:
@@ -192,7 +184,7 @@ class Session:
         if self._keeper is not None:
             self._keeper.see(event, self.store)
         if self._earlier is not None and isinstance(event, messages.Finished):
-            self._spawn(self._earlier.hold(event.result.id, self.store, self.apply))
+            self._tasks.spawn(self._earlier.hold(event.result.id, self.store, self.apply))
         self._tell_watch(event)
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
@@ -211,23 +203,22 @@ class Session:
         store = self.store
         if store.sample is None or store.runner.status in ("starting", "importing torch"):
             return
+        # It has no part in a start.
         from tui.session.watching import WatchSupervisor
 
         sent = self._recorder.to_watch if self._recorder else None
         self._watch = WatchSupervisor(self.apply, store.sample, sent)
-        self._spawn(self._watch.supervise())
+        self._tasks.spawn(self._watch.supervise())
 
     def _queue_early_on_gpu(self) -> None:
         early, self._early = self._early, []
-        gpus = [device for device in self.default_devices() if device != CPU]
+        gpus = [device for device in self.store.usual_devices if device != CPU]
         for workload, demo, budget in early if gpus else ():
             self._queue_runs(workload, gpus, budget, demo)
 
     def _add_conditions(
         self, event: messages.Finished | messages.Compared, worker_pid: int | None
     ) -> None:
-        from tui.session.conditions import conditions_of
-
         samples = self._monitor.sampled if self._monitor is not None else None
         seen = conditions_of(event, self.store, samples, worker_pid)
         if seen is not None:
@@ -235,17 +226,6 @@ class Session:
 
     def _send(self, request: messages.Request) -> bool:
         return self._runner is not None and self._runner.send(request)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._on_task_end)
-
-    def _on_task_end(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._on_error(error)
 
     # ---- what a front end asks for, as ``Actions`` describes it ----
 
@@ -277,39 +257,19 @@ class Session:
             self._runner.retry()
         if devices is None and self.store.environment is None:
             self._early.append((workload, demo, budget))
-        wanted = devices if devices is not None else self.default_devices()
-        for parameters in self._points(workload, demo):
+        wanted = devices if devices is not None else self.store.usual_devices
+        for parameters in self.store.points(workload, by_default=demo):
             for device in wanted:
                 request = messages.Run(
                     id=f"run-{next(self._numbers)}",
                     workload=workload,
                     device=device,
                     parameters=dict(parameters),
-                    flags=self.flags_for(device),
+                    flags=self.store.flags_for(device),
                     budget=budget,
                 )
                 self.apply(RunQueued(request, demo))
                 self._send(request)
-
-    def _points(self, workload: str, demo: bool) -> tuple[dict[str, Setting], ...]:
-        if not demo:
-            return self.store.points(workload)
-        return tuple(defaults(info) for info in self.store.catalogue if info.name == workload)
-
-    def default_devices(self) -> tuple[str, ...]:
-        """The CPU, and the GPU of the timing column where torch has one."""
-        column = self.store.gpu_column
-        return (CPU, column.torch) if column is not None and column.torch else (CPU,)
-
-    def flags_for(self, device: str) -> dict[str, bool]:
-        """The present settings of the flags that act on a device."""
-        environment = self.store.environment
-        kind = device.partition(":")[0]
-        return {
-            flag.name: self.store.flags.get(flag.name, flag.default)
-            for flag in (environment.flags if environment else ())
-            if flag.unavailable is None and kind in flag.device_types
-        }
 
     def cancel(self, run_id: str = "") -> None:
         wanted = [item for item in self.store.pending() if run_id in ("", item)]
@@ -319,7 +279,7 @@ class Session:
             self._forget_early(run_id)
             self._give_up(wanted, "before it began")
         elif wanted:
-            self._spawn(self._replace_unless_cancelled(wanted))
+            self._tasks.spawn(self._replace_unless_cancelled(wanted))
 
     def _forget_early(self, run_id: str) -> None:
         """Queue nothing on a GPU for the workload of a cancelled run; ``""`` means all runs."""
@@ -363,7 +323,7 @@ class Session:
     def _queue_comparison(
         self, workload: str, flag: str, settings: tuple[bool, bool], pairs: int | None = None
     ) -> None:
-        device = self.device_for_flag(flag)
+        device = self.store.device_for_flag(flag)
         if device is None:
             self.apply(LogLine("workbench", f"{flag}: no device that it acts on", "warning"))
             return
@@ -381,7 +341,7 @@ class Session:
         """Queue a comparison; returns the id of its request."""
         if self._runner is not None:
             self._runner.retry()
-        others = {name: value for name, value in self.flags_for(device).items() if name != flag}
+        flags = self.store.flags_for(device)
         request = messages.Compare(
             id=f"compare-{next(self._numbers)}",
             workload=workload,
@@ -389,7 +349,7 @@ class Session:
             parameters=dict(self.store.parameters.get(workload, {})),
             flag=flag,
             settings=settings,
-            flags=others,
+            flags={name: value for name, value in flags.items() if name != flag},
             pairs=pairs,
             budget=budget,
         )
@@ -397,23 +357,13 @@ class Session:
         self._send(request)
         return request.id
 
-    def device_for_flag(self, flag: str) -> str | None:
-        """The device that a flag is tried on: the GPU column's for cuDNN, the CPU for oneDNN."""
-        environment = self.store.environment
-        known = {info.name: info for info in environment.flags} if environment else {}
-        if flag not in known or known[flag].unavailable is not None:
-            return None
-        devices = self.default_devices()[::-1]
-        kinds = known[flag].device_types
-        return next((name for name in devices if name.partition(":")[0] in kinds), None)
-
     def empty_cache(self, key: str) -> None:
-        if name := self._torch_name(key):
+        if name := self.store.torch_name(key):
             self._ask(messages.EmptyCache(name))
 
     def reset_peaks(self, key: str) -> None:
         self.apply(PeaksReset(key))
-        if name := self._torch_name(key):
+        if name := self.store.torch_name(key):
             self._ask(messages.ResetPeaks(name))
 
     def set_refresh(self, seconds: float) -> None:
@@ -435,11 +385,6 @@ class Session:
     def restart_runner(self) -> None:
         if self._runner is not None:
             self._runner.replace()
-
-    def _torch_name(self, key: str) -> str | None:
-        if key == CPU:
-            return CPU
-        return next((view.torch for view in self.store.devices if view.key == key), None)
 
     def _ask(self, request: messages.EmptyCache | messages.ResetPeaks) -> None:
         if not self._send(request):

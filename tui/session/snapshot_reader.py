@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from tui.child.process import ChildProcess, Garbage
-from tui.snapshots import MEMORY_OPTION
+from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.model.results import Summary
 from tui.snapshots.read.naming import clean
 from tui.snapshots.reader.messages import (
@@ -36,8 +36,6 @@ from tui.snapshots.reader.messages import (
     slot,
 )
 from workloads.protocol.frozen import frozen
-
-STANDARD_INPUT = "-"
 
 
 def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:

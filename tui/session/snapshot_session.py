@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from tui.session.snapshot_reader import SnapshotReader
-from tui.snapshots.model.results import Grouping, Order, Stacking, Summary
+from tui.snapshots.model.pictures import Stacking
+from tui.snapshots.model.results import Grouping, Order, Summary
 from tui.snapshots.reader.messages import Request
 from workloads.protocol.frozen import frozen
 

@@ -21,7 +21,7 @@ from workloads.protocol.results import Ceiling, WorkloadInfo
 
 @frozen
 class KeptCatalogue:
-    """What the file holds: the workloads, with a stamp of the modules that they come from."""
+    """What its file holds: the workloads, with a stamp of the modules that they come from."""
 
     stamp: str
     workloads: tuple[WorkloadInfo, ...]
@@ -53,6 +53,7 @@ def catalogue(*, keep: bool = True) -> tuple[WorkloadInfo, ...]:
 
 def imported_catalogue() -> tuple[WorkloadInfo, ...]:
     """The catalogue from the modules themselves."""
+    # A start does without as long as what is kept of it holds.
     from workloads import catalog
     from workloads.declare.workload import infos
 
@@ -91,7 +92,7 @@ MOST_CEILINGS = 64
 
 @frozen
 class Kept:
-    """What the file holds."""
+    """What the file of ceilings holds; the name of the class stands in it."""
 
     ceilings: tuple[Ceiling, ...]
 

@@ -26,7 +26,9 @@ from workloads.protocol.results import Ceiling
 BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Between the end of a child and its next start; the last one from then on."""
 SILENT_S = 5.0
+"""A child that has said nothing for so long is looked at."""
 KEPT_SAMPLES = 600
+"""Of the monitor: ten minutes at one a second."""
 
 VARIABLES = {
     "PYTHONFAULTHANDLER": "1",

@@ -125,7 +125,11 @@ class Looked:
 
 
 class Folder:
-    """A run's folder, read again where something in it has changed."""
+    """A run's folder, read again where something in it has changed.
+
+    Args:
+        place: the folder.
+    """
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -142,6 +146,19 @@ class Folder:
             states: of the agents that answer.
             refused: requests that did not reach one.
         """
+        snapshots = self._read_changed()
+        newest = sorted(snapshots, key=lambda path: snapshots[path], reverse=True)
+        left, troubles = self._read
+        there = tuple(processes_of(self._place))
+        return Looked(at, tuple(states), there, left, troubles, tuple(newest), tuple(refused))
+
+    def left(self) -> tuple[Left, ...]:
+        """What each process has left, in the order in which they began."""
+        self._read_changed()
+        return self._read[0]
+
+    def _read_changed(self) -> dict[Path, tuple[int, int]]:
+        """Read what has changed since the last look; returns the snapshots."""
         told = {*self._place.glob("*.jsonl"), self._place / "agent-errors.log"}
         snapshots = _with_sizes(self._place.glob("*.pickle"))
         # Not the samples: they grow all the time, and are not an agent's.
@@ -149,10 +166,7 @@ class Folder:
         if stamp != self._stamp:
             self._stamp = stamp
             self._read = tuple(left_in(self._place)), tuple(troubles_in(self._place))
-        newest = sorted(snapshots, key=lambda path: snapshots[path], reverse=True)
-        left, troubles = self._read
-        there = tuple(processes_of(self._place))
-        return Looked(at, tuple(states), there, left, troubles, tuple(newest), tuple(refused))
+        return snapshots
 
 
 def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:

@@ -16,6 +16,7 @@ def main() -> None:
     parent = ParentChannel()
     end_by_signals_alone()
     end_with_parent()
+    # The rest is imported after the first words, for which the front end waits.
     from tui.snapshots.reader.messages import VERSION, ReaderHello
 
     parent.send(ReaderHello(VERSION, os.getpid()))

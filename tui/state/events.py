@@ -1,7 +1,8 @@
-"""What the front end itself did or saw, as events for the store beside the children's."""
+"""What changes the store beside what the children say, and the parts that events change."""
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Literal, Union
 
 from tui.monitor.messages import MonitorEvent
@@ -160,3 +161,21 @@ LocalEvent = Union[
     LogLine,
 ]
 AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent, "WatchEvent"]
+
+
+class Part(enum.Enum):
+    """A part of the store that some pane shows."""
+
+    DEVICES = "devices"
+    SELECTION = "selection"
+    MEMORY = "memory"
+    WORKLOADS = "workloads"
+    BACKEND = "backend"
+    RUNNER = "runner"
+    ALLOCATORS = "allocators"
+    """Those of other processes."""
+    LOG = "log"
+
+
+Parts = frozenset[Part]
+"""Those that one event changed."""

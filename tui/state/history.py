@@ -1,4 +1,4 @@
-"""What each device did over the last minutes, when figures are old, the order of rows by them."""
+"""What each device did over the last minutes, when that is old, and their order by it."""
 
 from __future__ import annotations
 

@@ -269,6 +269,10 @@ def values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
     return tuple(found)
 
 
+_EXAMPLE_BELOW = 64
+"""How many times the default an example of a sweep begins below it."""
+
+
 def sweep_example(info: ParameterInfo) -> str:
     """A range of the parameter that multiplies; empty where it is no number.
 
@@ -286,10 +290,6 @@ def sweep_example(info: ParameterInfo) -> str:
     if highest is not None and high > highest:
         high = highest
     return f"{low}..{high}x2"
-
-
-_EXAMPLE_BELOW = 64
-"""How many times the default an example of a sweep begins below it."""
 
 
 def several(info: ParameterInfo) -> str:

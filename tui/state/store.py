@@ -1,4 +1,4 @@
-"""What is known now. Events come in through :meth:`Store.apply`, the one place where it changes.
+"""How what is known changes: events come in through :meth:`Store.apply`, and nowhere else.
 
 The values are frozen; the store itself is a plain object that the front ends read. ``apply`` says
 which parts changed, so that a screen redraws what shows them and nothing else.
@@ -6,14 +6,12 @@ which parts changed, so that a screen redraws what shows them and nothing else.
 
 from __future__ import annotations
 
-import enum
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from tui.monitor.messages import Device, MonitorHello, Sample
-from tui.state.devices import CPU, NOT_ASKED, DeviceView, MemoryMoments, as_torch_knows, pair
+from tui.state.devices import CPU, NOT_ASKED, DeviceView, as_torch_knows, pair
 from tui.state.events import (
     AnyEvent,
     CatalogueRead,
@@ -27,101 +25,38 @@ from tui.state.events import (
     LogLine,
     MonitorStatus,
     ParametersSet,
+    Part,
+    Parts,
     PeaksReset,
     RunnerStatus,
     RunQueued,
     SweepSet,
 )
-from tui.state.history import History
-from tui.state.parameters import Sweep, defaults
+from tui.state.known import Known
+from tui.state.parameters import defaults
 from tui.state.runs import (
     CompareState,
-    EarlierResult,
     EarlierResults,
-    RunBook,
     RunState,
     ended_comparison,
-    standing,
 )
 from tui.text.numbers import rate, size
 from workloads.protocol import messages
 from workloads.protocol.messages import ended_run
-from workloads.protocol.results import COPY, Ceiling, Environment, Setting, WorkloadInfo
-
-if TYPE_CHECKING:
-    from tui.state.allocators import Allocators
-
-LOG_LINES = 500
+from workloads.protocol.results import COPY
 
 
-class Part(enum.Enum):
-    """A part of the store that some pane shows."""
-
-    DEVICES = "devices"
-    SELECTION = "selection"
-    MEMORY = "memory"
-    WORKLOADS = "workloads"
-    BACKEND = "backend"
-    RUNNER = "runner"
-    ALLOCATORS = "allocators"
-    """Those of other processes."""
-    LOG = "log"
-
-
-Parts = frozenset[Part]
-
-
-SIMULATED = "simulated GPU, times invented"
-"""What is said wherever figures are shown that no hardware gave."""
-
-
-class Store:
-    """Everything the screens show. Times of events are the sender's Unix times.
+class Store(Known):
+    """All that is known, and what the events make of it. Their times are the senders' Unix times.
 
     Args:
         simulated: the GPUs are no hardware; a recording says so.
     """
 
     def __init__(self, *, simulated: bool = False) -> None:
-        self.simulated = simulated
-        self.sample: Sample | None = None
-        self.monitor = MonitorStatus("starting")
-        self.runner = RunnerStatus("starting")
-        self.hello: messages.Hello | None = None
-        self.environment: Environment | None = None
-        self.worker_pid: int | None = None
-        self.busy_with: str | None = None
-        self.devices: tuple[DeviceView, ...] = ()
+        super().__init__(simulated=simulated)
         self._read: dict[str, Device] = {}
         """Of the devices that the newest sample lists: as each was read last, by its id."""
-        self.selected = CPU
-        self.selected_by_user = False
-        self.wanted_device = ""
-        """The one to select once it is there: its key or torch's name of it."""
-        self.catalogue: tuple[WorkloadInfo, ...] = ()
-        self.parameters: dict[str, dict[str, Setting]] = {}
-        self.sweeps: dict[str, Sweep] = {}
-        """Where several settings of a workload are wanted instead of the present one."""
-        self.flags: dict[str, bool] = {}
-        self.runs = RunBook()
-        self.asked: list[str] = []
-        """The ids of the runs that were asked for since none waited last."""
-        self.earlier = EarlierResults()
-        """What was kept of earlier sessions."""
-        self.comparisons: dict[str, CompareState] = {}
-        self.ceilings: tuple[Ceiling, ...] = ()
-        """Those of this host, under whichever conditions, in the order they came."""
-        self.torch_memory: dict[str, messages.TorchMemory] = {}
-        """By torch's device name; of the worker that lives now."""
-        self.heap: messages.HostHeap | None = None
-        self.moments = MemoryMoments()
-        """The newest figures of NVML and torch that are of one moment."""
-        self.history = History()
-        self.allocators: Allocators | None = None
-        """Of all torch processes, read from outside; ``None`` until the watch says something."""
-        self.log: deque[LogLine] = deque(maxlen=LOG_LINES)
-
-    # ---- change ----
 
     def apply(self, event: AnyEvent) -> Parts:
         """Take one event in and say which parts of the store it changed."""
@@ -429,67 +364,3 @@ class Store:
         if view.nvml is None or view.nvml.lost is None or last is None or last.lost:
             return view
         return replace(view, before_loss=last)
-
-    # ---- look ----
-
-    @property
-    def selected_device(self) -> DeviceView:
-        """The device that the gauge and the timing column show."""
-        return next((view for view in self.devices if view.key == self.selected), DeviceView(CPU))
-
-    def find_device(self, name: str) -> DeviceView | None:
-        """The device of that key (``cpu`` or a UUID) or of that name in torch."""
-        return next((view for view in self.devices if name in (view.key, view.torch)), None)
-
-    @property
-    def gpu_column(self) -> DeviceView | None:
-        """The GPU that the timing column shows: the selected one, else the first usable."""
-        if self.selected != CPU:
-            return self.selected_device
-        return next((view for view in self.devices if view.key != CPU and view.torch), None)
-
-    def points(self, workload: str) -> tuple[dict[str, Setting], ...]:
-        """The settings that a run of the workload is wanted with: of its sweep, or the present."""
-        sweep = self.sweeps.get(workload)
-        return sweep.points if sweep else (self.parameters.get(workload, {}),)
-
-    def latest_run(self, workload: str, device: str) -> RunState | None:
-        """The user's newest run of a workload with its present parameters on a torch device.
-
-        Where there is none, or none but cancelled ones, one of the demo's that came to its end
-        stands in for it.
-        """
-        runs = list(self.runs.newest_first(workload, device, self.parameters.get(workload, {})))
-        own = standing(run for run in runs if not run.demo)
-        if own is not None and not own.cancelled:
-            return own
-        return next((run for run in runs if run.demo and run.ended and not run.cancelled), own)
-
-    def earlier_result(self, info: WorkloadInfo, device: str) -> EarlierResult | None:
-        """The newest result of earlier sessions on this device, with the present parameters."""
-        if info.name in self.sweeps:
-            return None
-        view = self.find_device(device)
-        torch = view.torch_device if view else None
-        gpu = (torch.uuid or "") if torch and device != CPU else ""
-        if not gpu and device != CPU:
-            return None
-        return self.earlier.find(info.name, gpu, self.parameters.get(info.name, {}))
-
-    def demo_run(self, info: WorkloadInfo, device: str) -> RunState | None:
-        """The demo's newest run of a workload on a torch device, with the defaults.
-
-        Where there is none, the user's stands in for it: a demo that may not run shows those.
-        """
-        runs = list(self.runs.newest_first(info.name, device, defaults(info)))
-        return standing(run for run in runs if run.demo) or standing(runs)
-
-    def pending_requests(self) -> tuple[messages.Run | messages.Compare, ...]:
-        """The runs, then the comparisons, that have not ended; oldest first."""
-        runs = [run.request for run in self.runs.values() if not run.ended]
-        comparisons = [item.request for item in self.comparisons.values() if not item.done]
-        return (*runs, *comparisons)
-
-    def pending(self) -> tuple[str, ...]:
-        """The ids of runs and comparisons that have not ended."""
-        return tuple(request.id for request in self.pending_requests())

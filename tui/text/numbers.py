@@ -332,21 +332,6 @@ _MOST_BYTES = 1e18
 _PLAIN_BELOW = 10_000
 """From here on a number that is not whole is rounded to whole ones."""
 
-_WORDS = {
-    "time.median_s": "median",
-    "time.p95_s": "p95",
-    "time.ci95_s": "95% interval",
-    "time.device_median_s": "device time",
-    "time.enqueue_s": "enqueue time",
-    "rates.flop_per_s": "FLOP/s",
-    "rates.byte_per_s": "B/s",
-    "rates.item_per_s": "samples/s",
-    "memory.allocated_peak": "allocated peak",
-    "memory.reserved_peak": "reserved peak",
-    "memory.workspace": "cuBLAS workspace",
-    "memory.process_peak": "process peak",
-}
-
 
 def quantity(value: Cell, unit: str = "") -> str:
     """A value in its unit: ``1.90 ms``, ``1.0 GiB``, ``26.0 GB/s``, ``1.43x``, ``12%``, ``n/a``.
@@ -408,10 +393,3 @@ def label(name: str, unit: str = "") -> str:
                 stem = f"{name.removesuffix(ending)}_rate"
                 break
     return stem.replace("_", " ").strip() or name
-
-
-def absent_words(path: str) -> str:
-    """A dotted path of ``unavailable`` as words: ``time.p95_s`` is "p95"."""
-    if path in _WORDS:
-        return _WORDS[path]
-    return label(path.rpartition(".")[2], "s").replace(" per s", "/s")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 
-from tui.child.inside import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not (math.isfinite(value) and value >= 0.05):
-        raise argparse.ArgumentTypeError("at least 0.05 s")
-    return value
+from tui.child.inside import (
+    ParentChannel,
+    end_by_signals_alone,
+    end_with_parent,
+    interval_s,
+    quit_now,
+)
 
 
 def _pids(text: str) -> tuple[int, ...]:
@@ -24,7 +22,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tui.watch", description=__doc__)
     modes = parser.add_subparsers(dest="mode", required=True)
     serving = modes.add_parser("serve", help="figures at each tick, until standard input closes")
-    serving.add_argument("--interval", type=_seconds, default=0.5, metavar="S", help="seconds")
+    serving.add_argument("--interval", type=interval_s, default=0.5, metavar="S", help="seconds")
     serving.add_argument("--pids", type=_pids, default=(), help="these alone, with commas between")
     serving.add_argument("--no-children", action="store_true", help="not those they have started")
     serving.add_argument("--listed", type=_pids, default=(), help="what NVML says uses a GPU")
@@ -37,6 +35,7 @@ def main() -> None:
     parent = ParentChannel()
     end_by_signals_alone()
     end_with_parent()
+    # The rest is imported after the first words, for which the front end waits.
     from tui.watch.messages import VERSION, LookFor, WatchHello
 
     parent.send(WatchHello(version=VERSION, pid=os.getpid()))

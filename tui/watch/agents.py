@@ -1,13 +1,13 @@
 """The agents of running processes: put into one, found by their sockets, asked for state.
 
+An agent is put in by ``sys.remote_exec`` (PEP 768) where the process runs Python 3.14 or later; by
+gdb in any other, only where that was asked for. Both hand over the same script, which the process
+executes on its main thread between two bytecodes: gdb leaves it with ``Py_AddPendingCall``, for
+which the process needs neither the interpreter's lock nor memory from malloc, and lets go before it
+is executed.
+
 A socket is believed where its folder is this user's alone and its other end is the process after
 which it is named: a fork may hold it open when that process is gone.
-
-It is put in
-by ``sys.remote_exec`` (PEP 768) where the process runs Python 3.14 or later; by gdb in any other,
-only where that was asked for. Both hand over the same script, which the process executes on its
-main thread between two bytecodes: gdb leaves it with ``Py_AddPendingCall``, for which the process
-needs neither the interpreter's lock nor memory from malloc, and lets go before it is executed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tui.watch.process_files import GoneError, ProcessFiles, access_to, no_process, refusal
-from tui.watch.runs import EXAMPLE, FOLDER
+from tui.watch.runs import EXAMPLE, START_FOLDER
 from workloads.agent import identity
 from workloads.agent.listening import LONGEST_LINE, open_place, peer_of, place
 from workloads.protocol.frozen import frozen
@@ -169,7 +169,7 @@ def injected_script(run: Path, entries: int) -> str:
     quoted = {
         name: json.dumps(str(path)).replace("\\", "\\\\")
         for name, path in (
-            ("file", FOLDER / "sitecustomize.py"),
+            ("file", START_FOLDER / "sitecustomize.py"),
             ("run", run),
             ("log", run / "agent-errors.log"),
         )

@@ -18,7 +18,7 @@ from itertools import combinations
 from statistics import median
 from typing import Literal
 
-from tui.text import numbers as text
+from tui.text import numbers as fmt
 from tui.text.numbers import plain, significant
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
@@ -218,9 +218,9 @@ class Track:
         if found.low * lasted < LEAST_GROWTH or not keeps_growing(points):
             return None
         if self.growth_per == "step":
-            rate, over, part = _rate(found, 1, "step"), text.count(round(lasted), "step"), "steps"
+            rate, over, part = _rate(found, 1, "step"), fmt.count(round(lasted), "step"), "steps"
         else:
-            rate, over, part = _rate(found, 60, "min"), text.duration(lasted), "time"
+            rate, over, part = _rate(found, 60, "min"), fmt.duration(lasted), "time"
         return Finding(
             "growth",
             f"allocated grows {rate} (95 %), in {over}",
@@ -235,8 +235,8 @@ class Track:
             return None
         return Finding(
             "retries",
-            f"the allocator flushed its cache {text.count(now - before, 'time')} in the last "
-            f"{text.duration(last - first)}: it is at the edge of the GPU's memory",
+            f"the allocator flushed its cache {fmt.count(now - before, 'time')} in the last "
+            f"{fmt.duration(last - first)}: it is at the edge of the GPU's memory",
             f"{FROM_OUTSIDE}: num_alloc_retries",
         )
 
@@ -254,8 +254,8 @@ class Track:
             return None
         return Finding(
             "idle cache",
-            f"{text.size(idle)} cached and not used in the last "
-            f"{text.duration(points[-1].at - points[0].at)}: `torch.cuda.empty_cache()` would let "
+            f"{fmt.size(idle)} cached and not used in the last "
+            f"{fmt.duration(points[-1].at - points[0].at)}: `torch.cuda.empty_cache()` would let "
             "another process have it",
             f"{FROM_OUTSIDE}: reserved_bytes - active_bytes - inactive_split_bytes",
         )
@@ -269,7 +269,7 @@ class Track:
             return None
         return Finding(
             "fragmentation",
-            f"{text.size(split)} cached is free parts of segments that are partly in use, which "
+            f"{fmt.size(split)} cached is free parts of segments that are partly in use, which "
             "`empty_cache` cannot return: `expandable_segments:True` in PYTORCH_CUDA_ALLOC_CONF "
             "makes fewer of them",
             f"{FROM_OUTSIDE}: inactive_split_bytes; PyTorch's notes on CUDA, memory management",

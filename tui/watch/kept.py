@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ class Left:
     """More than have a record each, where there were very many."""
     snapshots: tuple[Taken, ...] = ()
     """Those that were asked for and are there."""
-    troubles: tuple[str, ...] = field(default=())
+    troubles: tuple[str, ...] = ()
     """What the agent could not do."""
 
 

@@ -195,7 +195,7 @@ class Mapping:
 
 
 _LINE = re.compile(rb"^([0-9a-f]+)-[0-9a-f]+ \S+ 0+ \S+ \d+ +(/[^\n]*)$", re.MULTILINE)
-_GONE = b" (deleted)"
+_DELETED = b" (deleted)"
 
 
 def library_in(maps: bytes, name: bytes) -> Mapping | None:
@@ -208,7 +208,7 @@ def library_in(maps: bytes, name: bytes) -> Mapping | None:
     if name not in maps:
         return None
     for found in _LINE.finditer(maps):
-        path = found[2].removesuffix(_GONE)
+        path = found[2].removesuffix(_DELETED)
         file = path.rpartition(b"/")[2]
         if file.startswith(name) and b".so" in file:
             return Mapping(int(found[1], 16), os.fsdecode(path), path != found[2])

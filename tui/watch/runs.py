@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shlex
@@ -19,7 +20,7 @@ from tui.watch.process_files import GoneError, ProcessFiles
 from workloads.agent import RECORD, RUN, identity
 from workloads.protocol.frozen import frozen
 
-KEPT = 20
+MOST_KEPT = 20
 MOST_BYTES = 5 << 30
 _SCHEMA = 1
 _RECENT_S = 86_400.0
@@ -80,8 +81,13 @@ def folder() -> Path:
 
 
 def new_folder() -> Path:
-    """A name for the next run's folder, which is not made."""
-    return folder() / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    """A name for the next run's folder, which is not made; of this second and this process."""
+    place = first = folder() / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    for number in itertools.count(2):
+        if not place.exists():
+            break
+        place = first.with_name(f"{first.name}-{number}")
+    return place
 
 
 def new_run(command: Sequence[str]) -> Run:
@@ -110,11 +116,6 @@ def no_folder_words(error: OSError) -> str:
         f"no folder for the run in {folder()}: {error.strerror or error}; set GPU_WORKBENCH_STATE "
         "to a folder with room that may be written to"
     )
-
-
-def own_pid() -> int:
-    """Of this process, which a command may take the place of."""
-    return os.getpid()
 
 
 def drop(run: Run) -> None:
@@ -217,11 +218,11 @@ def _read(place: Path) -> Run | None:
 
 
 def prune(keep: Path) -> None:
-    """Drop the oldest runs beyond :data:`KEPT` and :data:`MOST_BYTES`; none that goes on."""
+    """Drop the oldest runs beyond :data:`MOST_KEPT` and :data:`MOST_BYTES`; none that goes on."""
     total = 0
     for number, run in enumerate(kept()):
         total += size_of(run.folder)
-        beyond = number >= KEPT or total > MOST_BYTES
+        beyond = number >= MOST_KEPT or total > MOST_BYTES
         if beyond and run.folder != keep and not run.goes_on and not _has_processes(run.folder):
             shutil.rmtree(run.folder, ignore_errors=True)
 
@@ -277,7 +278,7 @@ EXAMPLE = "gpu-workbench watch -- python train.py"
 """What is named where somebody has a program that runs out of memory."""
 RECORDING = "gpu-workbench watch --record -- python train.py"
 """The same with torch's memory history, which tells who held the memory."""
-FOLDER = Path(workloads.agent.__file__).with_name("start")
+START_FOLDER = Path(workloads.agent.__file__).with_name("start")
 """Holds the file that Python executes at its start, and nothing else."""
 _STARTED: dict[Path, subprocess.Popen[bytes]] = {}
 """By the run's folder: the parent alone learns an exit code, whichever part of it asks. A kept run
@@ -293,7 +294,10 @@ def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dic
         present: the environment that it would have had.
     """
     path = present.get("PYTHONPATH", "")
-    found = {"PYTHONPATH": f"{FOLDER}{os.pathsep}{path}" if path else str(FOLDER), RUN: str(run)}
+    found = {
+        "PYTHONPATH": f"{START_FOLDER}{os.pathsep}{path}" if path else str(START_FOLDER),
+        RUN: str(run),
+    }
     return found if entries is None else {**found, RECORD: str(entries)}
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from tui.child.inside import ParentChannel, complain
+from tui.child.inside import LEAST_INTERVAL_S, ParentChannel, complain
 from tui.monitor.processes import has_own_pids
 from tui.watch.discover import Discovery, absent
 from tui.watch.messages import (
@@ -24,7 +24,6 @@ from tui.watch.peek import CPU_BUILD, NO_TORCH, Target, UnreadableError
 from tui.watch.process_files import GoneError, ProcessFiles, Refusal, access_to, no_process, refusal
 from workloads.protocol.messages import TorchMemory
 
-LEAST_INTERVAL_S = 0.05
 LOOK_S = 2.0
 """Seconds between two looks at which processes there are."""
 _SEARCH_S = 6.0

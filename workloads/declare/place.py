@@ -278,3 +278,17 @@ def attention_flop(batch: int, heads: int, length: int, width: int, *, causal: b
     """
     pairs = length * (length + 1) // 2 if causal else length**2
     return 4 * batch * heads * pairs * width
+
+
+def solve_flop(n: int, right: int) -> int:
+    """FLOP of an LU factorization and both substitutions for ``right`` right-hand sides.
+
+    Column k of the elimination takes n - k divisions and 2 (n - k)² further operations, 2/3 n³ in
+    all; the substitutions 2 n² - n for each side (Golub, Van Loan, Matrix Computations, 3.1, 3.2).
+    """
+    return (4 * n**3 - 3 * n**2 - n) // 6 + right * (2 * n**2 - n)
+
+
+def cholesky_flop(n: int) -> int:
+    """FLOP of a Cholesky factorization: n³/3 + n²/2 + n/6 (Golub, Van Loan, 4.2)."""
+    return (2 * n**3 + 3 * n**2 + n) // 6

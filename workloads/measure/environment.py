@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from workloads.measure import torch_state
+from workloads.measure.cpu_share import cpus
 from workloads.protocol import wire
 from workloads.protocol.results import Environment, TorchDevice
 
@@ -64,7 +65,7 @@ def describe(malloc: str) -> Environment:
         cuda=torch.version.cuda,
         cudnn=_cudnn_text(cudnn),
         cpu=_cpu_model(),
-        cpus_usable=_cpus_usable(),
+        cpus_usable=cpus(),
         threads=torch.get_num_threads(),
         interop_threads=torch.get_num_interop_threads(),
         malloc=malloc,
@@ -211,12 +212,6 @@ def _cpu_model() -> str:
         return platform.processor() or platform.machine()
     models = [line for line in text.splitlines() if line.startswith("model name")]
     return models[0].partition(":")[2].strip() if models else platform.machine()
-
-
-def _cpus_usable() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def probe(writing: int, malloc: str) -> None:

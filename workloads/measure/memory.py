@@ -238,25 +238,25 @@ def _status_bytes(name: str) -> int | None:
     return None
 
 
-_held: dict[int, int] = {}
-"""Bytes of those that are known, by the device's index."""
-_in_peak: dict[int, int] = {}
+_workspaces: dict[int, int] = {}
+"""Bytes of cuBLAS's workspaces that are known to be held, by the device's index."""
+_workspaces_in_peak: dict[int, int] = {}
 """Bytes of them in the allocator's peak, which is as old as its last reset."""
 
 
 def workspaces_held(device: torch.device) -> int:
     """Bytes of the workspaces that are known to be held on a CUDA device."""
-    return _held.get(_index(device), 0)
+    return _workspaces.get(_index(device), 0)
 
 
 def workspaces_in_peak(device: torch.device) -> int:
     """Bytes of them that the allocator's peak of a device holds."""
-    return _in_peak.get(_index(device), 0)
+    return _workspaces_in_peak.get(_index(device), 0)
 
 
 def workspaces_in_new_peak(device: torch.device) -> None:
     """Note what the peak starts with: it stays in it, even after the workspaces are let go of."""
-    _in_peak[_index(device)] = workspaces_held(device)
+    _workspaces_in_peak[_index(device)] = workspaces_held(device)
 
 
 def let_workspaces_go() -> None:
@@ -265,7 +265,7 @@ def let_workspaces_go() -> None:
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # noqa: SLF001
     if clear is not None and torch.cuda.is_initialized():
         clear()
-        _held.clear()
+        _workspaces.clear()
 
 
 @contextmanager
@@ -279,7 +279,7 @@ def workspaces_counted(device: torch.device) -> Iterator[None]:
     before = torch.cuda.memory_allocated(device)
     yield
     taken = torch.cuda.memory_allocated(device) - before
-    _held[_index(device)] = workspaces_held(device) + max(0, taken)
+    _workspaces[_index(device)] = workspaces_held(device) + max(0, taken)
 
 
 def _index(device: torch.device) -> int:
@@ -298,7 +298,7 @@ class _MemoryV2(ctypes.Structure):
     ]
 
 
-_VERSION = ctypes.sizeof(_MemoryV2) | 2 << 24
+_MEMORY_V2 = ctypes.sizeof(_MemoryV2) | 2 << 24
 """``nvmlMemory_v2``: the size of the structure, and its version in the highest byte."""
 
 
@@ -330,7 +330,7 @@ def nvml_memory(uuid: str | None) -> NvmlMemory:
     if uuid is None:
         raise NvmlError("this torch does not tell the UUID of its devices")
     library = _nvml()
-    handle, memory = ctypes.c_void_p(), _MemoryV2(version=_VERSION)
+    handle, memory = ctypes.c_void_p(), _MemoryV2(version=_MEMORY_V2)
     _ask_nvml(library, "nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
     _ask_nvml(library, "nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(memory))
     return NvmlMemory(int(memory.total), int(memory.used), int(memory.free))

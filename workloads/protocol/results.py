@@ -369,3 +369,8 @@ class Comparison:
     reason: str | None = None
     warnings: tuple[str, ...] = ()
     unavailable: dict[str, str] = field(default_factory=dict)
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, as a reason in one line; its name where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

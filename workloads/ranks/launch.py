@@ -22,12 +22,10 @@ import torch.distributed as dist
 from workloads.declare.workload import Case
 from workloads.measure.clocks import Clock, TimedBlock
 from workloads.measure.timing import Cancelled, Control
-from workloads.protocol.messages import Finished, Measured, Progress, Run
-from workloads.protocol.process import Channel
+from workloads.protocol.messages import Progress, Run
 from workloads.protocol.results import Figure, RunResult
 from workloads.ranks import torchrun
-from workloads.ranks import torchrun as shared
-from workloads.ranks.torchrun import KINDS, Folder, Joined, Order, RankLayout
+from workloads.ranks.torchrun import Order, Rank, RankLayout
 
 LOOK_S = 0.05
 """Between two looks at the control."""
@@ -45,49 +43,6 @@ TAIL = 12
 """Last lines of a failing rank that go into the log."""
 
 
-class Rank:
-    """What has come from one rank of this host."""
-
-    def __init__(self, folder: Folder, local_rank: int) -> None:
-        self.local_rank = local_rank
-        reading = os.open(folder.events(local_rank), os.O_RDONLY | os.O_NONBLOCK)
-        # Held until the rank itself holds the other end, or its pipe would read as ended.
-        self._writing: int | None = os.open(folder.events(local_rank), os.O_WRONLY)
-        self.channel = Channel(reading, -1, KINDS)
-        self.joined: Joined | None = None
-        self.progress: Progress | None = None
-        self.measured: RunResult | None = None
-        self.finished: RunResult | None = None
-
-    def take(self) -> None:
-        """Take in what the rank has said."""
-        for message in self.channel.receive(0.0):
-            self.let_end()
-            if isinstance(message, Joined):
-                self.joined = message
-            elif isinstance(message, Progress):
-                self.progress = message
-            elif isinstance(message, Measured):
-                self.measured = message.result
-            elif isinstance(message, Finished):
-                self.finished = message.result
-
-    @property
-    def failed(self) -> bool:
-        return self.finished is not None and self.finished.status not in ("ok", "cancelled")
-
-    def let_end(self) -> None:
-        """From here on the pipe ends with the rank."""
-        if self._writing is not None:
-            os.close(self._writing)
-            self._writing = None
-
-    def close(self) -> None:
-        """Close this process's ends of the rank's pipe."""
-        self.let_end()
-        os.close(self.channel.reading)
-
-
 class Launch:
     """torchrun and the ranks of this host, from start to end.
 
@@ -99,8 +54,8 @@ class Launch:
 
     def __init__(self, request: Run, planned: RankLayout, source: str) -> None:
         self._planned = planned
-        self._folder = shared.create_folder(planned.ranks, Order(request, source))
-        self._hangup = shared.hold_hangup_pipe(self._folder)
+        self._folder = torchrun.create_folder(planned.ranks, Order(request, source))
+        self._hangup = torchrun.hold_hangup_pipe(self._folder)
         self.ranks = [Rank(self._folder, index) for index in range(planned.ranks)]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         added = torchrun.environment(planned, cores or 1)
@@ -115,7 +70,7 @@ class Launch:
                 stderr=output,
                 # Python looks for modules where it is started: nothing of ours lies there.
                 cwd=self._folder.path,
-                env={**os.environ, **added, shared.VARIABLE: str(self._folder.path)},
+                env={**os.environ, **added, torchrun.VARIABLE: str(self._folder.path)},
             )
 
     @property

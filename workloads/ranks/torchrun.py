@@ -1,4 +1,4 @@
-"""How torchrun is called, what its output means, and the folder that its ranks speak through."""
+"""How torchrun is called, what its output means, and how its ranks are told and heard."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from workloads.declare.workload import RANK_PARAMETERS, ParameterError, Skip
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import VERSION, Finished, Measured, Progress, Run
-from workloads.protocol.process import signal_in_words
-from workloads.protocol.results import Setting
+from workloads.protocol.process import Channel, signal_in_words
+from workloads.protocol.results import RunResult, Setting
 
 CPU_RANKS = 2
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -199,8 +199,6 @@ class Joined:
 
 
 KINDS = (Joined, Progress, Measured, Finished)
-
-
 PREFIX = "gpu-workbench-ranks-"
 VARIABLE = "GPU_WORKBENCH_RANKS"
 """The environment variable that tells a rank where the folder is."""
@@ -224,6 +222,49 @@ class Folder:
     def output(self, local_rank: int) -> Path:
         """What one rank wrote to its stdout and stderr."""
         return self.path / f"rank.{local_rank}.err"
+
+
+class Rank:
+    """What has come from one rank of this host."""
+
+    def __init__(self, folder: Folder, local_rank: int) -> None:
+        self.local_rank = local_rank
+        reading = os.open(folder.events(local_rank), os.O_RDONLY | os.O_NONBLOCK)
+        # Held until the rank itself holds the other end, or its pipe would read as ended.
+        self._writing: int | None = os.open(folder.events(local_rank), os.O_WRONLY)
+        self.channel = Channel(reading, -1, KINDS)
+        self.joined: Joined | None = None
+        self.progress: Progress | None = None
+        self.measured: RunResult | None = None
+        self.finished: RunResult | None = None
+
+    def take(self) -> None:
+        """Take in what the rank has said."""
+        for message in self.channel.receive(0.0):
+            self.let_end()
+            if isinstance(message, Joined):
+                self.joined = message
+            elif isinstance(message, Progress):
+                self.progress = message
+            elif isinstance(message, Measured):
+                self.measured = message.result
+            elif isinstance(message, Finished):
+                self.finished = message.result
+
+    @property
+    def failed(self) -> bool:
+        return self.finished is not None and self.finished.status not in ("ok", "cancelled")
+
+    def let_end(self) -> None:
+        """From here on the pipe ends with the rank."""
+        if self._writing is not None:
+            os.close(self._writing)
+            self._writing = None
+
+    def close(self) -> None:
+        """Close this process's ends of the rank's pipe."""
+        self.let_end()
+        os.close(self.channel.reading)
 
 
 def create_folder(ranks: int, order: Order) -> Folder:

@@ -26,7 +26,7 @@ from workloads.protocol.messages import (
     nothing_measured,
 )
 from workloads.protocol.process import Channel
-from workloads.protocol.results import Check, Limit, Rates, RunResult, Status, Timing
+from workloads.protocol.results import Check, Limit, Rates, RunResult, Status, Timing, first_line
 
 DEEPEST = 20
 """Frames of a traceback that are told: the innermost."""
@@ -87,11 +87,6 @@ def keep_if_device_lost(error: BaseException, reason: str) -> None:
     """
     if is_device_lost(reason):
         _of_lost_devices.append(error)
-
-
-def first_line(error: BaseException) -> str:
-    """What it says, in one line; its name where it says nothing."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def trace() -> str:

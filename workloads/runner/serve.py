@@ -115,6 +115,7 @@ def _get_ready(launcher: Launcher) -> Ready | Unusable:
     advice = "choose a Python that has torch with --python PATH, or install torch in this one"
     if CAN_FORK:
         try:
+            # It imports torch: the front end was told of the catalogue before.
             import workloads.runner.worker
         except ModuleNotFoundError as error:
             if error.name != "torch":

@@ -44,6 +44,9 @@ from workloads.runner import execute, reporting
 from workloads.runner.execute import Prepared, prepared
 from workloads.runner.reporting import Reporter, finished, keep_if_device_lost, outcome
 
+__all__ = ["work"]
+_ = catalog  # importing it declares the workloads
+
 BLOCKS_PER_ARM = 3
 """Of which the median counts: one block that was interrupted does not spoil its pair."""
 
@@ -145,10 +148,8 @@ class _Blocks:
         return Pair(samples[0], samples[1])
 
 
-__all__ = ["work"]
-_ = catalog  # importing it declares the workloads
-
 MEMORY_S = 0.5
+"""Between two messages about memory while something runs."""
 
 
 class WorkerReporter(Reporter):

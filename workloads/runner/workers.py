@@ -99,6 +99,7 @@ class Launcher:
         """A process that runs workloads."""
 
         def target(reading: int, writing: int) -> None:
+            # It imports torch, which the runner does after its hello.
             from workloads.runner.worker import work
 
             work(reading, writing)
@@ -123,6 +124,7 @@ class Launcher:
 
     def _probe(self) -> tuple[Environment | None, str]:
         def target(_reading: int, writing: int) -> None:
+            # It imports torch too.
             from workloads.measure.environment import probe
 
             probe(writing, self._malloc)

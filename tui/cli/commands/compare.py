@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from tui.cli.asking import INTERVAL_S, Waiter, chosen, devices_to_use, say_problems, set_parameters
+from tui.cli.headless import (
+    INTERVAL_S,
+    Waiter,
+    chosen,
+    devices_to_use,
+    say_problems,
+    set_parameters,
+)
 from tui.cli.options import (
     Subcommand,
     add_budget,
@@ -107,7 +114,7 @@ def compare(options: CompareOptions) -> int:
 
 async def _compare(python: str, options: CompareOptions) -> int:
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.printed import comparison_as_json, comparison_going_on, comparison_text
+    from tui.cli.command_output import comparison_as_json, comparison_going_on, comparison_text
     from tui.ui.views.backend import backend
 
     flag, settings = options.flag
@@ -172,7 +179,7 @@ def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
         raise UsageError("compare takes one --device")
     if wanted:
         return devices_to_use(session, wanted)[0]
-    device = session.device_for_flag(flag)
+    device = session.store.device_for_flag(flag)
     if device is None:
         reason = flags[flag].unavailable or "there is no device that it acts on"
         raise Failure(f"{flag} has no effect here: {reason}")

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from tui.child.process import ChildProcess
-from tui.cli.asking import ask_runner, look
+from tui.cli.headless import ask_runner, look
 from tui.cli.options import Subcommand, add_common
 from tui.cli.output import print_json, print_text, run_to_exit
 from tui.cli.values import python_to_use

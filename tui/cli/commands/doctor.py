@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import tui
 from tui import reports
 from tui.child.process import ChildProcess
-from tui.cli.asking import ask_runner, look
 from tui.cli.doctor_checks import (
     STATE_S,
     Finding,
@@ -39,6 +38,7 @@ from tui.cli.doctor_checks import (
     watch_finding,
     within,
 )
+from tui.cli.headless import ask_runner, look
 from tui.cli.options import Subcommand, add_common
 from tui.cli.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
 from tui.cli.values import PythonChoice, python_to_use

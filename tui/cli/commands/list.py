@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tui.child.process import ChildProcess, Garbage
-from tui.cli.asking import say_problems
+from tui.cli.headless import say_problems
 from tui.cli.options import Subcommand, add_common
 from tui.cli.output import Failure, print_json, print_text, run_to_exit
 from tui.cli.values import python_to_use

@@ -171,7 +171,7 @@ def _nothing(database: Database) -> str:
 
 def _print_table(table: object, notes: Sequence[str] = ()) -> None:
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.printed import width
+    from tui.cli.command_output import width
     from tui.ui.views.lines import paragraph, plain
     from tui.ui.views.tables import table_lines
     from workloads.protocol.results import Table
@@ -185,7 +185,7 @@ def _print_table(table: object, notes: Sequence[str] = ()) -> None:
 
 
 def _show(options: ResultsOptions) -> int:
-    from tui.cli.printed import result_summary
+    from tui.cli.command_output import result_summary
     from tui.ui.views.results import show_lines
 
     with opened() as database:

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from tui.cli.asking import INTERVAL_S, Waiter, chosen, devices_to_use, say_problems, set_parameters
+from tui.cli.headless import (
+    INTERVAL_S,
+    Waiter,
+    chosen,
+    devices_to_use,
+    say_problems,
+    set_parameters,
+)
 from tui.cli.options import (
     Subcommand,
     add_budget,
@@ -121,7 +128,7 @@ async def _run(python: str, options: RunOptions) -> int:
     # Before all that takes time: a name that selects nothing is told at once.
     earlier = Earlier(options.against) if options.against else None
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.printed import results_as_json, width
+    from tui.cli.command_output import results_as_json, width
 
     rounds: list[Round] = []
     for number in range(1, options.runs_wanted + 1):
@@ -291,14 +298,14 @@ class Told:
         Raises:
             Failure: not all could be printed; says where it is saved.
         """
-        from tui.cli.printed import sweeps_text
+        from tui.cli.command_output import sweeps_text
 
         self._print(states)
         self._rows.add(sweeps_text(self._store, states))
         self._rows.end()
 
     def _print(self, states: Sequence[RunState]) -> None:
-        from tui.cli.printed import state_text
+        from tui.cli.command_output import state_text
 
         for state in states if self._wanted else ():
             if state.request.id not in self._printed:

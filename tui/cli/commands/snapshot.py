@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tui.cli.asking import reading
+from tui.cli.headless import reading
 from tui.cli.options import Subcommand, add_common, add_devices
 from tui.cli.output import UsageError, print_text, run_to_exit
-from tui.cli.values import STANDARD_INPUT, memory_of, oom_text, size_of
+from tui.cli.values import memory_of, oom_text, size_of
 from tui.session.snapshot_reader import LONGEST_TEXT
-from tui.snapshots import MEMORY_OPTION
+from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.reader.messages import Export, Load
 from workloads.protocol.frozen import frozen
 
@@ -145,7 +145,7 @@ async def _tell(
     async with reading(paths) as child:
         child.load(load)
         # The door to the views, which are imported while the reader reads.
-        from tui.cli.printed import snapshot_text
+        from tui.cli.command_output import snapshot_text
         from tui.ui.views.snapshot.overview import progress_words
 
         loaded = await child.loaded(progress_words)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tui.cli.options import Parser, Subcommand, add_screen
 from tui.cli.output import Failure, UsageError, print_json, print_text, run_to_exit, say
-from tui.cli.watching import Watching, WatchOptions, put_agent_in
+from tui.cli.watch_processes import Watching, WatchOptions, put_agent_in
 from tui.text.glyphs import rows_of_text
 from tui.watch import runs
 from tui.watch.runs import Run
@@ -290,7 +290,7 @@ def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value])
 def _in_place(options: Launch) -> int:
     try:
         run = runs.new_run(options.command)
-        runs.started(run, runs.own_pid())
+        runs.started(run, os.getpid())
     except OSError as error:
         raise Failure(runs.no_folder_words(error)) from error
     try:
@@ -303,17 +303,17 @@ def _in_place(options: Launch) -> int:
 
 async def _without_a_screen(options: Launch) -> int:
     # The doors to what samples and reads, which --here and --env do without.
-    from tui.cli import watched_run
-    from tui.cli.watched_run import RunWithoutScreen
+    from tui.cli import watch_command
 
     shows = not (options.json or options.markdown)
-    outcome = await RunWithoutScreen(options.command, options.entries, shows_output=shows).work()
+    run_it = watch_command.RunWithoutScreen(options.command, options.entries, shows_output=shows)
+    outcome = await run_it.work()
     if options.json:
-        print_json(watched_run.as_object(outcome))
+        print_json(watch_command.as_object(outcome))
     elif options.markdown:
-        print_text(rows_of_text(await watched_run.as_markdown(outcome)))
+        print_text(rows_of_text(await watch_command.as_markdown(outcome)))
     else:
-        print_text(rows_of_text(await watched_run.as_text(outcome)))
+        print_text(rows_of_text(await watch_command.as_text(outcome)))
     run = outcome.run
     return 128 + run.signal if run.signal is not None else run.code or 0
 

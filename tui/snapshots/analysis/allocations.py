@@ -7,7 +7,14 @@ from array import array
 from dataclasses import dataclass
 
 from tui.snapshots.model.results import BEFORE
-from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Snapshot, Trace
+from tui.snapshots.model.snapshot import (
+    ALLOCATED,
+    NEVER_TOLD,
+    Action,
+    DeviceSnapshot,
+    Snapshot,
+    Trace,
+)
 from workloads.protocol.frozen import frozen
 
 _UNKNOWN, _CLOSED = -1, -2
@@ -155,7 +162,7 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
                 sound = sound and block.address not in lives.latest
                 lives.start.append(BEFORE)
                 lives.completed.append(len(trace))
-                lives.requested.append(len(trace) if block.state == "active_allocated" else BEFORE)
+                lives.requested.append(len(trace) if block.state == ALLOCATED else BEFORE)
                 address.append(block.address)
                 size.append(block.requested)
                 block_size.append(block.size)

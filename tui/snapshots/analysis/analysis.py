@@ -17,21 +17,16 @@ from tui.snapshots.analysis.sites import Query, SiteTree, site_tree, top_of
 from tui.snapshots.analysis.summary import check, summary
 from tui.snapshots.analysis.timeline import AnnotationSpan, Cover, Replay, replay, spans
 from tui.snapshots.analysis.verdict import matching_text, verdict
+from tui.snapshots.model.pictures import Cell, MapRow, Piece, Pinning, Stacking, Timeline
 from tui.snapshots.model.results import (
-    Cell,
     Difference,
     Entry,
     Grouping,
     Growth,
-    MapRow,
     OomText,
     Part,
-    Piece,
-    Pinning,
-    Stacking,
     State,
     Summary,
-    Timeline,
     Top,
     Verdict,
 )

@@ -22,7 +22,8 @@ from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
 from tui.snapshots.analysis.sites import BEFORE_GROUP, site_node
 from tui.snapshots.analysis.timeline import Cover
-from tui.snapshots.model.results import BEFORE, NOT_TOLD, REST, Layer, Part, Stacking, Top
+from tui.snapshots.model.pictures import NOT_TOLD, REST, Layer, Stacking
+from tui.snapshots.model.results import BEFORE, Part, Top
 from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Snapshot, Trace
 from workloads.protocol.frozen import frozen
 
@@ -188,14 +189,15 @@ def phase_of(frame: Frame) -> Category | None:
     )
 
 
-MOST = 6
+MOST_LAYERS = 6
 """Layers of their own: so many colours of a terminal are told apart."""
 REST_LABELS: dict[Stacking, str] = {
     "site": "other sites",
     "category": "other categories",
     "annotation": "other annotations",
 }
-TOP = 5
+MOST_SITES = 5
+"""Named of one layer at one moment."""
 
 
 class Layers:
@@ -242,7 +244,7 @@ class Layers:
             steps[key][low] += self._table.size[row]
             steps[key][high] -= self._table.size[row]
         held = {key: list(accumulate(found))[:-1] for key, found in steps.items()}
-        most = sorted(held, key=lambda key: (-max(held[key]), key))[:MOST]
+        most = sorted(held, key=lambda key: (-max(held[key]), key))[:MOST_LAYERS]
         steadiest = sorted(most, key=lambda key: (-sum(held[key]), key))
         return {key: labels[key] for key in steadiest}
 
@@ -334,7 +336,7 @@ class Layers:
                 share=size / live if live else 0.0,
                 stack=max(0, stack_of[key]),
             )
-            for key, size in held.most_common(TOP)
+            for key, size in held.most_common(MOST_SITES)
         )
 
     def _spanning(self, moments: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -10,8 +10,15 @@ from dataclasses import dataclass, field, replace
 
 from tui.snapshots.analysis.allocations import Allocations, round_up
 from tui.snapshots.analysis.timeline import Replay
-from tui.snapshots.model.results import Fragmentation
-from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Snapshot, Trace
+from tui.snapshots.model.pictures import Fragmentation
+from tui.snapshots.model.snapshot import (
+    ALLOCATED,
+    NEVER_TOLD,
+    Action,
+    DeviceSnapshot,
+    Snapshot,
+    Trace,
+)
 from workloads.protocol.frozen import frozen
 
 Pool = tuple[int, int]
@@ -255,7 +262,7 @@ def final_layout(device: DeviceSnapshot) -> Layout:
             if block.state == "inactive":
                 part.gaps.append((block.address, block.size))
             else:
-                pending = block.state != "active_allocated"
+                pending = block.state != ALLOCATED
                 part.held.append(
                     Held(
                         address=block.address,

@@ -9,7 +9,8 @@ from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layout import Filled, Held, Layout
 from tui.snapshots.analysis.timeline import Replay
-from tui.snapshots.model.results import Cell, CellState, Entry, MapRow, Piece, Pinning, State
+from tui.snapshots.model.pictures import Cell, CellState, MapRow, Piece, Pinning
+from tui.snapshots.model.results import Entry, State
 from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Snapshot
 from workloads.protocol.frozen import frozen
 
@@ -234,17 +235,17 @@ LETTERS: dict[CellState, str] = {
 """For each state the letter that stands for it."""
 
 
-def states_of(cells: Iterable[Cell]) -> str:
+def state_letters(cells: Iterable[Cell]) -> str:
     """A letter for each cell."""
     return "".join(LETTERS[cell.state] for cell in cells)
 
 
-def used_of(cells: Iterable[Cell]) -> str:
+def used_digits(cells: Iterable[Cell]) -> str:
     """A digit for each cell: tenths in use; only what is not used at all is 0."""
     return "".join(_digit(cell.used) for cell in cells)
 
 
-def begins_of(cells: Iterable[Cell]) -> str:
+def begin_digits(cells: Iterable[Cell]) -> str:
     """A digit for each cell: blocks that begin in it; ``9`` is nine and more."""
     return "".join(str(min(9, cell.begins)) for cell in cells)
 

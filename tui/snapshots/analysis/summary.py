@@ -19,6 +19,8 @@ from tui.snapshots.analysis.layout import Layout, fragmentation
 from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.model.results import Advice, Growth, Summary, Top
 from tui.snapshots.model.snapshot import (
+    ALLOCATED,
+    INACTIVE,
     NEVER_TOLD,
     Action,
     Block,
@@ -27,10 +29,7 @@ from tui.snapshots.model.snapshot import (
     Snapshot,
     Trace,
 )
-from tui.snapshots.read.columns import ALLOCATED, INACTIVE
 from tui.text import numbers as fmt
-from tui.text.numbers import count, share
-from tui.text.numbers import size as text
 from tui.watch.runs import EXAMPLE, RECORDING
 
 SHOWN = 3
@@ -231,11 +230,9 @@ def summary(
         growth: the site that grew until the end.
     """
     blocks = [block for segment in device.segments for block in segment.blocks]
-    allocated = sum(block.size for block in blocks if block.state == "active_allocated")
+    allocated = sum(block.size for block in blocks if block.state == ALLOCATED)
     requested = sum(block.requested for block in blocks if block.state != "inactive")
-    pending = sum(
-        block.size for block in blocks if block.state not in ("active_allocated", "inactive")
-    )
+    pending = sum(block.size for block in blocks if block.state not in (ALLOCATED, INACTIVE))
     private = tuple(part for part in layout.filled if part.range.private)
     default = [part.largest for part in layout.filled if not part.range.private]
     traced = replayed.events > 0
@@ -304,7 +301,7 @@ def _unavailable(replayed: Replay, time_us: int | None) -> dict[str, str]:
 
 def _headline(replayed: Replay) -> str:
     end, reserved = replayed.live_at_end, replayed.reserved[-1]
-    now = f"{text(end)} live of {text(reserved)} reserved at the end"
+    now = f"{fmt.size(end)} live of {fmt.size(reserved)} reserved at the end"
     if not replayed.events:
         return f"{now}; nothing was recorded before"
     where = (
@@ -312,8 +309,8 @@ def _headline(replayed: Replay) -> str:
         if replayed.peak_event is None
         else f"at event {replayed.peak_event}"
     )
-    ooms = count(len(replayed.ooms), "OOM event") if replayed.ooms else "No OOM event"
-    return f"{ooms}; live memory peaked at {text(replayed.peak)} {where}; {now}"
+    ooms = fmt.count(len(replayed.ooms), "OOM event") if replayed.ooms else "No OOM event"
+    return f"{ooms}; live memory peaked at {fmt.size(replayed.peak)} {where}; {now}"
 
 
 def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, ...]:
@@ -323,19 +320,21 @@ def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, 
         start = replayed.live_at_start
         if start > LARGE_PREDATING * replayed.peak:
             lines.append(
-                f"{text(start)} was live before the first event and has no stack unless it is live"
-                " still: record earlier, or with a larger max_entries"
+                f"{fmt.size(start)} was live before the first event and has no stack unless it is"
+                " live still: record earlier, or with a larger max_entries"
             )
     else:
         lines.append(_NO_TRACE)
     if not replayed.ooms and requested < UNWOUND * reserved and reserved >= WORTH_TELLING:
         lines.append(
-            f"only {share(requested / reserved)} of the {text(reserved)} reserved is live: if this"
-            " was written in an except block, the stack had unwound and freed what filled the"
-            f" device; {EXAMPLE} writes it before that"
+            f"only {fmt.share(requested / reserved)} of the {fmt.size(reserved)} reserved is live:"
+            " if this was written in an except block, the stack had unwound and freed what filled"
+            f" the device; {EXAMPLE} writes it before that"
         )
     if private_free >= WORTH_TELLING:
-        lines.append(f"{text(private_free)} is cached in private pools, which only they can use")
+        lines.append(
+            f"{fmt.size(private_free)} is cached in private pools, which only they can use"
+        )
     return tuple(lines)
 
 
@@ -351,7 +350,7 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Advic
         made.append(
             Advice(
                 "torch.cuda.empty_cache() would return memory to other processes",
-                f"{text(whole)} is in segments in which nothing is live",
+                f"{fmt.size(whole)} is in segments in which nothing is live",
             )
         )
     if (
@@ -362,7 +361,7 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Advic
         made.append(
             Advice(
                 f"{expandable_segments(snapshot.torch)} lets free memory come together",
-                f"{text(stuck)} is cached in pieces beside live blocks",
+                f"{fmt.size(stuck)} is cached in pieces beside live blocks",
             )
         )
     return tuple(made)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from operator import mul
 
-from tui.snapshots.model.results import Band, Bucket, Layer, Stacking, Timeline
+from tui.snapshots.model.pictures import Band, Bucket, Layer, Stacking, Timeline
 from tui.snapshots.model.snapshot import (
     NEVER_TOLD,
     Action,

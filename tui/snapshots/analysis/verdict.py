@@ -32,7 +32,7 @@ _DEVICE = (
     re.compile(r"\(GPU (\d{1,5});"),
     re.compile(r"\b(?:GPU|XPU|device) (\d{1,5}) has a total"),
 )
-_LIMIT = 4000
+_LONGEST_MESSAGE = 4000
 """Characters of one message at most: what follows belongs to something else."""
 
 _SIZES = {
@@ -71,7 +71,9 @@ def parse_oom_texts(text: str) -> tuple[OomText, ...]:
     """Every message in a text, in its order: alone, in a traceback, or in a whole log."""
     starts = [found.start() for found in _START.finditer(text)]
     edges = [*starts, len(text)]
-    return tuple(_parse(text[start : min(end, start + _LIMIT)]) for start, end in pairwise(edges))
+    return tuple(
+        _parse(text[start : min(end, start + _LONGEST_MESSAGE)]) for start, end in pairwise(edges)
+    )
 
 
 def _parse(raw: str) -> OomText:

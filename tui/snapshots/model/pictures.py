@@ -1,7 +1,6 @@
 """What is drawn of a snapshot: the timeline, the segment map and single pieces of it.
 
-Units and the meaning of an event are those of :mod:`tui.snapshots.model.results`, which hands these
-on.
+Units and the meaning of an event are those of :mod:`tui.snapshots.model.results`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ Stacking = Literal["site", "category", "annotation"]
 """What the layers of a timeline are."""
 REST = ""
 """The key of the layer of all that has none of its own."""
-
-
 NOT_TOLD = "not told by the file"
 """The category of an allocation of which nothing says what it is for."""
 
@@ -132,6 +129,19 @@ class MapRow:
     largest_free: int
     blocks: int
     """How many blocks are in use, pending ones included."""
+
+
+@frozen
+class RowPicture:
+    """One segment as cells: for each the state's letter and how full it is."""
+
+    row: MapRow
+    states: str
+    """A letter a cell: ``a`` allocated, ``p`` pending, ``i`` inactive, ``u`` unmapped."""
+    used: str
+    """A digit a cell: tenths of it that are in use, rounded; ``9`` is all or nearly all."""
+    begins: str
+    """A digit a cell: how many blocks in use begin in it; ``9`` is nine and more."""
 
 
 @frozen

@@ -13,19 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from tui.snapshots.model.pictures import NOT_TOLD as NOT_TOLD
-from tui.snapshots.model.pictures import REST as REST
-from tui.snapshots.model.pictures import Band as Band
-from tui.snapshots.model.pictures import Bucket as Bucket
-from tui.snapshots.model.pictures import Cell as Cell
-from tui.snapshots.model.pictures import CellState as CellState
-from tui.snapshots.model.pictures import Fragmentation as Fragmentation
-from tui.snapshots.model.pictures import Layer as Layer
-from tui.snapshots.model.pictures import MapRow as MapRow
-from tui.snapshots.model.pictures import Piece as Piece
-from tui.snapshots.model.pictures import Pinning as Pinning
-from tui.snapshots.model.pictures import Stacking as Stacking
-from tui.snapshots.model.pictures import Timeline as Timeline
+from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import Frame
 from workloads.protocol.frozen import frozen
 
@@ -334,6 +322,19 @@ class Verdict:
     growth: Growth | None
     text: OomText | None
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@frozen
+class FileInfo:
+    """What a file is called, what it was read from, and what was odd about it."""
+
+    file: str
+    container: str
+    form: str
+    byte: int
+    settings: dict[str, str]
+    warnings: tuple[str, ...]
+    host_segments: int
 
 
 @frozen

@@ -49,6 +49,11 @@ Stack = tuple[int, ...]
 """Numbers into :attr:`Snapshot.frames`, innermost first; ``()`` where none was recorded."""
 
 
+ALLOCATED = "active_allocated"
+PENDING = "active_pending_free"
+INACTIVE = "inactive"
+
+
 @frozen
 class Block:
     """A piece of a segment."""
@@ -58,7 +63,7 @@ class Block:
     requested: int
     """What was asked for; 0 for an inactive block, whatever the file says of it."""
     state: str
-    """``active_allocated``, ``active_pending_free`` or ``inactive``."""
+    """:data:`ALLOCATED`, :data:`PENDING` or :data:`INACTIVE`."""
     stack: int
     """The stack that allocated it, as a number into :attr:`Snapshot.stacks`."""
 

@@ -10,7 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tui.snapshots.model.snapshot import (
+    ALLOCATED,
+    INACTIVE,
     NEVER_TOLD,
+    PENDING,
     SIZE_LIMIT,
     Action,
     Block,
@@ -162,7 +165,7 @@ class TraceColumns:
         name = entry.get("action")
         action = ACTIONS.get(name, Action.OTHER) if isinstance(name, str) else Action.OTHER
         if action is Action.OTHER:
-            trace.unknown[number] = naming.of(name)
+            trace.unknown[number] = naming.shown(name)
         elif action is Action.OOM:
             free = entry.get("device_free")
             if isinstance(free, int) and free >= 0:
@@ -280,10 +283,6 @@ def fill(
     return columns.trace, skipped
 
 
-ALLOCATED = "active_allocated"
-PENDING = "active_pending_free"
-INACTIVE = "inactive"
-
 _STATES = {
     ALLOCATED: ALLOCATED,
     PENDING: PENDING,
@@ -294,9 +293,6 @@ _STATED = ("allocated_size", "active_size", "requested_size")
 _ADDRESSES = 1 << 64
 _NOTHING: dict[object, object] = {}
 
-RawSegment = Any
-"""An object of the file: anything at all."""
-
 
 class FinalState:
     """Turns segments; ``with_history`` tells afterwards whether torch 2.0's form was met."""
@@ -305,7 +301,7 @@ class FinalState:
         self.with_history = False
         self._interner = interner
 
-    def segment(self, raw: RawSegment) -> Segment | None:
+    def segment(self, raw: Raw) -> Segment | None:
         """One segment; ``None`` (and counted) for what is none."""
         if not isinstance(raw, dict):
             self._odd("segments that are no dicts, left out")
@@ -338,14 +334,14 @@ class FinalState:
             },
         )
 
-    def _device(self, raw: dict[RawSegment, RawSegment]) -> int:
+    def _device(self, raw: dict[Raw, Raw]) -> int:
         device = raw.get("device", 0)
         if isinstance(device, int) and 0 <= device < 1 << 16:
             return int(device)
         self._odd("segments without a proper device, taken for device 0")
         return 0
 
-    def _blocks(self, raws: RawSegment, address: int) -> tuple[Block, ...]:
+    def _blocks(self, raws: Raw, address: int) -> tuple[Block, ...]:
         if not isinstance(raws, (list, tuple)):
             self._odd("segments without a list of blocks")
             return ()
@@ -359,7 +355,7 @@ class FinalState:
             address = block.address + block.size
         return tuple(blocks)
 
-    def _block(self, raw: dict[RawSegment, RawSegment], next_address: int) -> Block:
+    def _block(self, raw: dict[Raw, Raw], next_address: int) -> Block:
         size = self._size(raw)
         # torch 2.0 wrote no addresses: a block begins where the one before it ends.
         address = self._address(raw, "blocks") if "address" in raw else next_address
@@ -379,21 +375,21 @@ class FinalState:
         frames = raw.get("frames", newest.get("frames"))
         return Block(address, size, requested, known, self._interner.stack(frames))
 
-    def _newest(self, raw: dict[RawSegment, RawSegment]) -> dict[RawSegment, RawSegment]:
+    def _newest(self, raw: dict[Raw, Raw]) -> dict[Raw, Raw]:
         history = raw["history"]
         if not isinstance(history, list):
             return _NOTHING
         self.with_history = True
         return history[0] if history and isinstance(history[0], dict) else _NOTHING
 
-    def _address(self, raw: dict[RawSegment, RawSegment], what: str) -> int:
+    def _address(self, raw: dict[Raw, Raw], what: str) -> int:
         value = raw.get("address")
         if isinstance(value, int) and 0 <= value < _ADDRESSES:
             return int(value)
         self._odd(f"{what} without a proper address")
         return 0
 
-    def _size(self, raw: dict[RawSegment, RawSegment]) -> int:
+    def _size(self, raw: dict[Raw, Raw]) -> int:
         value = raw.get("size")
         if isinstance(value, int) and value >= 0:
             return proper_size(value, "size", "a block")

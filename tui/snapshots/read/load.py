@@ -1,19 +1,17 @@
 """Read a snapshot file, a pickle or JSON, of whatever torch version; the one way in.
 
 A file is data: nothing in it runs, and whatever is wrong with it is one line of
-:class:`SnapshotError`. A hostile file can still take memory and time, or overrun the C stack of
-the unpickler: read files of unknown origin in a process of their own, held by
-:func:`tui.snapshots.read.memory_limit.restrict`, and take its death for a damaged or hostile file.
+:class:`SnapshotError`.
 
 The C unpickler does the work, and every door of it to code is shut: a global (``GLOBAL``,
 ``STACK_GLOBAL``, ``INST``, extension codes) and a persistent id end in :class:`SnapshotError`.
 Without a global nothing that can be called ever stands on its stack, so ``REDUCE``, ``OBJ``,
 ``NEWOBJ`` and ``BUILD`` find plain data and fail. No file that torch writes has any of these.
 
-What no subclass can prevent is left to the process that reads (see
-:mod:`tui.snapshots.read.memory_limit`): an item or a memo index that claims gigabytes ends at its
-memory limit, and a tuple nested a hundred thousand deep used as a key overruns its stack, so
-whoever starts that process must take its death for a damaged or hostile file.
+A hostile file can still take memory and time: an item or a memo index that claims gigabytes, or a
+tuple nested a hundred thousand deep, used as a key, which overruns the C stack. So read files of
+unknown origin in a process of their own, held by
+:func:`tui.snapshots.read.memory_limit.restrict`, and take its death for a damaged or hostile file.
 """
 
 from __future__ import annotations
@@ -50,20 +48,21 @@ ERRORS = (
     ValueError,
 )
 """What the C unpickler raises over a damaged file, besides running out of bytes or of memory."""
-
+TRUNCATED = "ends too early: cut off while it was written or copied; take or copy it again"
+"""The line for a file without its end."""
 _TORCH_SAVE = 0x1950A86A20F9469CFC6C
-_NAME = 80
+_LONGEST_NAME = 80
 
 
 class _Data(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        asked = f"{naming.of(module)[:_NAME]}.{naming.of(name)[:_NAME]}"
+        asked = f"{naming.shown(module)[:_LONGEST_NAME]}.{naming.shown(name)[:_LONGEST_NAME]}"
         raise SnapshotError(
             f"asks for {asked}, which would run code: refused; a snapshot holds data only"
         )
 
     def persistent_load(self, pid: Any, /) -> NoReturn:
-        asked = naming.clean(pid)[:_NAME] if isinstance(pid, str) else naming.kind(pid)
+        asked = naming.clean(pid)[:_LONGEST_NAME] if isinstance(pid, str) else naming.kind(pid)
         raise SnapshotError(
             f"asks for a persistent object, {asked}: refused; a snapshot holds data only"
         )
@@ -103,10 +102,6 @@ def from_pickle(data: Bytes) -> object:
     if found == _TORCH_SAVE and isinstance(found, int):
         raise SnapshotError("is a file of an old torch.save: weights, not a snapshot")
     return found
-
-
-TRUNCATED = "ends too early: cut off while it was written or copied; take or copy it again"
-"""The line for a file without its end."""
 
 
 _SPACE = b"\xef\xbb\xbf \t\r\n"
@@ -383,4 +378,4 @@ def _carried(progress: Progress) -> Progress:
 def _name(where: Where) -> str:
     if isinstance(where, (str, os.PathLike)):
         return "standard input" if where == "-" else naming.clean(os.fspath(where))
-    return naming.of(getattr(where, "name", "the stream"))
+    return naming.shown(getattr(where, "name", "the stream"))

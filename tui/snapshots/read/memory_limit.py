@@ -28,7 +28,7 @@ versions come to 0.06 to 0.13 objects and 4 to 11 bytes of memory for a byte of 
 
 from __future__ import annotations
 
-import functools
+import resource
 import sys
 from pathlib import Path
 
@@ -166,12 +166,8 @@ def restrict(estimate: Estimate) -> bool:
     There is no way back: call it in a process that reads this one file.
 
     Returns:
-        Whether a limit holds now; false where the system has none (Windows) or does not heed it.
+        Whether a limit holds now; false where the system has none or does not heed it.
     """
-    try:
-        import resource  # absent on Windows
-    except ImportError:
-        return False
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     mapped = _mapped()
     if estimate.allowed is None or mapped is None:
@@ -185,21 +181,12 @@ def restrict(estimate: Estimate) -> bool:
 
 
 def _mapped(statm: Path = Path("/proc/self/statm")) -> int | None:
-    import resource  # absent on Windows
-
     try:
         pages = statm.read_text(encoding="ascii").split()[0]
     except (OSError, IndexError):
         return None
     return int(pages) * resource.getpagesize()
 
-
-try:
-    from resource import RUSAGE_SELF, getrusage
-except ImportError:  # Windows
-    USAGE = None
-else:
-    USAGE = functools.partial(getrusage, RUSAGE_SELF)
 
 _EVERY = 1 << 20
 """Bytes of the file between two looks, each of which takes a millisecond at the most."""
@@ -242,11 +229,9 @@ class Guard:
 
 
 def _peak() -> int:
-    """The most bytes that this process has held; 0 where the system does not say.
+    """The most bytes that this process has held.
 
     What it holds now stands in a file on Linux alone, and the peak grows with it.
     """
-    if USAGE is None:
-        return 0
     unit = 1 if sys.platform == "darwin" else 1024
-    return USAGE().ru_maxrss * unit
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -19,7 +19,7 @@ _MOST_ITEMS = 64
 _MOST_BITS = 1024
 
 
-class _Table(dict[int, str]):
+class _Replacements(dict[int, str]):
     # Asked only for characters of strings that are not printable, so speed does not matter.
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -28,7 +28,7 @@ class _Table(dict[int, str]):
         return char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
 
 
-_TABLE = _Table()
+_REPLACED = _Replacements()
 
 
 def clean(text: str) -> str:
@@ -39,10 +39,10 @@ def clean(text: str) -> str:
     """
     if len(text) > LONGEST:
         text = text[: LONGEST - 1] + "…"
-    return text if text.isprintable() else text.translate(_TABLE)
+    return text if text.isprintable() else text.translate(_REPLACED)
 
 
-def of(value: object) -> str:
+def shown(value: object) -> str:
     """Any value of a file as text: scalars and strings whole, of containers one level."""
     if isinstance(value, dict):
         items = list(zip(value.items(), range(_MOST_ITEMS), strict=False))
@@ -253,7 +253,7 @@ class Interner:
         if plain and pair in self.context_numbers:
             return self.context_numbers[pair]
         parts = [
-            clean(part) if isinstance(part, str) else of(part)
+            clean(part) if isinstance(part, str) else shown(part)
             for part in (compiled, metadata)
             if part is not None and not (isinstance(part, str) and part in _NO_CONTEXT)
         ]

@@ -37,6 +37,8 @@ from tui.snapshots.read.naming import Interner
 from tui.text import numbers as fmt
 from workloads.protocol.frozen import frozen
 
+Raw = Any
+"""An object of the file: anything at all."""
 _SIZED = frozenset(("alloc", "free", "free_requested", "free_completed"))
 
 
@@ -98,11 +100,8 @@ _OF_FILES = {"allocator_settings": (2, 2), "external_annotations": (2, 5), "host
 _IN_EVERY_ENTRY = ("compile_context", (2, 9))
 """A key that each entry of this version and later ones has, whatever was recorded."""
 
-RawEntry = Any
-"""An object of the file: anything at all."""
 
-
-def versions(top: dict[RawEntry, RawEntry], traces: Iterable[list[RawEntry]]) -> TorchVersions:
+def versions(top: dict[Raw, Raw], traces: Iterable[list[Raw]]) -> TorchVersions:
     """What the keys of a file tell.
 
     Args:
@@ -129,9 +128,6 @@ MOST_DEVICES = 1024
 
 _KNOWN = frozenset(("segments", "device_traces", "allocator_settings", "external_annotations"))
 _MOST_SETTINGS = 1024
-
-Raw = Any
-"""An object of the file: anything at all."""
 
 Tick = Callable[[int, int], None]
 """Called with entries and segments done and how many there are; may raise to give up."""
@@ -243,7 +239,7 @@ def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
             "torch.cuda.memory._dump_snapshot writes it"
         )
     if "segments" not in raw:
-        names = ", ".join(naming.of(key)[:40] for key, _ in zip(raw, range(3), strict=False))
+        names = ", ".join(naming.shown(key)[:40] for key, _ in zip(raw, range(3), strict=False))
         raise SnapshotError(
             f"has no segments (but {names or 'nothing at all'}): not an allocator snapshot as "
             "torch.cuda.memory._dump_snapshot writes it"
@@ -345,7 +341,7 @@ def _settings(raw: Raw) -> dict[str, str]:
     if not isinstance(raw, dict):
         return {}
     items = zip(raw.items(), range(_MOST_SETTINGS), strict=False)
-    return {naming.of(key): naming.of(value) for (key, value), _ in items}
+    return {naming.shown(key): naming.shown(value) for (key, value), _ in items}
 
 
 def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
@@ -356,7 +352,7 @@ def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
         if not _of_64_bits(time_us) or not _of_64_bits(device):
             interner.odd["annotations without a proper time or device, left out"] += 1
             continue
-        name, stage = naming.of(entry.get("name")), naming.of(entry.get("stage"))
+        name, stage = naming.shown(entry.get("name")), naming.shown(entry.get("stage"))
         made.append(Annotation(name, stage, int(device), int(time_us)))
     return tuple(made)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
+from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.model.snapshot import SnapshotError
 from tui.snapshots.read import naming
 from tui.text import numbers as fmt
@@ -23,7 +24,6 @@ Progress = Callable[[int, int, str], None]
 """Called with what is done, the whole of it (0 where that is not known) and the phase: bytes as
 they lie on the disk while ``reading``, entries while ``indexing``. May raise to give up."""
 
-STANDARD_INPUT = "-"
 PIECE = 1 << 20
 """Bytes that are read at once; so often progress is told and can be given up."""
 
@@ -191,7 +191,7 @@ class Source:
 
 def _open(where: str | os.PathLike[str] | IO[bytes]) -> tuple[BinaryIO, str, bool]:
     if not isinstance(where, (str, os.PathLike)):
-        return cast(BinaryIO, where), naming.of(getattr(where, "name", "-")), False
+        return cast(BinaryIO, where), naming.shown(getattr(where, "name", "-")), False
     if where == STANDARD_INPUT:
         return sys.stdin.buffer, STANDARD_INPUT, False
     path = Path(where)

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
 from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
-from tui.snapshots.analysis.moment import begins_of, states_of, used_of
+from tui.snapshots.analysis.moment import begin_digits, state_letters, used_digits
 from tui.snapshots.analysis.report import diff_report, snapshot_report
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.analysis.verdict import parse_oom_texts
-from tui.snapshots.model.results import OomText, Piece
+from tui.snapshots.model.pictures import Piece, RowPicture
+from tui.snapshots.model.results import OomText
 from tui.snapshots.model.snapshot import Frame, SnapshotError
 from tui.snapshots.reader import messages as m
 from workloads.protocol.wire import to_plain
@@ -115,8 +116,8 @@ class Answers:
         pictures = []
         for row in shown:
             cells = device.cells(request.event, row.index, request.width)
-            drawn = states_of(cells), used_of(cells), begins_of(cells)
-            pictures.append(m.RowPicture(row, *drawn))
+            drawn = state_letters(cells), used_digits(cells), begin_digits(cells)
+            pictures.append(RowPicture(row, *drawn))
         return m.MapIs(request.id, tuple(pictures), len(rows))
 
     def _stretch(self, request: m.AskStretch) -> m.StretchIs:
@@ -144,7 +145,7 @@ class Answers:
                 if stacks.kind(frame) != "native"
             )
         return m.StretchIs(
-            request.id, states_of(cells), used_of(cells), begins_of(cells), found, frames
+            request.id, state_letters(cells), used_digits(cells), begin_digits(cells), found, frames
         )
 
     def _difference(self, request: m.AskDifference) -> m.DifferenceIs:

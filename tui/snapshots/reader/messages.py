@@ -10,19 +10,16 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import Literal, TypeVar, Union, get_args
 
+from tui.snapshots.model.pictures import Piece, Pinning, RowPicture, Stacking, Timeline
 from tui.snapshots.model.results import (
     Difference,
+    FileInfo,
     Grouping,
-    MapRow,
     Order,
     Part,
-    Piece,
-    Pinning,
     SiteListing,
-    Stacking,
     State,
     Summary,
-    Timeline,
     Verdict,
 )
 from tui.snapshots.model.snapshot import Frame
@@ -258,19 +255,6 @@ class Progress:
 
 
 @frozen
-class FileInfo:
-    """What a file is called, what it was read from, and what was odd about it."""
-
-    file: str
-    container: str
-    form: str
-    byte: int
-    settings: dict[str, str]
-    warnings: tuple[str, ...]
-    host_segments: int
-
-
-@frozen
 class Loaded:
     """The files are read; a summary of each device of the first one."""
 
@@ -325,19 +309,6 @@ class StackIs:
     id: int
     frames: tuple[Frame, ...]
     """The frames of the stack, innermost first."""
-
-
-@frozen
-class RowPicture:
-    """One segment as cells: for each the state's letter and how full it is."""
-
-    row: MapRow
-    states: str
-    """A letter a cell: ``a`` allocated, ``p`` pending, ``i`` inactive, ``u`` unmapped."""
-    used: str
-    """A digit a cell: tenths of it that are in use, rounded; ``9`` is all or nearly all."""
-    begins: str
-    """A digit a cell: how many blocks in use begin in it; ``9`` is nine and more."""
 
 
 @frozen

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from tui.child.inside import ParentChannel
-from tui.snapshots import MEMORY_OPTION
+from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Frame, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import Where, collector_off, estimate, load
 from tui.snapshots.read.memory_limit import Estimate
 from tui.snapshots.read.normalise import Keep
-from tui.snapshots.read.source import STANDARD_INPUT
 from tui.snapshots.reader import messages
 from tui.snapshots.reader.answers import Answers
 from tui.snapshots.reader.messages import Request, Slot, slot
@@ -313,8 +313,8 @@ def _offset(snapshot: Snapshot) -> list[str]:
     ]
 
 
-def _info(snapshot: Snapshot, warnings: tuple[str, ...]) -> messages.FileInfo:
-    return messages.FileInfo(
+def _info(snapshot: Snapshot, warnings: tuple[str, ...]) -> FileInfo:
+    return FileInfo(
         file=snapshot.file,
         container=snapshot.container,
         form=snapshot.form,

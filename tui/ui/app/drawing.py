@@ -17,8 +17,9 @@ from rich.console import Console
 from textual.app import App
 from textual.timer import Timer
 
+from tui.state.events import Part, Parts
 from tui.state.history import stale_after
-from tui.state.store import Part, Parts, Store
+from tui.state.store import Store
 from tui.ui.terminal.textual_private import ChopsUpdate, CompositorUpdate
 
 LOOK_S = 1.0

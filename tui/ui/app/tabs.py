@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from textual.screen import Screen
 
 from tui.session.actions import Actions
-from tui.state.store import Part, Parts, Store
+from tui.state.events import Part, Parts
+from tui.state.store import Store
 from tui.ui.commands.command import SWITCH, Command
 from tui.ui.commands.registry import BY_ID
 from tui.ui.screens.command_screen import CommandScreen, front_of

@@ -31,8 +31,8 @@ from textual.worker import Worker
 
 from tui.session.actions import Actions
 from tui.settings import THEME
-from tui.state.events import LogLine
-from tui.state.store import Parts, Store
+from tui.state.events import LogLine, Parts
+from tui.state.store import Store
 from tui.text import glyphs
 from tui.text.glyphs import clean
 from tui.ui.app.drawing import Drawing, FrugalUpdate

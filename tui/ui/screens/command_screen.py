@@ -12,7 +12,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tui.session.actions import Actions
-from tui.state.store import Parts, Store
+from tui.state.events import Parts
+from tui.state.store import Store
 from tui.ui.commands.command import Command, Situation
 from tui.ui.commands.registry import BY_ID, COMMANDS
 from tui.ui.widgets.pane import HeaderBar, LineBar, Pane, pane_of

@@ -12,7 +12,8 @@ from textual.containers import Horizontal
 from textual.timer import Timer
 from textual.widgets import Digits
 
-from tui.state.store import Part, Store
+from tui.state.events import Part
+from tui.state.store import Store
 from tui.text import glyphs
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.ui.views.demo import (

@@ -13,7 +13,8 @@ from tui.memory import Gauge
 from tui.memory.others import account_in
 from tui.state.allocators import Allocator
 from tui.state.devices import DeviceView
-from tui.state.store import Part, Store
+from tui.state.events import Part
+from tui.state.store import Store
 from tui.ui.commands.workbench import PROCESS_MEMORY
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen, has_others
 from tui.ui.views.device_detail import device_detail

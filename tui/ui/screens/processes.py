@@ -17,7 +17,8 @@ from tui.monitor.messages import GpuProcess
 from tui.session.actions import Actions
 from tui.session.processes import refusal, terminate
 from tui.state.devices import CPU
-from tui.state.store import Part, Store
+from tui.state.events import Part
+from tui.state.store import Store
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.ui.screens.dialogs import ConfirmScreen

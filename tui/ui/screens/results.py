@@ -20,7 +20,8 @@ from textual.worker import Worker
 from tui.results import look
 from tui.results.database import path
 from tui.results.records import Row
-from tui.results.store_file import SelectionError, StoreError
+from tui.results.selection import SelectionError
+from tui.results.store_file import StoreError
 from tui.text.numbers import count
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from tui.session.snapshot_session import SnapshotSession
+from tui.snapshots.model.pictures import RowPicture
 from tui.snapshots.reader.messages import (
     AskMap,
     AskPinning,
@@ -16,7 +17,6 @@ from tui.snapshots.reader.messages import (
     MapIs,
     PinningIs,
     Refused,
-    RowPicture,
     StretchIs,
 )
 from tui.state.store import Store

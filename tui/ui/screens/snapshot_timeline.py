@@ -11,7 +11,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.session.snapshot_session import SnapshotSession
-from tui.snapshots.model.results import Part, Stacking, Timeline
+from tui.snapshots.model.pictures import Stacking, Timeline
+from tui.snapshots.model.results import Part
 from tui.snapshots.reader.messages import (
     AskPart,
     AskState,

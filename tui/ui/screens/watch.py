@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 from textual import events, on
@@ -18,6 +19,7 @@ from textual.worker import Worker
 
 from tui.monitor.messages import Sample
 from tui.session.watched_session import RunError
+from tui.session.watching import Folder
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
@@ -39,7 +41,6 @@ from tui.ui.views.watched_run import (
     snapshots_of,
 )
 from tui.ui.widgets.pane import FooterBar, LineBar
-from tui.watch.kept import left_in
 from tui.watch.runs import Run
 
 KEPT_S = 2.0
@@ -124,6 +125,7 @@ class WatchTab(CommandScreen):
         self.output = OutputPane(program.store, lambda: session.state)
         for pane in (self.run_pane, self.memory, self.output):
             pane.display = False
+        self._kept_runs = KeptRuns(session.kept)
         self._open: Run | None = None
         """That is shown; its state may be another's by the time it is drawn."""
         self._output_asked = False
@@ -173,7 +175,7 @@ class WatchTab(CommandScreen):
             _: Worker[None] = self.run_worker(self._keep, exclusive=True, group="kept runs")
 
     async def _keep(self) -> None:
-        self.kept.runs = tuple(await asyncio.to_thread(_with_left, self.session.kept))
+        self.kept.runs = await asyncio.to_thread(self._kept_runs.look)
         self.catch_up()
 
     def left_words(self) -> str:
@@ -385,8 +387,27 @@ class WatchTab(CommandScreen):
             self.catch_up()
 
 
-def _with_left(kept: Callable[[], list[Run]]) -> list[KeptRun]:
-    return [KeptRun(run, run.goes_on, tuple(left_in(run.folder))) for run in kept()]
+class KeptRuns:
+    """The list of kept runs: of a run, only what has changed since the last look is read.
+
+    Args:
+        kept: gives the runs, the newest first.
+    """
+
+    def __init__(self, kept: Callable[[], list[Run]]) -> None:
+        self._kept = kept
+        self._folders: dict[Path, Folder] = {}
+
+    def look(self) -> tuple[KeptRun, ...]:
+        """All of them with what their processes have left; reads files."""
+        found = self._kept()
+        known = self._folders
+        self._folders = {
+            each.folder: known.get(each.folder) or Folder(each.folder) for each in found
+        }
+        return tuple(
+            KeptRun(each, each.goes_on, self._folders[each.folder].left()) for each in found
+        )
 
 
 def _no_snapshot(row: WatchedDevice | None) -> str:

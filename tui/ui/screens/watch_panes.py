@@ -14,7 +14,8 @@ from tui.memory.others import account_in
 from tui.monitor.messages import Sample
 from tui.state.allocators import Allocator
 from tui.state.devices import DeviceView
-from tui.state.store import Part, Store
+from tui.state.events import Part
+from tui.state.store import Store
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import glyphs
 from tui.ui.commands.tab_commands import KEPT_RUNS

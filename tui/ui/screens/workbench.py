@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from tui.state.events import Part, Parts
 from tui.state.parameters import Sweep, Valid
-from tui.state.store import Part, Parts
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen, has_others
 from tui.ui.views import arrangement

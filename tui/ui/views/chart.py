@@ -10,7 +10,7 @@ from tui.state.parameters import Sweep
 from tui.state.sweep_result import Swept, progress_text, settings_text
 from tui.text import glyphs
 from tui.text.glyphs import clean
-from tui.text.numbers import absent_words, label, quantity
+from tui.text.numbers import label, quantity
 from tui.ui.views.lines import (
     Line,
     Span,
@@ -53,6 +53,21 @@ TOLD_ELSEWHERE = ("limit", "time.ci95_s")
 """Absences that have a line of their own."""
 _FINDINGS = ("figures.", "tables.", "charts.")
 """Where absences begin that stand beside the findings themselves."""
+_ABSENT = {
+    "time.median_s": "median",
+    "time.p95_s": "p95",
+    "time.ci95_s": "95% interval",
+    "time.device_median_s": "device time",
+    "time.enqueue_s": "enqueue time",
+    "rates.flop_per_s": "FLOP/s",
+    "rates.byte_per_s": "B/s",
+    "rates.item_per_s": "samples/s",
+    "memory.allocated_peak": "allocated peak",
+    "memory.reserved_peak": "reserved peak",
+    "memory.workspace": "cuBLAS workspace",
+    "memory.process_peak": "process peak",
+}
+"""Words for what a run may lack, by the dotted path of ``unavailable``."""
 DRAWN = ("time", "rate")
 """The charts that are drawn; the speed-up stands in the table, and its crossings in both."""
 
@@ -298,6 +313,13 @@ def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: 
         about = f": {figure.about}" if figure.about else ""
         words = f"{label(name, figure.unit)} {quantity(figure.value, figure.unit)}{about}"
     return paragraph(words, cells, indent="  ")
+
+
+def absent_words(path: str) -> str:
+    """A dotted path of ``unavailable`` as words: ``time.p95_s`` is "p95"."""
+    if path in _ABSENT:
+        return _ABSENT[path]
+    return label(path.rpartition(".")[2], "s").replace(" per s", "/s")
 
 
 def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:

@@ -8,8 +8,9 @@ from functools import lru_cache
 from rich.style import Style
 
 from tui.state import parameters
+from tui.state.known import SIMULATED
 from tui.state.runs import RunState
-from tui.state.store import SIMULATED, Store
+from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.chart import bar, finding_lines

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.state import parameters
+from tui.state.known import SIMULATED
 from tui.state.parameters import Sweep
 from tui.state.runs import EarlierResult, RunState
-from tui.state.store import SIMULATED, Store
+from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from tui.monitor.messages import Driver
 from tui.state.events import RunnerStatus
-from tui.state.store import SIMULATED, Store
+from tui.state.known import SIMULATED
+from tui.state.store import Store
 from tui.text import numbers as text
 from tui.ui.commands.command import EVERYWHERE, NAMES, TABS, Command, Situation, Tab
 from tui.ui.commands.registry import COMMANDS, in_footer, key_text, keys_text

@@ -9,7 +9,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.state.store import Part, Store
+from tui.state.events import Part
+from tui.state.store import Store
 from tui.ui.views.backend import backend, newest, switches, view
 from tui.ui.views.lines import Line
 from tui.ui.views.notices import log_lines

@@ -12,8 +12,9 @@ from textual.app import ComposeResult
 from tui.memory import Gauge, account
 from tui.session.actions import Actions
 from tui.state.devices import DeviceView
+from tui.state.events import Part
 from tui.state.history import MEAN_S, ORDERS, Order, figure, in_order
-from tui.state.store import Part, Store
+from tui.state.store import Store
 from tui.ui.views.device_columns import DeviceColumns, columns, heading, order_at
 from tui.ui.views.devices import devices_title, row
 from tui.ui.views.history import block_lines, block_rows

@@ -21,7 +21,8 @@ from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.state.store import Part, Store
+from tui.state.events import Part
+from tui.state.store import Store
 from tui.ui.commands.command import Situation
 from tui.ui.commands.registry import in_footer
 from tui.ui.views.lines import Line, changes

@@ -11,7 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.state.store import Part, Store
+from tui.state.events import Part
+from tui.state.store import Store
 from tui.ui.views.lines import Line, LinesOnDemand
 from tui.ui.views.notices import runner_notes
 from tui.ui.views.workload_columns import columns_for, entry_line, heading

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, workload
+from workloads.limits import limits
 from workloads.protocol.results import COPY, Cell, Column
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ def ceiling(
 
     from workloads.declare import place
     from workloads.declare.place import precision
-    from workloads.limits import limits
 
     n = 1024 if on.type == "cpu" else 8192
     on.require(3 * n * n * 4, f"three {n} x {n} matrices of float32")

@@ -7,6 +7,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
+from workloads.catalog.shared.tools import NO_DEVICE_ROWS, compiling_cold, kernels_of
 from workloads.declare.study import Study
 from workloads.declare.tools import Within
 from workloads.declare.workload import Case, Skip, one_of, whole, workload
@@ -163,8 +164,6 @@ def elementwise(
 ) -> Case:
     import torch
 
-    from workloads.catalog.shared.tools import compiling_cold
-
     size = mib * 2**20
     on.require(4 * size, f"a tensor of {mib} MiB and what is made of it")
     x = on.randn(size // 4)
@@ -202,8 +201,6 @@ def elementwise(
 
 def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]]) -> None:
     """How many kernels one call of each way launches, by the profiler."""
-    from workloads.catalog.shared.tools import NO_DEVICE_ROWS, kernels_of
-
     for name, call in ways.items():
         about = f"launched by one call, {name}"
         launched = sum(row.calls for row in kernels_of(call, on)) if on.type == "cuda" else 0
@@ -303,20 +300,6 @@ MATRICES = 8
 NO_COUNT = "it goes on until the values no longer change: its operations are not fixed"
 
 
-def solve_flop(n: int, right: int) -> int:
-    """FLOP of an LU factorization and both substitutions for ``right`` right-hand sides.
-
-    Column k of the elimination takes n - k divisions and 2 (n - k)² further operations, 2/3 n³ in
-    all; the substitutions 2 n² - n for each side (Golub, Van Loan, Matrix Computations, 3.1, 3.2).
-    """
-    return (4 * n**3 - 3 * n**2 - n) // 6 + right * (2 * n**2 - n)
-
-
-def cholesky_flop(n: int) -> int:
-    """FLOP of a Cholesky factorization: n³/3 + n²/2 + n/6 (Golub, Van Loan, 4.2)."""
-    return (2 * n**3 + 3 * n**2 + n) // 6
-
-
 @workload(
     group="compute",
     title="equations and eigenvalues",
@@ -336,6 +319,7 @@ def linalg(
 ) -> Case:
     import torch
 
+    from workloads.declare import place
     from workloads.declare.place import TOLERANCES, against_float64, ratio
 
     host = 8 * n * (3 * n + 2 * right)
@@ -364,11 +348,11 @@ def linalg(
         positive = a @ a.T / n + identity
         calls: dict[str, tuple[int | None, Callable[[], object]]] = {
             "product": (2 * n**3, lambda: a @ symmetric),
-            "Cholesky": (cholesky_flop(n), lambda: torch.linalg.cholesky(positive)),
+            "Cholesky": (place.cholesky_flop(n), lambda: torch.linalg.cholesky(positive)),
             "symmetric eigenvalues": (None, lambda: torch.linalg.eigvalsh(symmetric)),
             "eigenvalues": (None, lambda: torch.linalg.eigvals(a)),
         }
-        _operations(found, n, solve_flop(n, right), calls)
+        _operations(found, n, place.solve_flop(n, right), calls)
         sum_of_values = float(torch.linalg.eigvalsh(symmetric).double().sum())
         trace = float(symmetric.diagonal().double().sum())
         about = "sum of the symmetric matrix's eigenvalues over its trace: 1 but for rounding"
@@ -377,7 +361,7 @@ def linalg(
     return Case(
         timed,
         clock="wall",
-        flop=solve_flop(n, right),
+        flop=place.solve_flop(n, right),
         precision="float32",
         check=check,
         study=study,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads.declare.study import Study
 from workloads.declare.tools import ClockName
 from workloads.declare.workload import Case, one_of, whole, workload
+from workloads.limits import limits
 from workloads.measure import estimates
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Check, Column
@@ -144,7 +145,6 @@ def matmul_shapes(
 
     from workloads.declare import place
     from workloads.declare.place import precision
-    from workloads.limits import limits
     from workloads.measure import environment
 
     own = Shape("as set", rows, inner, columns)
@@ -192,7 +192,6 @@ def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
 
 
 def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, precision: str) -> None:
-    from workloads.limits import limits
     from workloads.measure import environment
 
     one = on.randn(1)

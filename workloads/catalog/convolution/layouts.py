@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,7 @@ from workloads.catalog.convolution.layers import (
     Size,
     memory_format,
 )
+from workloads.catalog.shared.tools import tf32_set
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, by_device, whole, workload
 from workloads.protocol.results import Check, Column
@@ -42,22 +42,6 @@ def types(on: Place) -> dict[str, tuple[str, bool | None]]:
     if not torch.backends.cudnn.enabled or precision(on, "float32", True) != "tf32":
         return {"float32": ("float32", None), **halves}
     return {"float32, no TF32": ("float32", False), "TF32": ("float32", True), **halves}
-
-
-@contextmanager
-def tf32_set(allowed: bool | None) -> Iterator[None]:
-    """Allow cuDNN TF32 or forbid it, and set it back; ``None`` leaves it as it is."""
-    import torch
-
-    cudnn = torch.backends.cudnn
-    before = cudnn.allow_tf32
-    if allowed is not None:
-        cudnn.allow_tf32 = allowed
-    try:
-        yield
-    finally:
-        if allowed is not None:
-            cudnn.allow_tf32 = before
 
 
 @workload(

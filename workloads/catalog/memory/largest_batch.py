@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.tools import HeldMemory
-from workloads.declare.workload import Case, whole, workload
+from workloads.declare.workload import Case, Skip, whole, workload
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Column
 
@@ -228,8 +228,6 @@ def batch_until_oom(
     percent: Annotated[int, whole(1, 95, "share of the device's memory on a GPU, %")] = 20,
 ) -> Case:
     import torch
-
-    from workloads.declare.workload import Skip
 
     if on.type == "mps":
         raise Skip("MPS takes its memory from the system's: there is no end to find safely")

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from workloads import BOOTSTRAP
-from workloads.catalog.pitfalls.wrong_device import first_line
 from workloads.protocol import process
 from workloads.protocol.frozen import frozen
 from workloads.protocol.process import Channel
+from workloads.protocol.results import first_line
 
 if TYPE_CHECKING:
     import torch

@@ -7,6 +7,8 @@ import math
 import time
 from typing import TYPE_CHECKING, Annotated
 
+from workloads.catalog.pitfalls.captures import REFUSED, TRIES, outcomes
+from workloads.catalog.shared.tools import NO_DEVICE_ROWS, kernels_of
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
 from workloads.protocol.results import Check, Column
@@ -190,7 +192,6 @@ def same_update(
 
 
 def _launches(found: Study, on: Place, step: Step) -> None:
-    from workloads.catalog.shared.tools import NO_DEVICE_ROWS, kernels_of
 
     count = sum(row.calls for row in kernels_of(step.launch, on))
     abouts = {
@@ -270,8 +271,6 @@ def _frozen(found: Study, on: Place) -> None:
 
 
 def _refused(found: Study, on: Place) -> None:
-    from workloads.catalog.pitfalls.captures import REFUSED, TRIES, outcomes
-
     found.table(
         "captures", "tried in a capture", Column("in the captured code"), Column("outcome"),
         Column("instead, or what it does"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, Column, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -30,11 +30,6 @@ def other_device(on: Place) -> torch.device:
     import torch
 
     return torch.device("meta" if on.type == "cpu" else "cpu")
-
-
-def first_line(error: BaseException) -> str:
-    """What torch says, without its stack."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def outcome(call: Callable[[], torch.Tensor]) -> str:

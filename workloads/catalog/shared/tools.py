@@ -1,10 +1,11 @@
-"""What several workloads do with torch's own tools: read its profiler, compile from nothing."""
+"""What several workloads use of torch: its profiler, its compiler, its switches of TF32."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from workloads.protocol.frozen import frozen
@@ -133,3 +134,20 @@ def compiling_cold() -> Callable[[], None]:
         folder.cleanup()
 
     return back
+
+
+@contextmanager
+def tf32_set(allowed: bool | None) -> Iterator[None]:
+    """TF32 in products and convolutions switched for a while; ``None`` changes nothing."""
+    import torch
+
+    if allowed is None:
+        yield
+        return
+    product, conv = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = product.allow_tf32, conv.allow_tf32
+    product.allow_tf32 = conv.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        product.allow_tf32, conv.allow_tf32 = before

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, Skip, whole, workload
+from workloads.declare.workload import Case, ParameterError, Skip, whole, workload
 from workloads.protocol.results import Check, Column
 
 if TYPE_CHECKING:
@@ -152,7 +152,6 @@ def checkpointing(
     )
     from workloads.declare import place
     from workloads.declare.place import TOLERANCES, precision, relative
-    from workloads.declare.workload import ParameterError
 
     if segments > layers:
         raise ParameterError(f"checkpointing: segments={segments}: at most layers={layers}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from workloads.catalog.shared.tools import tf32_set
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, whole, workload
 from workloads.protocol.frozen import frozen
@@ -48,23 +48,6 @@ def ways(device_type: str, capability: tuple[int, int] | None) -> tuple[Way, ...
     if capability is None or capability < (8, 0):
         return plain, *half
     return plain, Way(TF32, tf32=True), *half
-
-
-@contextmanager
-def tf32_set(allowed: bool | None) -> Iterator[None]:
-    """TF32 in products and convolutions switched for a while; ``None`` changes nothing."""
-    import torch
-
-    if allowed is None:
-        yield
-        return
-    product, conv = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = product.allow_tf32, conv.allow_tf32
-    product.allow_tf32 = conv.allow_tf32 = allowed
-    try:
-        yield
-    finally:
-        product.allow_tf32, conv.allow_tf32 = before
 
 
 @workload(

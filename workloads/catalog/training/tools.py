@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from workloads.catalog.shared.tools import NO_DEVICE_ROWS, ProfilerRow, kernels, operators
+from workloads.catalog.shared.tools import (
+    NO_DEVICE_ROWS,
+    ProfilerRow,
+    compiling_cold,
+    kernels,
+    operators,
+)
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, one_of, whole, workload
 from workloads.protocol.results import Check, Column
@@ -45,7 +51,6 @@ def transformer_compile(
     import torch
 
     from workloads.catalog.shared.models import TransformerBlock, transformer_flop
-    from workloads.catalog.shared.tools import compiling_cold
     from workloads.declare.place import SEED, TOLERANCES, against_float64, attention_precision
 
     if width % heads:

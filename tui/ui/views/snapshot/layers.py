@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 
-from tui.snapshots.model.results import NOT_TOLD, REST, Bucket, Layer, Timeline
+from tui.snapshots.model.pictures import NOT_TOLD, REST, Bucket, Layer, Timeline
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from tui.snapshots.model.results import MapRow, Piece, Pinning
-from tui.snapshots.reader.messages import RowPicture, StretchIs
+from tui.snapshots.model.pictures import MapRow, Piece, Pinning, RowPicture
+from tui.snapshots.reader.messages import StretchIs
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line

@@ -10,8 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tui.session.snapshot_reader import SnapshotStore, names
-from tui.snapshots.model.results import AGAINST_OOM, OF_CACHED, Advice, Summary, Top, Verdict
-from tui.snapshots.reader.messages import FileInfo, Progress
+from tui.snapshots.model.results import (
+    AGAINST_OOM,
+    OF_CACHED,
+    Advice,
+    FileInfo,
+    Summary,
+    Top,
+    Verdict,
+)
+from tui.snapshots.reader.messages import Progress
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.text.glyphs import clean

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.child.process import ChildProcess
-from tui.cli.asking import reading
+from tui.cli.headless import reading
 from tui.cli.output import Failure, pass_through, say
 from tui.cli.watch_output import Row, as_plain, end_in_words
 from tui.monitor import serving as monitor_serving
@@ -31,6 +31,7 @@ from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
 
 DEVICES_S = 1.0
+"""Between two samples of the devices."""
 LOOK_S = 0.05
 """Between two looks at whether the command has written something, or ended."""
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
@@ -272,14 +273,14 @@ async def _verdict(snapshot: Path, oom_text: str, *, markdown: bool) -> list[str
         async with reading((path,)) as child:
             child.load(Load(0, (path,), oom_text=oom_text, top=TOP))
             # The door to the views, which are imported while the reader reads.
-            from tui.cli import printed
+            from tui.cli import command_output
             from tui.ui.views.snapshot.overview import progress_words
 
             loaded = await child.loaded(progress_words)
             if markdown:
                 told = await child.export(Export(0, "markdown", top=TOP))
             else:
-                told = await printed.snapshot_text(
+                told = await command_output.snapshot_text(
                     child, loaded, event=None, top=TOP, at_peak=False, compares=False
                 )
             return told.rstrip("\n").split("\n")

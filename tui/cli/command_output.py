@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tui.cli.asking import Reader
+from tui.cli.headless import Reader
 from tui.cli.output import Failure
 from tui.snapshots.model.results import Summary
 from tui.snapshots.reader.messages import (
@@ -51,8 +51,14 @@ from workloads.protocol import wire
 from workloads.protocol.results import Comparison, Environment, Limit, RunResult
 
 WIDTH = 100
-"""Of lines that go into a file or a pipe."""
+"""Cells of a line that goes into a file or a pipe."""
 INDENT = "    "
+RATIO_CELLS = 72
+"""Of the line that a ratio is drawn on."""
+NARROWEST, WIDEST = 60, 120
+"""Cells of a line of what is told of a snapshot."""
+MOST_VERDICTS = 3
+"""OOMs of a device that are told in full: a library that retries leaves many."""
 
 
 def results_text(store: Store, states: Sequence[RunState]) -> str:
@@ -226,8 +232,7 @@ def sweep_as_json(sweep: Sweep, found: Swept) -> dict[str, Any]:
     }
 
 
-RATIO_CELLS = 72
-"""Cells of the line that a ratio is drawn on."""
+# ---- comparisons -------------------------------------------------------------------------------
 
 
 def comparison_going_on(state: CompareState) -> str:
@@ -288,9 +293,7 @@ def comparison_line(comparison: Comparison) -> str:
     return "  ".join(parts)
 
 
-NARROWEST, WIDEST = 60, 120
-MOST_VERDICTS = 3
-"""OOMs of a device that are told in full: a library that retries leaves many."""
+# ---- snapshots ---------------------------------------------------------------------------------
 
 
 async def snapshot_text(
@@ -368,9 +371,8 @@ async def _at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: 
             for row in listing.rows
         ]
         if listing.more:
-            rows.append(
-                line(f"{fmt.size(listing.more_bytes):>9} in {fmt.count(listing.more)} more")
-            )
+            rest = f"{fmt.size(listing.more_bytes):>9} in {fmt.count(listing.more)} more"
+            rows.append(line(rest))
         rows.append(())
     return rows
 
@@ -387,13 +389,10 @@ async def _difference(
         raise Failure("the two files have no device in common: there is nothing to compare")
     rows: list[Line] = []
     for device in loaded.common:
-        request = AskDifference(0, device, at_peak, limit=top)
-        answer = await child.ask(request, DifferenceIs)
-        found = answer.difference
-        rows += difference_head(found, cells)
-        if found.rows:
-            rows += [(), difference_heading(cells)]
-            rows += [difference_line(row, cells) for row in found.rows]
+        answer = await child.ask(AskDifference(0, device, at_peak, limit=top), DifferenceIs)
+        rows += difference_head(answer.difference, cells)
+        if found := answer.difference.rows:
+            rows += [(), difference_heading(cells), *(difference_line(row, cells) for row in found)]
         if answer.more:
             rows.append(line(f"and {fmt.count(answer.more)} smaller changes: --top shows more"))
         rows.append(())

@@ -1,4 +1,4 @@
-"""How commands without a screen ask and wait: one look, a session, a reader of snapshots."""
+"""What commands without a screen ask of the children, and how they wait for it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.output import Failure, ProgressLine, UsageError, not_known, say
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
-from tui.session.snapshot_reader import STANDARD_INPUT, death_in_words, names, reader
+from tui.session.snapshot_reader import death_in_words, names, reader
 from tui.session.supervisors import VARIABLES, runner_command
+from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.reader.messages import (
     VERSION,
     Answer,
@@ -39,9 +40,14 @@ if TYPE_CHECKING:
     from tui.session.session import Session
     from tui.state.store import Store
 
+INTERVAL_S = 0.5
+"""Between two samples of the devices while workloads run."""
 TORCH_S = 90.0
 """For a runner to import torch and say what it sees."""
+END_S = 3.0
+"""After a signal, for what was measured by then to arrive."""
 T = TypeVar("T")
+A = TypeVar("A", bound=Answer)
 
 
 async def look() -> Sample:
@@ -91,9 +97,6 @@ async def ask_runner(
         return unanswered(f"{python}: {error.strerror}")
     finally:
         await child.stop()
-
-
-END_S = 3.0
 
 
 class Waiter:
@@ -188,10 +191,6 @@ def say_problems(hello: messages.Hello | None) -> None:
         say(problem)
 
 
-INTERVAL_S = 0.5
-"""Between two samples of the devices while workloads run."""
-
-
 def chosen(
     store: Store,
     names: Sequence[str],
@@ -268,7 +267,7 @@ def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
         Failure: a device that torch does not have.
     """
     if not wanted:
-        return session.default_devices()
+        return session.store.usual_devices
     environment = session.store.environment
     known = [device.id for device in environment.devices] if environment else []
     devices = ["cuda:0" if device == "cuda" else device for device in wanted]
@@ -277,9 +276,6 @@ def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
             why = environment.unavailable.get("devices", "") if environment else ""
             raise Failure(f"no device {device}: torch has {', '.join(known)}. {why}".rstrip())
     return tuple(devices)
-
-
-A = TypeVar("A", bound=Answer)
 
 
 class Reader:

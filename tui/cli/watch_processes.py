@@ -15,7 +15,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tui.child.process import ChildProcess, Garbage
-from tui.cli.asking import look
+from tui.cli.headless import look
 from tui.cli.output import SCHEMA, Failure, print_json, print_text, say
 from tui.cli.watch_output import (
     WHAT_IS_READ,
