@@ -21,8 +21,8 @@ from tui.cli.program import parse
 from tui.cli.watch_command import Outcome, as_object
 from tui.cli.watch_output import kept_as_plain, kept_lines, left_in_words
 from tui.session import watching
+from tui.session.watching import KeptRuns
 from tui.state.watched_processes import WatchedProcesses
-from tui.ui.screens.watch import KeptRuns
 from tui.watch import runs
 from tui.watch.kept import Left, left_in
 from tui.watch.messages import StepsTold, TorchProcesses

@@ -12,6 +12,7 @@ from textual.containers import Container
 from tui.memory import Gauge
 from tui.memory.others import account_in
 from tui.monitor.messages import Sample
+from tui.session.watching import KeptRun
 from tui.state.allocators import Allocator
 from tui.state.devices import DeviceView
 from tui.state.events import Part
@@ -33,7 +34,6 @@ from tui.ui.views.watched_processes import (
     row_line,
 )
 from tui.ui.views.watched_run import (
-    KeptRun,
     banner_lines,
     kept_heading,
     kept_lines,

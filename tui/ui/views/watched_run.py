@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tui.session.watching import KeptRun
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import numbers as text
 from tui.text.glyphs import clean
@@ -25,7 +26,7 @@ from tui.ui.views.lines import (
     right,
 )
 from tui.watch.findings import Growth, at_step
-from tui.watch.kept import Left, Oom
+from tui.watch.kept import Oom
 from tui.watch.runs import EXAMPLE, Run
 from workloads.protocol.frozen import frozen
 
@@ -235,6 +236,17 @@ def taken_words(taken: Taken) -> str:
     return f"{step:<14} {clock_words(taken.at)}  {what:<10} {clean(taken.path.name)}"
 
 
+def no_snapshot_words(row: WatchedDevice | None) -> str:
+    """Why there is none of a process, and how there may be one."""
+    if row is None:
+        return "no process has left a snapshot"
+    words = f"{row.process.pid} has left no snapshot"
+    ooms = row.left.ooms if row.left is not None else ()
+    if ooms:
+        return f"{words}: {ooms[-1].why_no_snapshot}"
+    return f"{words}: s takes one at its next step, and an OOM is given one by itself"
+
+
 # ---- the runs that are kept ----
 
 NONE_KEPT = (
@@ -244,31 +256,6 @@ NONE_KEPT = (
 _BEGAN, _END, _LASTED, _COUNT = 11, 24, 12, 6
 LASTED_FROM, COUNTS_FROM = 100, 66
 """Cells from which it is told how long a run took, and what it counted."""
-
-
-@frozen
-class KeptRun:
-    """A run, and what its processes have left."""
-
-    run: Run
-    goes_on: bool
-    left: tuple[Left, ...]
-
-    @property
-    def steps(self) -> int | None:
-        """Of the process that made the most; ``None`` where none has said."""
-        return max((each.steps for each in self.left if each.steps is not None), default=None)
-
-    @property
-    def ooms(self) -> int:
-        """Of all its processes."""
-        return sum(each.oom_count for each in self.left)
-
-    @property
-    def snapshots(self) -> int:
-        """Of all its processes, those of OOMs that are still there among them."""
-        of_ooms = sum(oom.snapshot is not None for each in self.left for oom in each.ooms)
-        return of_ooms + sum(len(each.snapshots) for each in self.left)
 
 
 def none_lines(cells: int) -> list[Line]:
