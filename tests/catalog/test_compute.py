@@ -212,7 +212,7 @@ def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
 def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
     room: int, length: int, tables: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "LONG", 64)
+    monkeypatch.setattr(operations, "LONG_SEQUENCE", 64)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
     found = studied("attention", GpuByName(room), batch=1, heads=2, length=length, width=16)
     assert [table.name for table in found.tables] == tables

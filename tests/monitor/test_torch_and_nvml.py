@@ -60,6 +60,16 @@ def test_t29_a_driver_that_cuda_cannot_start_is_said_in_its_own_words(
     assert told() == "CUDA could not start: CUDA driver initialization failed, error 999"
 
 
+def test_t29_a_driver_that_cuda_cannot_start_without_a_word_is_said_by_the_error(
+    cuda_build: pytest.MonkeyPatch,
+) -> None:
+    def fails() -> int:
+        raise AssertionError
+
+    cuda_build.setattr(torch.cuda, "device_count", fails)
+    assert told() == "CUDA could not start: AssertionError"
+
+
 def test_t29_a_driver_that_is_too_old_is_asked_about(cuda_build: pytest.MonkeyPatch) -> None:
     assert cuda_build
     assert "new enough for CUDA 13.0?" in told()

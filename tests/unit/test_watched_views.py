@@ -23,7 +23,8 @@ from tests.screens.watched import (
     unread,
     watched,
 )
-from tui.state.watched_run import KeptRun, Mark, StepPoint, WatchedDevice
+from tui.session.watching import KeptRun
+from tui.state.watched_run import Mark, StepPoint, WatchedDevice
 from tui.text.glyphs import GLYPHS
 from tui.ui.views.lines import Line, plain, width
 from tui.ui.views.watched_processes import (

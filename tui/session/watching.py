@@ -1,4 +1,4 @@
-"""Keeps a watch running: of all processes, or of one run with its agents and its samples."""
+"""Keeps a watch running: of all processes, or of one run with its folder; reads the kept runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import Sample
 from tui.session.supervisors import BACK_OFF_S, Apply, Sent
 from tui.state.events import LogLine, WatchStatus
-from tui.state.watched_run import KeptRun
 from tui.watch import FOLDER, serving
 from tui.watch.agents import Agents, AgentState, Ask
 from tui.watch.kept import Left, SamplesFile, left_in, troubles_in
@@ -177,6 +176,31 @@ def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
             facts = path.stat()
             found[path] = facts.st_mtime_ns, facts.st_size
     return found
+
+
+@frozen
+class KeptRun:
+    """A run, and what its processes have left."""
+
+    run: Run
+    goes_on: bool
+    left: tuple[Left, ...]
+
+    @property
+    def steps(self) -> int | None:
+        """Of the process that made the most; ``None`` where none has said."""
+        return max((each.steps for each in self.left if each.steps is not None), default=None)
+
+    @property
+    def ooms(self) -> int:
+        """Of all its processes."""
+        return sum(each.oom_count for each in self.left)
+
+    @property
+    def snapshots(self) -> int:
+        """Of all its processes, those of OOMs that are still there among them."""
+        of_ooms = sum(oom.snapshot is not None for each in self.left for oom in each.ooms)
+        return of_ooms + sum(len(each.snapshots) for each in self.left)
 
 
 class KeptRuns:

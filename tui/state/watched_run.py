@@ -101,31 +101,6 @@ class WatchedRun:
     """What else there is to say, a line each: what cannot be read, what an agent could not do."""
 
 
-@frozen
-class KeptRun:
-    """A run that is kept, and what its processes have left."""
-
-    run: Run
-    goes_on: bool
-    left: tuple[Left, ...]
-
-    @property
-    def steps(self) -> int | None:
-        """Of the process that made the most; ``None`` where none has said."""
-        return max((each.steps for each in self.left if each.steps is not None), default=None)
-
-    @property
-    def ooms(self) -> int:
-        """Of all its processes."""
-        return sum(each.oom_count for each in self.left)
-
-    @property
-    def snapshots(self) -> int:
-        """Of all its processes, those of OOMs that are still there among them."""
-        of_ooms = sum(oom.snapshot is not None for each in self.left for oom in each.ooms)
-        return of_ooms + sum(len(each.snapshots) for each in self.left)
-
-
 MOST_POINTS = 1200
 """Of a device; beyond, neighbours are joined, and the highest of each pair stays."""
 MOST_FLUSHES = 200

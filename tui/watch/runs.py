@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import time
@@ -292,15 +291,6 @@ def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dic
         RUN: str(run),
     }
     return found if entries is None else {**found, RECORD: str(entries)}
-
-
-def as_exports(run: Path, entries: int | None) -> list[str]:
-    """The same as lines of a shell, for the environment in which they are read."""
-    lines = []
-    for name, value in variables(run, entries, {}).items():
-        more = "${PYTHONPATH:+:$PYTHONPATH}" if name == "PYTHONPATH" else ""
-        lines.append(f"export {name}={shlex.quote(value)}{more}")
-    return lines
 
 
 class StartError(Exception):

@@ -27,7 +27,7 @@ from workloads.measure import cpu_share, environment, memory, torch_state
 from workloads.measure.clocks import Clock, HostClock, TimedBlock
 from workloads.measure.timing import BLOCK_S, Cancelled, Control
 from workloads.protocol.frozen import frozen
-from workloads.protocol.results import COPY, Ceiling, Limit, Rates
+from workloads.protocol.results import COPY, Ceiling, Limit, Rates, first_line
 
 SECONDS = 2.0
 """Of the blocks that count, for one ceiling that a run lacks."""
@@ -360,7 +360,7 @@ def measure(
     except Skip as none_such:
         return str(none_such)
     except RuntimeError as error:
-        return f"its ceiling cannot be measured: {str(error).splitlines()[0]}"
+        return f"its ceiling cannot be measured: {first_line(error)}"
     limit = find(asked, device, ceilings)
     return limit or f"no limit is known for {limits.name_of(asked.kind)} of this device"
 

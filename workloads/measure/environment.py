@@ -15,7 +15,7 @@ import torch
 from workloads.measure import torch_state
 from workloads.measure.cpu_share import cpus
 from workloads.protocol import wire
-from workloads.protocol.results import Environment, TorchDevice
+from workloads.protocol.results import Environment, TorchDevice, first_line
 
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
@@ -81,7 +81,7 @@ def _cudnn_version(unavailable: dict[str, str]) -> int | None:
     try:
         version = torch.backends.cudnn.version()
     except RuntimeError as error:
-        unavailable["cudnn"] = f"cuDNN does not start: {str(error).splitlines()[0]}"
+        unavailable["cudnn"] = f"cuDNN does not start: {first_line(error)}"
         return None
     return None if version is None else int(version)
 
@@ -102,7 +102,7 @@ def _cuda_devices(unavailable: dict[str, str]) -> list[TorchDevice]:
         count = torch.cuda.device_count()
         devices = [_cuda_device(index) for index in range(count)]
     except (RuntimeError, AssertionError) as error:
-        unavailable["devices"] = f"CUDA could not start: {str(error).splitlines()[0]}"
+        unavailable["devices"] = f"CUDA could not start: {first_line(error)}"
         return []
     if not devices:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tui.results.database import Database
     from tui.results.records import Row
 
+_SELECTS = f"{FORMS}; several at once with commas"
 SHOWN = 50
 """Results that a list shows, unless another number is asked for."""
 
@@ -73,16 +74,12 @@ def add_options(parser: Parser) -> None:
     pruned = verb("prune", "forget results that are old")
     pruned.add_argument("--older", required=True, metavar="T", help="than this: 90d or 2026-01-31")
     compared = verb("compare", "two sets of results: is B faster, slower or the same?")
-    compared.add_argument(
-        "words", nargs=2, metavar="A B", help=f"{FORMS}; several at once with commas"
-    )
+    compared.add_argument("words", nargs=2, metavar="A B", help=_SELECTS)
     compared.add_argument("--workload", dest="of_workload", metavar="NAME", help="of this one only")
     _add_json(compared)
     exported = verb("export", "print results for another box, or as a table for an issue")
     _add_filter(exported)
-    exported.add_argument(
-        "words", nargs="*", metavar="ID", help=f"{FORMS}; several at once with commas"
-    )
+    exported.add_argument("words", nargs="*", metavar="ID", help=_SELECTS)
     exported.add_argument("--markdown", action="store_true", help="a table of Markdown")
     exported.add_argument(
         "--redact",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import io
 import threading
@@ -43,7 +42,7 @@ def redacted(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, R
         Frame(redact(frame.filename), frame.line, frame.name) for frame in snapshot.frames
     )
     return (
-        dataclasses.replace(
+        replace(
             snapshot,
             file=redact(snapshot.file),
             frames=frames,
@@ -240,7 +239,7 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
         gc.freeze()
     text = request.oom_text
     if request.redact:
-        read, text = _redacted(read, text)
+        read, text = _redacted_files(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
     pace.tell(0, len(read), "checking")
     answers = Answers(files, tuple(file.faults for file in files), text)
@@ -295,7 +294,7 @@ def _together(found: list[Estimate]) -> Estimate:
     )
 
 
-def _redacted(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]:
+def _redacted_files(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]:
     made = []
     for snapshot in read:
         without, redact = redacted(snapshot, (text,))

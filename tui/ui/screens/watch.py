@@ -1,4 +1,4 @@
-"""The fifth tab: a run under the watch, or the runs that are kept."""
+"""The watch tab: a run under the watch, or the runs that are kept."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from tui.ui.views.watched_run import (
     command_words,
     going_on_words,
     is_on,
+    no_snapshot_words,
     snapshots_of,
 )
 from tui.ui.widgets.pane import FooterBar, LineBar
@@ -287,7 +288,7 @@ class WatchTab(CommandScreen):
         row = self.selected
         taken = snapshots_of(row) if row is not None else []
         if row is None or not taken:
-            self._say(_no_snapshot(row))
+            self._say(no_snapshot_words(row))
             return
         oom = taken[-1].oom
         path = str(taken[-1].path)
@@ -383,13 +384,3 @@ class WatchTab(CommandScreen):
         if state is not None:
             self.session.freeze(state.frozen_at is None)
             self.catch_up()
-
-
-def _no_snapshot(row: WatchedDevice | None) -> str:
-    if row is None:
-        return "no process has left a snapshot"
-    words = f"{row.process.pid} has left no snapshot"
-    ooms = row.left.ooms if row.left is not None else ()
-    if ooms:
-        return f"{words}: {ooms[-1].why_no_snapshot}"
-    return f"{words}: s takes one at its next step, and an OOM is given one by itself"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, workload
 from workloads.limits import limits
-from workloads.protocol.results import COPY, Cell, Column
+from workloads.protocol.results import COPY, Cell, Column, first_line
 
 if TYPE_CHECKING:
     from workloads.declare.place import Place
@@ -67,7 +67,7 @@ def ceiling(
             try:
                 measured = found.ceiling(kind)
             except RuntimeError as error:
-                found.say(f"{kind}: {str(error).splitlines()[0]}")
+                found.say(f"{kind}: {first_line(error)}")
                 continue
             cells: list[Cell] = [kind, measured.value]
             if columns:

@@ -12,17 +12,17 @@ from workloads.declare.study import Study
 from workloads.declare.tools import Within
 from workloads.declare.workload import Case, Skip, one_of, whole, workload
 from workloads.measure import estimates
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, Column, first_line
 
 if TYPE_CHECKING:
     import torch
 
     from workloads.declare.place import Place
 
-LONG = 4096
+LONG_SEQUENCE = 4096
 """Positions at which a GPU's kernels take long enough to be told apart from their launch."""
 FULL, CAUSAL = "full", "causal"
-KERNELS = {
+ATTENTION_KERNELS = {
     "math": "MATH",
     "flash": "FLASH_ATTENTION",
     "memory-efficient": "EFFICIENT_ATTENTION",
@@ -55,7 +55,7 @@ def attention(
     from workloads.declare import place
     from workloads.declare.place import DTYPES, TOLERANCES, against_float64, attention_precision
 
-    room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
+    room, host = _attention_room(batch * heads, length, width, DTYPES[dtype].itemsize)
     what = "queries, keys, values and the math kernel's scores"
     on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
     q, k, v = (on.randn(batch, heads, length, width, dtype=dtype) for _ in range(3))
@@ -78,32 +78,36 @@ def attention(
 
     def study(found: Study) -> None:
         title = f"by kernel, {length} positions"
-        _kernels(found, "kernels", title, timed, operations)
-        if on.type != "cpu" and length < LONG:
+        _attention_kernels(found, "kernels", title, timed, operations)
+        if on.type != "cpu" and length < LONG_SEQUENCE:
             long_kernels(found)
 
     def long_kernels(found: Study) -> None:
         """By kernel where the launch is a small part of it, if there is room."""
-        room, _ = _room(batch * heads, LONG, width, DTYPES[dtype].itemsize)
+        room, _ = _attention_room(batch * heads, LONG_SEQUENCE, width, DTYPES[dtype].itemsize)
         try:
             on.require(room, what)
         except Skip as skip:
-            found.say(f"not at {LONG} positions: {skip}")
+            found.say(f"not at {LONG_SEQUENCE} positions: {skip}")
             return
-        query, key, value = (on.randn(batch, heads, LONG, width, dtype=dtype) for _ in range(3))
-        needed = place.attention_flop(batch, heads, LONG, width, causal=causal)
+        query, key, value = (
+            on.randn(batch, heads, LONG_SEQUENCE, width, dtype=dtype) for _ in range(3)
+        )
+        needed = place.attention_flop(batch, heads, LONG_SEQUENCE, width, causal=causal)
 
         def attend() -> torch.Tensor:
             return torch.nn.functional.scaled_dot_product_attention(
                 query, key, value, is_causal=causal
             )
 
-        _kernels(found, "long_kernels", f"by kernel, {LONG} positions", attend, needed)
+        _attention_kernels(
+            found, "long_kernels", f"by kernel, {LONG_SEQUENCE} positions", attend, needed
+        )
 
     return Case(timed, flop=operations, precision=used, check=check, study=study)
 
 
-def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
+def _attention_room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
     """Bytes that the math kernel needs, and those that the check needs on the host.
 
     The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). The scores are
@@ -124,18 +128,18 @@ def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
     return room, check
 
 
-def _kernels(
+def _attention_kernels(
     found: Study, table: str, title: str, attend: Callable[[], torch.Tensor], flop: int
 ) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     calls: dict[str, Callable[[], object]] = {}
-    for name, backend in KERNELS.items():
+    for name, backend in ATTENTION_KERNELS.items():
         call = Within(partial(sdpa_kernel, getattr(SDPBackend, backend)), attend)
         try:
             call()
         except RuntimeError as error:
-            found.say(f"{name}: does not run here: {str(error).splitlines()[0]}")
+            found.say(f"{name}: does not run here: {first_line(error)}")
         else:
             calls[name] = call
     found.variants(table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, held=True)
@@ -173,7 +177,7 @@ def elementwise(
 
     back = compiling_cold()
     compiled = torch.compile(chain)
-    compile_s = _compile(on, lambda: compiled(x), back)
+    compile_s = _compile_s(on, lambda: compiled(x), back)
 
     def timed() -> torch.Tensor:
         # compiled = torch.compile(chain)
@@ -211,7 +215,7 @@ def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]
             found.absent(f"kernels_{name}", reason, "", about)
 
 
-def _compile(on: Place, call: Callable[[], object], back: Callable[[], None]) -> float:
+def _compile_s(on: Place, call: Callable[[], object], back: Callable[[], None]) -> float:
     """Seconds of the first call.
 
     Args:
@@ -228,9 +232,7 @@ def _compile(on: Place, call: Callable[[], object], back: Callable[[], None]) ->
         on.synchronize()
     except Exception as error:  # the compilers raise classes of their own
         back()
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = lines[0] if lines else type(error).__name__
-        raise Skip(f"torch.compile fails here: {reason}") from error
+        raise Skip(f"torch.compile fails here: {first_line(error).strip()}") from error
     return perf_counter() - started
 
 
@@ -295,7 +297,7 @@ def reductions(
     return Case(timed, byte=2 * size, byte_limit="memory", study=study)
 
 
-MATRICES = 8
+MATRICES_HELD = 8
 """Held at once: the matrices themselves, and what a factorization and its workspace take."""
 NO_COUNT = "it goes on until the values no longer change: its operations are not fixed"
 
@@ -323,7 +325,7 @@ def linalg(
     from workloads.declare.place import TOLERANCES, against_float64, ratio
 
     host = 8 * n * (3 * n + 2 * right)
-    on.require(4 * n * (MATRICES * n + 3 * right), f"matrices of {n} x {n}", host=host)
+    on.require(4 * n * (MATRICES_HELD * n + 3 * right), f"matrices of {n} x {n}", host=host)
     # Eigenvalues of the random part lie within the unit disc (Girko's circular law): no small ones.
     identity = torch.eye(n, device=on.device)
     a = on.randn(n, n) / n**0.5 + 2 * identity
@@ -339,7 +341,7 @@ def linalg(
             reference = torch.linalg.solve(a.cpu().double(), b.cpu().double())
         except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
             # Those that were drawn have a solution: the device did not draw them.
-            why = str(error).splitlines()[0]
+            why = first_line(error)
             return Check(False, None, TOLERANCES["float32"], f"{what}, which fails: {why}")
         return against_float64(timed(), reference, TOLERANCES["float32"], what)
 
@@ -352,7 +354,7 @@ def linalg(
             "symmetric eigenvalues": (None, lambda: torch.linalg.eigvalsh(symmetric)),
             "eigenvalues": (None, lambda: torch.linalg.eigvals(a)),
         }
-        _operations(found, n, place.solve_flop(n, right), calls)
+        _linalg_operations(found, n, place.solve_flop(n, right), calls)
         sum_of_values = float(torch.linalg.eigvalsh(symmetric).double().sum())
         trace = float(symmetric.diagonal().double().sum())
         about = "sum of the symmetric matrix's eigenvalues over its trace: 1 but for rounding"
@@ -368,7 +370,7 @@ def linalg(
     )
 
 
-def _operations(
+def _linalg_operations(
     found: Study, n: int, solve: int, calls: dict[str, tuple[int | None, Callable[[], object]]]
 ) -> None:
     """Each operation's time, its rate where its work is known, and its time in products."""
@@ -383,7 +385,7 @@ def _operations(
             seconds = found.time(call)
         except RuntimeError as error:
             # Not every build has a routine for each on a GPU.
-            found.say(f"{name}: does not run here: {str(error).splitlines()[0]}")
+            found.say(f"{name}: does not run here: {first_line(error)}")
             continue
         product_s = product_s or seconds
         rate = None if flop is None else flop / seconds

@@ -179,9 +179,9 @@ def _convolution(found: Study, on: Place) -> None:
 
 
 FLOAT8, BFLOAT16 = "float8_e4m3fn", "bfloat16"
-MULTIPLE = 16
+FLOAT8_MULTIPLE = 16
 """Rows and columns of an 8-bit product come in sixteens (torch: ``_scaled_mm``)."""
-CAPABILITY = (8, 9)
+FLOAT8_CAPABILITY = (8, 9)
 
 
 @workload(
@@ -199,14 +199,16 @@ CAPABILITY = (8, 9)
 )
 def matmul_float8(
     on: Place,
-    n: Annotated[int, whole(MULTIPLE, 65_536, f"rows and columns, a multiple of {MULTIPLE}")] = 512,
+    n: Annotated[
+        int, whole(FLOAT8_MULTIPLE, 65_536, f"rows and columns, a multiple of {FLOAT8_MULTIPLE}")
+    ] = 512,
 ) -> Case:
     import torch
 
     from workloads.declare.place import TOLERANCES, against_float64
 
-    if n % MULTIPLE:
-        raise ParameterError(f"matmul_float8: n={n}: a multiple of {MULTIPLE}")
+    if n % FLOAT8_MULTIPLE:
+        raise ParameterError(f"matmul_float8: n={n}: a multiple of {FLOAT8_MULTIPLE}")
     _have_float8(on)
     # Both factors in float32, in bfloat16 and in float8, and the product; the reference has the
     # second one in float64, with and without its scale.
@@ -269,6 +271,6 @@ def _have_float8(on: Place) -> None:
     if torch.version.hip:
         raise Skip("needs an NVIDIA GPU: AMD's MI300 has another 8-bit type")
     capability = torch.cuda.get_device_capability(on.device)
-    if capability < CAPABILITY:
+    if capability < FLOAT8_CAPABILITY:
         major, minor = capability
         raise Skip(f"needs compute capability 8.9: this is {major}.{minor}")

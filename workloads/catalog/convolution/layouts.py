@@ -21,7 +21,7 @@ from workloads.catalog.convolution.layers import (
 from workloads.catalog.shared.tools import tf32_set
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, by_device, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, Column, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -233,7 +233,7 @@ def _fusion(
         try:
             in_one_kernel()
         except RuntimeError as error:
-            found.say(f"{name}: n/a, {str(error).splitlines()[0]}")
+            found.say(f"{name}: n/a, {first_line(error)}")
         else:
             ways[name] = in_one_kernel
     first = ways["convolution, batch norm, ReLU"]()

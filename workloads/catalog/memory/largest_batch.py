@@ -9,7 +9,7 @@ from workloads.declare.study import Study
 from workloads.declare.tools import HeldMemory
 from workloads.declare.workload import Case, Skip, whole, workload
 from workloads.protocol.frozen import frozen
-from workloads.protocol.results import Column
+from workloads.protocol.results import Column, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -111,7 +111,7 @@ class Trials:
             if peak is not None and (self._budget is None or peak <= self._budget):
                 trial = self._timed(size, peak)
         except torch.OutOfMemoryError as error:
-            self._found.say(f"batch {size}: {str(error).splitlines()[0]}")
+            self._found.say(f"batch {size}: {first_line(error)}")
         if trial is None:
             self._let_go()
             needs = "" if peak is None else f", a step needs {peak / MIB:.1f} MiB"

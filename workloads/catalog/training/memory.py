@@ -217,9 +217,9 @@ def checkpointing(
 
 LONGEST_STEP_S = 0.05
 """A larger batch is not tried where a step has come to take this long."""
-FEWEST = 8
+TRIED_IN_ANY_CASE = 8
 """Up to this batch all are tried, however slow the machine."""
-GROWTH = 1.1
+LEAST_GROWTH = 1.1
 """Twice the batch has to bring at least this much more throughput."""
 
 
@@ -289,7 +289,7 @@ def batch_scaling(
             measured[count] = count / seconds
             found.row("scaling", float(count), count / seconds, peak, seconds)
             found.point("scaling", float(count), count / seconds, peak, seconds)
-            if seconds > LONGEST_STEP_S and count >= FEWEST:
+            if seconds > LONGEST_STEP_S and count >= TRIED_IN_ANY_CASE:
                 ended = f"a step of {count} takes more than {LONGEST_STEP_S:g} s"
                 break
             count *= 2
@@ -315,7 +315,7 @@ def bend(rates: dict[int, float]) -> str:
     """
     batches = sorted(rates)
     best = max(batches, key=rates.__getitem__)
-    enough = next(batch for batch in batches if GROWTH * rates[batch] >= rates[best])
+    enough = next(batch for batch in batches if LEAST_GROWTH * rates[batch] >= rates[best])
     if enough == batches[-1]:
         return f"throughput still grows at a batch of {enough}, the largest that was tried"
     return (
