@@ -15,14 +15,14 @@ import pytest
 
 from tests.watch.test_watched_processes import BEGAN, held, process
 from tui import reports
-from tui.cli.commands.watch import Launch
+from tui.cli.commands.watch import Launch, as_exports
 from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.cli.watch_command import Outcome, as_object
 from tui.cli.watch_output import kept_as_plain, kept_lines, left_in_words
 from tui.session import watching
+from tui.session.watching import KeptRuns
 from tui.state.watched_processes import WatchedProcesses
-from tui.ui.screens.watch import KeptRuns
 from tui.watch import runs
 from tui.watch.kept import Left, left_in
 from tui.watch.messages import StepsTold, TorchProcesses
@@ -90,7 +90,7 @@ def test_in_place_it_is_the_same_process(state: Path) -> None:
 
 
 def test_what_is_exported_is_what_a_command_is_started_with(state: Path, tmp_path: Path) -> None:
-    lines = "\n".join(runs.as_exports(tmp_path / "it's here", 7))
+    lines = "\n".join(as_exports(tmp_path / "it's here", 7))
     script = f"{lines}\nexec env"
     for present in ({"PYTHONPATH": "/one:/two"}, {}):
         done = subprocess.run(

@@ -28,8 +28,7 @@ from tests.children.sessions import (
     session_with,
     until,
 )
-from tui.session import state_folder as kept
-from tui.session import supervisors
+from tui.session import state_folder, supervisors
 from tui.session.session import Session
 from workloads.protocol import messages
 from workloads.protocol.results import Ceiling
@@ -241,7 +240,7 @@ async def test_a_ceiling_is_kept_unless_others_were_at_work(
             session, lambda: any("ceiling of float64" in line.text for line in session.store.log)
         )
         assert any("ceiling of float32" in line.text for line in session.store.log)
-    assert kept.ceilings() == (high,)
+    assert state_folder.ceilings() == (high,)
 
 
 async def test_a_runner_that_hears_nothing_is_replaced_after_a_cancel(session: Session) -> None:

@@ -59,3 +59,16 @@ def test_a_start_reaches_no_store_of_results(module: str) -> None:
     code += " name.startswith('tui.results.')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_start_reaches_nothing_of_what_its_first_screen_does_not_show() -> None:
+    later = {
+        "tui.state.sweep_result",
+        "tui.state.watched_run",
+        *(f"tui.ui.views.{name}" for name in ("chart", "detail", "outcome", "plot", "scale")),
+        *(f"tui.ui.screens.{name}" for name in ("dialogs", "memory", "processes", "snapshot")),
+        "textual.widgets._text_area",
+    }
+    code = "import sys, tui.ui.app.workbench; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not later & set(done.stdout.split())

@@ -23,6 +23,7 @@ from tests.screens.watched import (
     unread,
     watched,
 )
+from tui.session.watching import KeptRun
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice
 from tui.text.glyphs import GLYPHS
 from tui.ui.views.lines import Line, plain, width
@@ -37,7 +38,6 @@ from tui.ui.views.watched_processes import (
     row_line,
 )
 from tui.ui.views.watched_run import (
-    KeptRun,
     banner_lines,
     growth_words,
     kept_heading,

@@ -1,4 +1,7 @@
-"""The store of results as commands use it: opened, asked, and what was run held against it."""
+"""The store of results as commands use it: opened, asked, and what was run held against it.
+
+A start of the workbench imports this, so what it is asked with is imported where it is asked.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import time
@@ -82,12 +81,10 @@ def folder() -> Path:
 
 def new_folder() -> Path:
     """A name for the next run's folder, which is not made; of this second and this process."""
-    place = first = folder() / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    for number in itertools.count(2):
-        if not place.exists():
-            break
-        place = first.with_name(f"{first.name}-{number}")
-    return place
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    others = (f"{name}-{number}" for number in itertools.count(2))
+    places = (folder() / each for each in itertools.chain([name], others))
+    return next(place for place in places if not place.exists())
 
 
 def new_run(command: Sequence[str]) -> Run:
@@ -263,15 +260,10 @@ def _is_there(pid: int | None, ticks: int | None) -> bool:
     if pid is None or ticks is None:
         return False
     try:
-        files = ProcessFiles(pid)
+        with contextlib.closing(ProcessFiles(pid)) as files:
+            return files.started == ticks and files.state() not in "ZX"
     except GoneError:
         return False
-    try:
-        return files.started == ticks and files.state() not in "ZX"
-    except GoneError:
-        return False
-    finally:
-        files.close()
 
 
 EXAMPLE = "gpu-workbench watch -- python train.py"
@@ -299,15 +291,6 @@ def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dic
         RUN: str(run),
     }
     return found if entries is None else {**found, RECORD: str(entries)}
-
-
-def as_exports(run: Path, entries: int | None) -> list[str]:
-    """The same as lines of a shell, for the environment in which they are read."""
-    lines = []
-    for name, value in variables(run, entries, {}).items():
-        more = "${PYTHONPATH:+:$PYTHONPATH}" if name == "PYTHONPATH" else ""
-        lines.append(f"export {name}={shlex.quote(value)}{more}")
-    return lines
 
 
 class StartError(Exception):

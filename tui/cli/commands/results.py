@@ -1,4 +1,7 @@
-"""``gpu-workbench results``: what was measured earlier, and how it compares."""
+"""``gpu-workbench results``: what was measured earlier, and how it compares.
+
+What opens the store, or draws what it says, is imported where that is done.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING
 from tui.cli.options import Subcommand
 from tui.cli.output import Failure, UsageError, print_json, print_line, print_text, say
 from tui.cli.results_store import opened, selected
+from tui.results.selection import FORMS, Selection, both, moment
 from tui.text.glyphs import rows_of_text
 from workloads.protocol.frozen import frozen
 
@@ -17,8 +21,8 @@ if TYPE_CHECKING:
     from tui.cli.options import Parser
     from tui.results.database import Database
     from tui.results.records import Row
-    from tui.results.selection import Selection
 
+_SELECTS = f"{FORMS}; several at once with commas"
 SHOWN = 50
 """Results that a list shows, unless another number is asked for."""
 
@@ -70,12 +74,12 @@ def add_options(parser: Parser) -> None:
     pruned = verb("prune", "forget results that are old")
     pruned.add_argument("--older", required=True, metavar="T", help="than this: 90d or 2026-01-31")
     compared = verb("compare", "two sets of results: is B faster, slower or the same?")
-    compared.add_argument("words", nargs=2, metavar="A B", help=_forms())
+    compared.add_argument("words", nargs=2, metavar="A B", help=_SELECTS)
     compared.add_argument("--workload", dest="of_workload", metavar="NAME", help="of this one only")
     _add_json(compared)
     exported = verb("export", "print results for another box, or as a table for an issue")
     _add_filter(exported)
-    exported.add_argument("words", nargs="*", metavar="ID", help=_forms())
+    exported.add_argument("words", nargs="*", metavar="ID", help=_SELECTS)
     exported.add_argument("--markdown", action="store_true", help="a table of Markdown")
     exported.add_argument(
         "--redact",
@@ -85,12 +89,6 @@ def add_options(parser: Parser) -> None:
     )
     imported = verb("import", "take in results of files that export or run --json wrote")
     imported.add_argument("words", nargs="+", metavar="FILE", help="of another box, or of this one")
-
-
-def _forms() -> str:
-    from tui.results.selection import FORMS
-
-    return f"{FORMS}; several at once with commas"
 
 
 def _add_filter(parser: argparse.ArgumentParser) -> None:
@@ -130,8 +128,6 @@ def _wanted(options: ResultsOptions) -> Selection:
     Raises:
         SelectionError: a date that is none.
     """
-    from tui.results.selection import Selection, moment
-
     return Selection(
         facts=(("box", options.of_box),) if options.of_box else (),
         tags=(options.tagged,) if options.tagged else (),
@@ -239,8 +235,6 @@ def _delete(options: ResultsOptions) -> int:
 
 
 def _prune(options: ResultsOptions) -> int:
-    from tui.results.selection import Selection, moment
-
     with opened(writing=True) as database:
         rows = database.rows(Selection(before=moment(options.older)))
         tagged = database.tags_of(rows)
@@ -253,7 +247,6 @@ def _prune(options: ResultsOptions) -> int:
 
 def _compare(options: ResultsOptions) -> int:
     from tui.results.look import compared
-    from tui.results.selection import Selection, both
     from tui.ui.views.results import compare_notes, compare_table
 
     with opened() as database:
@@ -276,7 +269,6 @@ def _compare(options: ResultsOptions) -> int:
 
 def _export(options: ResultsOptions) -> int:
     from tui.results.kept import Redaction, lines_of
-    from tui.results.selection import both
 
     with opened() as database:
         wanted = _wanted(options)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.cli.options import Parser, Subcommand, add_screen
@@ -222,6 +224,15 @@ class Launch:
             raise UsageError(f"{given}: printed without a screen; add --no-screen")
 
 
+def as_exports(run: Path, entries: int | None) -> list[str]:
+    """What a run sets in its command's environment, as lines of a shell."""
+    lines = []
+    for name, value in runs.variables(run, entries, {}).items():
+        more = "${PYTHONPATH:+:$PYTHONPATH}" if name == "PYTHONPATH" else ""
+        lines.append(f"export {name}={shlex.quote(value)}{more}")
+    return lines
+
+
 def carry_out(options: Launch) -> int:
     """Run the command.
 
@@ -235,7 +246,7 @@ def carry_out(options: Launch) -> int:
     """
     options.check()
     if options.env:
-        print_text(rows_of_text(runs.as_exports(runs.new_folder(), options.entries)))
+        print_text(rows_of_text(as_exports(runs.new_folder(), options.entries)))
         return 0
     if options.here:
         return _in_place(options)

@@ -170,6 +170,9 @@ _STYLE = re.compile(r"\x1b\[([0-9;]*)m")
 _NONE = ("", "0")
 _DEFAULTS = ("39", "49")
 """The terminal's own colours: what a reset leaves."""
+_LENGTHS = {"5": 3, "2": 5}
+"""How many numbers a colour is, by the second of them."""
+_LONG = ("38", "48")
 
 
 def frugal_styles(drawn: str) -> str:
@@ -204,8 +207,3 @@ def _without_defaults(codes: list[str]) -> list[str]:
             kept += codes[:count]
         codes = codes[count:]
     return kept
-
-
-_LENGTHS = {"5": 3, "2": 5}
-"""How many numbers a colour is, by the second of them."""
-_LONG = ("38", "48")

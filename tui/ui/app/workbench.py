@@ -26,6 +26,7 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.theme import BUILTIN_THEMES
+from textual.widgets import Input
 from textual.worker import Worker
 
 from tui.session.actions import Actions
@@ -51,8 +52,6 @@ AT_ONCE_S = 0.05
 """So long the first paint waits for figures that may be there already: it would be done anew."""
 STOP_S = 4.0
 """A session that takes longer to stop is left to the death of its parent."""
-
-
 HERE = Path(__file__).parents[1]
 FRAMEWORK = HERE / "widgets" / "framework.tcss"
 """Styles of what is on no screen before the first paint."""
@@ -106,9 +105,6 @@ def _palette() -> type[Provider]:
 
 def _selected(screen: Screen[object]) -> str:
     """The text that is selected, in the field that is typed into or else anywhere."""
-    # A field takes 10 ms of a start to import.
-    from textual.widgets import Input
-
     field = screen.focused
     selected = field.selected_text if isinstance(field, Input) else ""
     return selected or screen.get_selected_text() or ""
@@ -307,8 +303,6 @@ class WorkbenchApp(TabbedApp):
 
     @on(CommandPalette.Opened)
     def _palette_opened(self) -> None:
-        from textual.widgets import Input
-
         self.screen.query_one(Input).cursor_blink = False
 
     def action_show_help(self) -> None:

@@ -47,7 +47,6 @@ TABS = (
     Tab("results", "6", "Results", "Results", "Show what was measured earlier, and compare it."),
 )
 
-
 Group = Literal[
     "Runs",
     "Demo",

@@ -23,7 +23,7 @@ from tui.ui.views.lines import Line
 from tui.ui.views.memory import legend, title
 from tui.ui.views.memory_account import account_lines, history_rows, process_history, process_lines
 from tui.ui.widgets.device_panes import AccountPane
-from tui.ui.widgets.pane import FooterBar, HistoryView, LinesView
+from tui.ui.widgets.pane import FittedView, FooterBar, LinesView
 
 SHARE = 3
 """The histories take at most one in so many rows of the screen."""
@@ -59,7 +59,7 @@ class MemoryView(AccountPane):
         super().__init__(store, clock, id=id)
         self.legend = LinesView(self._legend)
         self.legend.can_focus = False
-        self.history = HistoryView(self.history_lines)
+        self.history = FittedView(self.history_lines)
 
     def compose(self) -> ComposeResult:
         yield self.bar

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widgets import Input
 
 from tui.memory.model import Absent
 from tui.monitor.messages import GpuProcess
@@ -36,8 +37,6 @@ from tui.ui.widgets.lists import KeyedList, RowFilter
 from tui.ui.widgets.pane import AgingPane, FooterBar, LineBar, LinesView
 
 if TYPE_CHECKING:
-    from textual.widgets import Input
-
     from tui.state.allocators import Allocator
     from tui.ui.screens.memory import ProcessMemoryView
 
@@ -223,7 +222,7 @@ class ProcessesPane(AgingPane):
     # ---- the filter ----
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow the table to what was typed; by this name Textual finds it without the class."""
+        """Narrow the table to what was typed."""
         event.stop()
         self.pattern = event.value.strip()
         self.store_changed()
@@ -306,6 +305,7 @@ class ProcessesTab(CommandScreen):
             elif row is not None and row.kind == "launcher":
                 self.notify("it started several: choose one of them", markup=False)
             return
+        # Imported when it is first asked for: the list does not need it.
         from tui.ui.screens.memory import ProcessMemoryView
 
         self.memory = ProcessMemoryView(self.store, self.program.clock, allocator)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.widgets import Input
 from textual.worker import Worker
 
 from tui.results import look
@@ -36,9 +37,6 @@ from tui.ui.views.lines import TextStyle
 from tui.ui.views.result_list import NO_STORE, NOTHING_KEPT, READONLY, REPLAY
 from tui.ui.views.results import name_of
 from tui.ui.widgets.pane import FooterBar, Pane
-
-if TYPE_CHECKING:
-    from textual.widgets import Input
 
 T = TypeVar("T")
 READING, WRITING = "reading what was measured", "writing"
@@ -296,12 +294,9 @@ class TagScreen(BesideCursor["str | None"]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
     def __init__(self, many: int) -> None:
-        # The framework's field takes 10 ms to import, and the tab opens without it.
-        from textual.widgets import Input
-
         super().__init__()
         self._many = many
-        self.field: Input = Input(placeholder="a name, as in before-upgrade")
+        self.field = Input(placeholder="a name, as in before-upgrade")
         self.field.cursor_blink = False
 
     def compose(self) -> ComposeResult:

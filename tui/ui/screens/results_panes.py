@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input
 
 from tui.results.compare import Question
 from tui.results.look import Listed, Past, Sides
@@ -20,9 +20,6 @@ from tui.ui.views.lines import Line, LinesOnDemand, TextStyle, paragraph
 from tui.ui.views.result_list import ORDERS, Order
 from tui.ui.widgets.lists import KeyedList, RowFilter
 from tui.ui.widgets.pane import LineBar, LinesView, Pane
-
-if TYPE_CHECKING:
-    from textual.widgets import Input
 
 LIST, COMPARISON, PAST = "results", "comparison", "past"
 """The ids of the panes."""
@@ -212,7 +209,7 @@ class ResultsPane(Pane):
         return listing.heading(chosen) if chosen is not None else ()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow the list to what was typed; by this name Textual finds it without the class."""
+        """Narrow the list to what was typed."""
         event.stop()
         self.pattern = event.value
         self.post_message(self.Narrowed())

@@ -17,7 +17,7 @@ from tui.session.snapshot_session import SnapshotSession, View
 from tui.snapshots.reader.messages import Export, Exported, Refused
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
-from tui.ui.screens.dialogs import box
+from tui.ui.screens.dialogs import OomTextScreen, box
 from tui.ui.screens.snapshot_map import MapPane
 from tui.ui.screens.snapshot_panes import SnapshotBar, SnapshotPane, StartPane, VerdictPane
 from tui.ui.screens.snapshot_sites import DifferencePane, SitesPane
@@ -160,8 +160,6 @@ class SnapshotTab(CommandScreen):
 
     def action_snapshot_text(self) -> None:
         """Take the text of an exception."""
-        # A text area takes 20 ms to import.
-        from tui.ui.screens.dialogs import OomTextScreen
 
         def done(text: str | None) -> None:
             if text is not None:

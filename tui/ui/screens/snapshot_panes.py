@@ -40,15 +40,15 @@ class SnapshotBar(LineBar):
 
     def __init__(self, session: SnapshotSession) -> None:
         super().__init__(self._bar)
-        self._desk = session
+        self._session = session
 
     def _bar(self, cells: int) -> Line:
-        return bar_line(self._desk, cells)
+        return bar_line(self._session, cells)
 
     def on_click(self, event: events.Click) -> None:
         """Show the view under the mouse."""
         view = view_at(event.x)
-        if view is not None and self._desk.ready:
+        if view is not None and self._session.ready:
             self.post_message(self.Picked(view))
 
 

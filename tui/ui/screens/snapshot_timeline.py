@@ -27,8 +27,14 @@ from tui.text import glyphs
 from tui.ui.screens.snapshot_panes import SnapshotPane
 from tui.ui.views.lines import Line, Span, line
 from tui.ui.views.snapshot import layers
-from tui.ui.views.snapshot import words as view
-from tui.ui.views.snapshot.words import refused_lines
+from tui.ui.views.snapshot.words import (
+    clamped,
+    column_of,
+    refused_lines,
+    state_lines,
+    timeline_heading,
+    zoomed,
+)
 from tui.ui.widgets.pane import LinesView
 from tui.ui.widgets.styles import strip_of
 
@@ -223,7 +229,7 @@ class TimelinePane(SnapshotPane):
             return [line(glyphs.GLYPHS.ellipsis)]
         shown = self.timeline()
         begin = shown.begin_us if shown else None
-        return view.state_lines(answer.state, summary.events, begin, cells, part=self._part())
+        return state_lines(answer.state, summary.events, begin, cells, part=self._part())
 
     def _retitle(self) -> None:
         focus, summary, shown = self.session.focus, self.session.summary, self.timeline()
@@ -231,7 +237,7 @@ class TimelinePane(SnapshotPane):
             self.retitle("Timeline")
             return
         waiting = self.waiting(AskState(0, focus.device, focus.event))
-        words = view.timeline_heading(shown, focus.device)
+        words = timeline_heading(shown, focus.device)
         self.retitle(f"Timeline   {words}{waiting}")
 
     # ---- the cursor ----
@@ -249,7 +255,7 @@ class TimelinePane(SnapshotPane):
         shown, focus = self.timeline(), self.session.focus
         if shown is None or focus is None or not shown.buckets:
             return
-        at = view.column_of(shown, focus.event)
+        at = column_of(shown, focus.event)
         length = max(1, (shown.last - shown.first + 1) // len(shown.buckets))
         if at is None or not 0 <= at + columns < len(shown.buckets) or focus.event is None:
             self.move(columns * length if at is not None else 0)
@@ -280,8 +286,8 @@ class TimelinePane(SnapshotPane):
         shown, summary, focus = self.timeline(), self.session.summary, self.session.focus
         if shown is None or summary is None or focus is None or not shown.buckets:
             return
-        first, last = view.zoomed(shown, focus.event, factor)
-        self._window = view.clamped(first, last, summary.events)
+        first, last = zoomed(shown, focus.event, factor)
+        self._window = clamped(first, last, summary.events)
         if self._window == (0, summary.events - 1):
             self._window = None
         self.store_changed()
@@ -295,4 +301,4 @@ class TimelinePane(SnapshotPane):
         event = summary.events - 1 if focus.event is None else max(0, focus.event)
         if not first <= event <= last:
             half = (last - first + 1) // 2
-            self._window = view.clamped(event - half, event - half + last - first, summary.events)
+            self._window = clamped(event - half, event - half + last - first, summary.events)

@@ -1,4 +1,4 @@
-"""The fifth tab: a run under the watch, or the runs that are kept."""
+"""The watch tab: a run under the watch, or the runs that are kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar, Protocol
 
 from textual import events, on
@@ -19,7 +18,7 @@ from textual.worker import Worker
 
 from tui.monitor.messages import Sample
 from tui.session.watched_session import RunError
-from tui.session.watching import Folder
+from tui.session.watching import KeptRuns
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
@@ -33,11 +32,11 @@ from tui.ui.screens.watch_panes import (
     WatchedMemoryPane,
 )
 from tui.ui.views.watched_run import (
-    KeptRun,
     Taken,
     command_words,
     going_on_words,
     is_on,
+    no_snapshot_words,
     snapshots_of,
 )
 from tui.ui.widgets.pane import FooterBar, LineBar
@@ -289,7 +288,7 @@ class WatchTab(CommandScreen):
         row = self.selected
         taken = snapshots_of(row) if row is not None else []
         if row is None or not taken:
-            self._say(_no_snapshot(row))
+            self._say(no_snapshot_words(row))
             return
         oom = taken[-1].oom
         path = str(taken[-1].path)
@@ -385,36 +384,3 @@ class WatchTab(CommandScreen):
         if state is not None:
             self.session.freeze(state.frozen_at is None)
             self.catch_up()
-
-
-class KeptRuns:
-    """The list of kept runs: of a run, only what has changed since the last look is read.
-
-    Args:
-        kept: gives the runs, the newest first.
-    """
-
-    def __init__(self, kept: Callable[[], list[Run]]) -> None:
-        self._kept = kept
-        self._folders: dict[Path, Folder] = {}
-
-    def look(self) -> tuple[KeptRun, ...]:
-        """All of them with what their processes have left; reads files."""
-        found = self._kept()
-        known = self._folders
-        self._folders = {
-            each.folder: known.get(each.folder) or Folder(each.folder) for each in found
-        }
-        return tuple(
-            KeptRun(each, each.goes_on, self._folders[each.folder].left()) for each in found
-        )
-
-
-def _no_snapshot(row: WatchedDevice | None) -> str:
-    if row is None:
-        return "no process has left a snapshot"
-    words = f"{row.process.pid} has left no snapshot"
-    ooms = row.left.ooms if row.left is not None else ()
-    if ooms:
-        return f"{words}: {ooms[-1].why_no_snapshot}"
-    return f"{words}: s takes one at its next step, and an OOM is given one by itself"

@@ -12,6 +12,7 @@ from textual.containers import Container
 from tui.memory import Gauge
 from tui.memory.others import account_in
 from tui.monitor.messages import Sample
+from tui.session.watching import KeptRun
 from tui.state.allocators import Allocator
 from tui.state.devices import DeviceView
 from tui.state.events import Part
@@ -23,8 +24,8 @@ from tui.ui.views.lines import Line, Span, TextStyle, fit, line, verbatim
 from tui.ui.views.memory import bar_line, legend, title
 from tui.ui.views.memory_account import account_lines, process_facts
 from tui.ui.views.watched_processes import (
-    AROUND,
-    LEAST_ROWS,
+    AROUND_PLOT,
+    LEAST_PLOT,
     Over,
     heading,
     key_of,
@@ -33,7 +34,6 @@ from tui.ui.views.watched_processes import (
     row_line,
 )
 from tui.ui.views.watched_run import (
-    KeptRun,
     banner_lines,
     kept_heading,
     kept_lines,
@@ -43,7 +43,7 @@ from tui.ui.views.watched_run import (
     told_lines,
 )
 from tui.ui.widgets.lists import KeyedList
-from tui.ui.widgets.pane import ROOM, HistoryView, LineBar, LinesView, Pane
+from tui.ui.widgets.pane import ROOM, FittedView, LineBar, LinesView, Pane
 from tui.watch.messages import Placed
 from tui.watch.runs import Run
 
@@ -290,7 +290,7 @@ class WatchedMemoryPane(Pane):
         self._legend = LinesView(lambda cells: legend(self._gauge, cells) if self._gauge else [])
         self._told = LinesView(self._told_lines)
         self._legend.can_focus = self._told.can_focus = False
-        self._plot = HistoryView(self._plot_lines)
+        self._plot = FittedView(self._plot_lines)
         self.body = LinesView(self._account)
 
     def compose(self) -> ComposeResult:
@@ -359,7 +359,7 @@ class WatchedMemoryPane(Pane):
         wide = width >= WIDE_FROM
         self.set_class(wide, "-wide")
         left = height - 1 - legend_rows - told_rows
-        least = AROUND + LEAST_ROWS
+        least = AROUND_PLOT + LEAST_PLOT
         fits = self.row is not None and bool(self.row.points) and left >= least
         self._plot.display = fits
         if fits:

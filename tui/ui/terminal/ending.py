@@ -21,6 +21,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+if sys.platform != "win32":
+    import termios
+
+    WAKE = signal.SIGURG
+    """Wakes a thread that is stuck; it means nothing without urgent data on a socket."""
+
 SIGNALS = (
     (
         signal.SIGTERM,
@@ -40,6 +46,18 @@ LOOK_S = 1.0
 """How often the terminal is looked at."""
 FORCED_EXIT_S = 1.4
 """After this an end that could not be had in an orderly way is forced."""
+RESTORE = (
+    b"\x18"  # CAN: what was cut off in the middle of an escape sequence is over
+    b"\x1b[?2026l\x1b[?2004l\x1b[?7h"
+    b"\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l\x1b[<u"
+    b"\x1b[?1049l\x1b[?25h\x1b[0m"
+)
+"""Ends synchronized output, bracketed paste, mouse, focus reports, kitty keys and the alternate
+screen; turns line wrapping and the cursor on (xterm's control sequences)."""
+STALLED_LOOK_S = 0.3
+"""How often, once an end is overdue."""
+WRITE_S = 0.5
+"""How long the terminal is tried for its last bytes."""
 
 
 class HangupWatch:
@@ -117,25 +135,6 @@ def hung_up(terminal: int) -> bool:
     return any(
         what & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, what in poll.poll(0)
     )
-
-
-if sys.platform != "win32":
-    import termios
-
-    WAKE = signal.SIGURG
-    """Means nothing to a program without urgent data on its sockets."""
-
-RESTORE = (
-    b"\x18"  # CAN: what was cut off in the middle of an escape sequence is over
-    b"\x1b[?2026l\x1b[?2004l\x1b[?7h"
-    b"\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l\x1b[<u"
-    b"\x1b[?1049l\x1b[?25h\x1b[0m"
-)
-"""Ends synchronized output, bracketed paste, mouse, focus reports, kitty keys and the alternate
-screen; turns line wrapping and the cursor on (xterm's control sequences)."""
-STALLED_LOOK_S = 0.3
-WRITE_S = 0.5
-"""How long the terminal is tried for its last bytes."""
 
 
 def stalled(terminal: int) -> bool:

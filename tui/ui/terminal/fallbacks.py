@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
-from textual.color import Color as AnyColor
+from textual.color import Color as TextualColor
 from textual.filter import ANSIToTruecolor, LineFilter
 
 from tui import reports
@@ -34,6 +34,13 @@ TABLE: tuple[Triplet, ...] = (
     *((grey, grey, grey) for grey in GREYS),
 )
 """From number 16 on: those before it are the terminal's own and may be anything."""
+DEFAULT = Color.parse("default")
+"""The terminal's own."""
+COPIED = "copied.txt"
+"""The file in the state folder."""
+
+
+# ---- colours -------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
@@ -75,7 +82,7 @@ def _in_256(colour: Color | None) -> Color | None:
 class Nearest256(LineFilter):
     """Has everything drawn in the nearest of 256 colours."""
 
-    def apply(self, segments: list[Segment], background: AnyColor) -> list[Segment]:  # noqa: ARG002
+    def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002
         """Called by Textual for each line that is drawn."""
         return [
             Segment(text, in_256(style) if style is not None else None, control)
@@ -96,7 +103,7 @@ class OwnSixteen(LineFilter):
         super().__init__()
         self._dark = dark
 
-    def apply(self, segments: list[Segment], background: AnyColor) -> list[Segment]:  # noqa: ARG002
+    def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002
         """Called by Textual for each line that is drawn."""
         # The characters of a border have the colours of two surfaces, and mean neither.
         return [
@@ -107,9 +114,6 @@ class OwnSixteen(LineFilter):
             )
             for text, style, control in segments
         ]
-
-
-DEFAULT = Color.parse("default")
 
 
 @lru_cache(maxsize=4096)
@@ -150,7 +154,7 @@ def filters(system: str | None, given: Sequence[LineFilter], *, dark: bool) -> l
     return list(given)
 
 
-COPIED = "copied.txt"
+# ---- a clipboard ---------------------------------------------------------------------------------
 
 
 def keep_copied(text: str) -> Path:

@@ -192,6 +192,7 @@ def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
     """The ratio with its interval as a picture."""
     if comparison is None or not comparison.ratio:
         return []
+    # Imported where there is a ratio: at the start there is none.
     from tui.ui.views.scale import ratio_line
 
     room = min(cells - 2, INTERVAL_MOST)

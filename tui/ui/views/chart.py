@@ -1,4 +1,4 @@
-"""A workload's charts as lines: alone, among its study's findings, as a sweep's plots. Pure."""
+"""What a workload has found, as lines: its charts, the findings of a study, a sweep. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from tui.state.parameters import Sweep
-from tui.state.sweep_result import Swept, progress_text
+from tui.state.sweep_result import Swept, progress_text, settings_text
 from tui.text import glyphs
 from tui.text.glyphs import clean
 from tui.text.numbers import label, quantity
@@ -39,11 +39,37 @@ from tui.ui.views.plot import (
 )
 from tui.ui.views.scale import above, places_scale, scale_for
 from tui.ui.views.tables import reason_lines, table_lines
-from tui.ui.views.workload_state import progress_words, run_settings, running
+from tui.ui.views.workload_state import progress_words, running
 from workloads.protocol.results import Cell, Chart, Column, Figure, RunResult, Series, Table
 
 MOST_LABEL = 28
 LEAST_BAR = 8
+BARS_FROM = 30
+"""Cells below which steps are a table."""
+CHART_GAP = 3
+WIDE = 50
+"""Cells that each of two plots has at least where they stand side by side."""
+TOLD_ELSEWHERE = ("limit", "time.ci95_s")
+"""Absences that have a line of their own."""
+_FINDINGS = ("figures.", "tables.", "charts.")
+"""Where absences begin that stand beside the findings themselves."""
+_ABSENT = {
+    "time.median_s": "median",
+    "time.p95_s": "p95",
+    "time.ci95_s": "95% interval",
+    "time.device_median_s": "device time",
+    "time.enqueue_s": "enqueue time",
+    "rates.flop_per_s": "FLOP/s",
+    "rates.byte_per_s": "B/s",
+    "rates.item_per_s": "samples/s",
+    "memory.allocated_peak": "allocated peak",
+    "memory.reserved_peak": "reserved peak",
+    "memory.workspace": "cuBLAS workspace",
+    "memory.process_peak": "process peak",
+}
+"""Words for what a run may lack, by the dotted path of ``unavailable``."""
+DRAWN = ("time", "rate")
+"""The charts that are drawn; the speed-up stands in the table, and its crossings in both."""
 
 
 def bar(share: float, cells: int) -> str:
@@ -65,7 +91,7 @@ def bar_lines(chart: Chart, cells: int) -> list[Line]:
     rows: list[Line] = []
     highest: dict[str, float] = {}
     for series in chart.series:
-        most = max(known_points(series), default=0.0)
+        most = max(_known_values(series), default=0.0)
         highest[series.unit] = max(highest.get(series.unit, 0.0), most)
     for series in chart.series:
         rows += _bar_block(chart, series, highest[series.unit], cells)
@@ -74,7 +100,7 @@ def bar_lines(chart: Chart, cells: int) -> list[Line]:
 
 def _bar_block(chart: Chart, series: Series, highest: float, cells: int) -> list[Line]:
     title = Span(f"  {clean(series.name)}", TextStyle.KEY)
-    if not known_points(series):
+    if not _known_values(series):
         return [line(title, Span(f"  {quantity(None)}", TextStyle.QUIET))]
     full = above(highest) if highest > 0 else 1.0
     if series.unit in ("byte", "bytes", "B") and highest > 0:
@@ -120,7 +146,7 @@ def curve_lines(
     title = clean(chart.title or chart.name)
     for unit in dict.fromkeys(series.unit for series in chart.series):
         members = [(at, series) for at, series in enumerate(chart.series) if series.unit == unit]
-        values = [value for _, series in members for value in known_points(series)]
+        values = [value for _, series in members for value in _known_values(series)]
         if not values:
             rows += paragraph(title, cells, TextStyle.STRONG) if title else []
             names = fit(", ".join(clean(series.name) for _, series in members), cells)
@@ -147,13 +173,9 @@ def curve_lines(
     return rows
 
 
-def known_points(series: Series) -> list[float]:
+def _known_values(series: Series) -> list[float]:
     """The values that there are."""
     return [value for value in series.values if value is not None and math.isfinite(value)]
-
-
-BARS_FROM = 30
-"""Cells below which steps are a table."""
 
 
 def chart_lines(
@@ -178,20 +200,15 @@ def chart_lines(
     if not chart.places:
         rows.append(line(Span("  no points yet", TextStyle.QUIET)))
     elif chart.labels:
-        drawn = bar_lines(chart, cells) if cells >= BARS_FROM else _curve_points(chart, cells)
+        drawn = bar_lines(chart, cells) if cells >= BARS_FROM else _points_as_table(chart, cells)
         rows += [fit_line(row, cells) for row in drawn]
     elif cells >= LEAST_CELLS:
         rows = curve_lines(chart, cells, height, levels, events)
     else:
-        rows += _curve_points(chart, cells)
+        rows += _points_as_table(chart, cells)
     return (
         rows + mark_lines(chart, cells) + reason_lines(f"charts.{chart.name}", unavailable, cells)
     )
-
-
-CHART_GAP = 3
-WIDE = 50
-"""Cells that each of two plots has at least where they stand side by side."""
 
 
 def beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> list[Line]:
@@ -217,7 +234,7 @@ def beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> li
     return rows
 
 
-def _curve_points(chart: Chart, cells: int) -> list[Line]:
+def _points_as_table(chart: Chart, cells: int) -> list[Line]:
     return table_lines(point_table(chart), {}, cells)[1:]
 
 
@@ -242,24 +259,7 @@ def point_table(chart: Chart) -> Table:
     return Table(chart.name, chart.title, columns, tuple(rows))
 
 
-TOLD_ELSEWHERE = ("limit", "time.ci95_s")
-"""Absences that have a line of their own."""
-_FINDINGS = ("figures.", "tables.", "charts.")
-_ABSENT = {
-    "time.median_s": "median",
-    "time.p95_s": "p95",
-    "time.ci95_s": "95% interval",
-    "time.device_median_s": "device time",
-    "time.enqueue_s": "enqueue time",
-    "rates.flop_per_s": "FLOP/s",
-    "rates.byte_per_s": "B/s",
-    "rates.item_per_s": "samples/s",
-    "memory.allocated_peak": "allocated peak",
-    "memory.reserved_peak": "reserved peak",
-    "memory.workspace": "cuBLAS workspace",
-    "memory.process_peak": "process peak",
-}
-"""Words for what a run may lack, by the dotted path of ``unavailable``."""
+# ---- the findings of a study ---------------------------------------------------------------------
 
 
 def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[Line]:
@@ -335,8 +335,7 @@ def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
     return rows
 
 
-DRAWN = ("time", "rate")
-"""The charts that are drawn; the speed-up stands in the table, and its crossings in both."""
+# ---- a sweep -------------------------------------------------------------------------------------
 
 
 def sweep_lines(found: Swept, sweep: Sweep, cells: int, height: int = HEIGHT) -> list[Line]:
@@ -351,7 +350,7 @@ def sweep_lines(found: Swept, sweep: Sweep, cells: int, height: int = HEIGHT) ->
     rows: list[Line] = [line(Span("Sweep", TextStyle.STRONG), f"  {progress_text(found)}")]
     going = running(found)
     if going is not None and going.progress is not None:
-        words = f"{going.request.device} {run_settings(sweep, going)}: "
+        words = f"{going.request.device} {settings_text(sweep, going.request.parameters)}: "
         rows += paragraph(words + progress_words(going.progress), cells, TextStyle.KEY, indent="  ")
     if not found.done:
         return rows

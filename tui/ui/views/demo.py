@@ -40,6 +40,12 @@ def pages(store: Store, group: str) -> list[WorkloadInfo]:
     return [info for info in store.catalogue if info.group == group]
 
 
+def no_such_group(store: Store, group: str, cells: int) -> list[Line]:
+    """Which groups there are."""
+    names = ", ".join(dict.fromkeys(info.group for info in store.catalogue))
+    return paragraph(f"There is no group {group}; there are {names}.", cells, TextStyle.BAD)
+
+
 def title_line(store: Store, group: str, number: int, cells: int) -> Line:
     """Group, page and the workload's title."""
     found = pages(store, group)
@@ -197,6 +203,16 @@ def _status(store: Store, info: WorkloadInfo, run: RunState | None, tick: int) -
     return tuple(spans)
 
 
+def _waits_for(store: Store, run: RunState) -> str:
+    """What a run that has not begun waits for."""
+    if store.runner.status != "ready":
+        return f"waits for the runner, which is {store.runner.status}"
+    for other in store.runs.values():
+        if other is not run and not other.ended and other.progress is not None:
+            return f"waits for {other.request.workload} on {other.request.device}"
+    return "waits for its turn"
+
+
 def _figures(result: RunResult) -> list[Span]:
     assert result.time is not None
     spans = [Span(median(result.time), TextStyle.STRONG)]
@@ -231,20 +247,7 @@ def page_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     return rows
 
 
-def _waits_for(store: Store, run: RunState) -> str:
-    """What a run that has not begun waits for."""
-    if store.runner.status != "ready":
-        return f"waits for the runner, which is {store.runner.status}"
-    for other in store.runs.values():
-        if other is not run and not other.ended and other.progress is not None:
-            return f"waits for {other.request.workload} on {other.request.device}"
-    return "waits for its turn"
-
-
-def no_such_group(store: Store, group: str, cells: int) -> list[Line]:
-    """Which groups there are."""
-    names = ", ".join(dict.fromkeys(info.group for info in store.catalogue))
-    return paragraph(f"There is no group {group}; there are {names}.", cells, TextStyle.BAD)
+# ---- code ----------------------------------------------------------------------------------------
 
 
 _KINDS: tuple[tuple[tuple[str, ...], TextStyle], ...] = (
@@ -288,9 +291,9 @@ def _highlighted(source: str) -> tuple[Line, ...]:
             return Style()
 
     source = source.expandtabs(4)
-    text = Syntax(source, "python", theme=Kinds()).highlight(source)
+    coloured = Syntax(source, "python", theme=Kinds()).highlight(source)
     styles = [TextStyle.PLAIN] * len(source)
-    for span in text.spans:
+    for span in coloured.spans:
         if isinstance(span.style, Style):
             kind = span.style.meta.get(_KIND, TextStyle.PLAIN)
             end = min(span.end, len(source))

@@ -13,7 +13,14 @@ from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
-from tui.ui.views.workload_state import other_flags, progress_words, warnings_of
+from tui.ui.views.workload_state import (
+    AGAINST_STYLES,
+    latest_of,
+    other_flags,
+    progress_words,
+    verdict_words,
+    warnings_of,
+)
 from tui.ui.views.workload_table import CHANGED, devices
 from workloads.protocol.results import Setting, WorkloadInfo
 
@@ -174,7 +181,6 @@ def device_lines(
 
 def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | None, str]:
     from tui.state.sweep_result import settings_text
-    from tui.ui.views.workload_state import latest_of
 
     run = latest_of(found, device)
     if run is None:
@@ -220,7 +226,6 @@ def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
         return []
     # Imported where there is something to compare with.
     from tui.ui.views.scale import ratio_line
-    from tui.ui.views.workload_state import AGAINST_STYLES, verdict_words
 
     now = store.sample.at if store.sample else store.earlier.at
     earlier = text.count(found.runs[0], "run")

@@ -1,4 +1,4 @@
-"""The detail pane on more than one workload: a group's bars, a device's roofline. Pure."""
+"""What the detail pane plots of several workloads: a group's bars, a device's roofline. Pure."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ from tui.ui.views.workload_table import devices, figures_of
 from workloads.protocol.results import Column, Table
 
 TIME_CELLS = 8
+
+
+# ---- the bars of a group -------------------------------------------------------------------------
 
 
 def group_lines(store: Store, group: str, names: Sequence[str], cells: int) -> list[Line]:
@@ -95,6 +98,15 @@ def _bars(name: str, runs: dict[str, RunState | None], cells: int, label_cells: 
     return rows
 
 
+# ---- the roofline of a device --------------------------------------------------------------------
+
+
+def device_of(store: Store) -> str:
+    """The device whose roofline is shown: the selected one, else what the GPU column shows."""
+    gpu = store.gpu_column
+    return store.selected_device.torch or (gpu.torch if gpu else None) or "cpu"
+
+
 def roofline_lines(
     store: Store, device: str, selected: str | None, cells: int, height: int = HEIGHT
 ) -> list[Line]:
@@ -120,7 +132,9 @@ def roofline_lines(
     elif cells >= LEAST_CELLS:
         rows += plot_lines(_roofline_plot(found, selected), cells, height)
     rows += [(), *_limit_lines(found, cells)]
-    return [*rows, (), *table_lines(_table(found, selected), {}, cells)] if found.points else rows
+    if found.points:
+        rows += [(), *table_lines(_point_table(found, selected), {}, cells)]
+    return rows
 
 
 def _roofline_plot(found: Roofline, selected: str | None) -> Plot:
@@ -134,7 +148,7 @@ def _roofline_plot(found: Roofline, selected: str | None) -> Plot:
     names = dict.fromkeys(point.workload for point in found.points)
     # The selected one first: it has the first mark, and stands first in the legend.
     order = sorted(names, key=lambda name: name != selected)
-    curves = [_of(name, number, found) for number, name in enumerate(order)]
+    curves = [_curve_of(name, number, found) for number, name in enumerate(order)]
     levels = [
         Level(roof.words, roof.value, roof.value / memory.value if memory else None)
         for roof in found.compute
@@ -157,7 +171,7 @@ def _roofline_title(found: Roofline) -> str:
     return f"Roofline of {found.device}"
 
 
-def _of(name: str, number: int, found: Roofline) -> Curve:
+def _curve_of(name: str, number: int, found: Roofline) -> Curve:
     points = sorted(
         (point.flop_per_byte, point.flop_per_s) for point in found.points if point.workload == name
     )
@@ -190,7 +204,7 @@ def _limit_lines(found: Roofline, cells: int) -> list[Line]:
     return rows
 
 
-def _table(found: Roofline, selected: str | None) -> Table:
+def _point_table(found: Roofline, selected: str | None) -> Table:
     columns = (
         Column("workload"),
         Column("settings"),
@@ -199,17 +213,11 @@ def _table(found: Roofline, selected: str | None) -> Table:
         Column("share of roof", "%"),
     )
     order = sorted(found.points, key=lambda one: (one.workload != selected, one.flop_per_byte))
-    return Table("roofline", "points", columns, tuple(_limit_row(found, point) for point in order))
+    return Table("roofline", "points", columns, tuple(_point_row(found, point) for point in order))
 
 
-def _limit_row(found: Roofline, point: RooflinePoint) -> tuple[str | float | None, ...]:
+def _point_row(found: Roofline, point: RooflinePoint) -> tuple[str | float | None, ...]:
     roof = found.roof(point)
     share = 100 * point.flop_per_s / roof if roof else None
     intensity = float(f"{point.flop_per_byte:.3g}")
     return (point.workload, short(point.parameters), intensity, point.flop_per_s, share)
-
-
-def device_of(store: Store) -> str:
-    """The device whose roofline is shown: the selected one, else what the GPU column shows."""
-    gpu = store.gpu_column
-    return store.selected_device.torch or (gpu.torch if gpu else None) or "cpu"

@@ -64,6 +64,14 @@ _SHORT = {
     "C library": "libc",
     "read from outside": "torch",
 }
+HIGHEST_HISTORY = 4
+"""Rows of each history of a process, at most."""
+_HISTORIES = (
+    ("allocated", "alloc", TextStyle.ALLOCATED),
+    ("reserved", "reserved", TextStyle.CACHED),
+    ("process", "process", TextStyle.CONTEXT),
+)
+"""Figures of a point, their labels in front of a history, how they are drawn."""
 
 
 def account_lines(
@@ -286,14 +294,7 @@ def _beside(main: list[Line], side: list[Line], cells: int) -> list[Line]:
     return found
 
 
-HIGHEST_HISTORY = 4
-"""Rows of each of its histories, at most."""
-_HISTORIES = (
-    ("allocated", "alloc", TextStyle.ALLOCATED),
-    ("reserved", "reserved", TextStyle.CACHED),
-    ("process", "process", TextStyle.CONTEXT),
-)
-"""Figures of a point, their labels in front of a history, how they are drawn."""
+# ---- a process's memory --------------------------------------------------------------------------
 
 
 def process_lines(

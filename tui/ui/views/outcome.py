@@ -37,6 +37,15 @@ BAR_CELLS = (10, 40)
 BLOCKS_FROM = 3
 BLOCKS_HEIGHT, BLOCKS_MOST = 4, 100
 """Rows of the plot of the blocks, and its most cells."""
+STATUS_STYLES = {
+    "ok": TextStyle.GOOD,
+    "failed": TextStyle.BAD,
+    "skipped": TextStyle.QUIET,
+    "cancelled": TextStyle.NOTE,
+}
+
+
+# ---- at a glance ---------------------------------------------------------------------------------
 
 
 def outcome_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
@@ -62,7 +71,7 @@ def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> l
     result = run.result or run.so_far
     rows: list[Line] = []
     if result is not None and result.time is not None:
-        rows += _glance_figures(label, result, result.time, cells, limit_cells)
+        rows += _figure_lines(label, result, result.time, cells, limit_cells)
     words = state_words(run)
     if words.text:
         lead = () if rows else (label,)
@@ -91,7 +100,7 @@ def state_words(run: RunState) -> Span:
     return Span(f"{result.status}: {result.reason}" if result.reason else result.status, style)
 
 
-def _glance_figures(
+def _figure_lines(
     label: Span, result: RunResult, time: Timing, cells: int, limit_cells: int
 ) -> list[Line]:
     half = half_width(time)
@@ -186,30 +195,7 @@ def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line
     return rows
 
 
-def block_lines(time: Timing, cells: int) -> list[Line]:
-    """The blocks of a measurement one after the other: drift and outliers show, a median hides."""
-    known = time.block_times_s
-    if len(known) < BLOCKS_FROM or cells < LEAST_CELLS:
-        return []
-    low, high = min(known), max(known)
-    if high == low:
-        low, high = 0.99 * low, 1.01 * high
-    points = tuple((float(number), value) for number, value in enumerate(known, 1))
-    plot = Plot(
-        Axis("block", "", Scale(1.0, float(len(known)))),
-        Axis("time of a call", "s", Scale(low, high)),
-        (Curve("", points, style=TextStyle.ALLOCATED),),
-        (Level("median", time.median_s),),
-    )
-    return plot_lines(plot, min(cells, BLOCKS_MOST), BLOCKS_HEIGHT)
-
-
-STATUS_STYLES = {
-    "ok": TextStyle.GOOD,
-    "failed": TextStyle.BAD,
-    "skipped": TextStyle.QUIET,
-    "cancelled": TextStyle.NOTE,
-}
+# ---- in full -------------------------------------------------------------------------------------
 
 
 def result_lines(
@@ -285,6 +271,24 @@ def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str
     if time.faults_per_call is not None:
         pairs.append(("page faults per call", f"{time.faults_per_call:.3g}"))
     return pairs
+
+
+def block_lines(time: Timing, cells: int) -> list[Line]:
+    """The blocks of a measurement one after the other: drift and outliers show, a median hides."""
+    known = time.block_times_s
+    if len(known) < BLOCKS_FROM or cells < LEAST_CELLS:
+        return []
+    low, high = min(known), max(known)
+    if high == low:
+        low, high = 0.99 * low, 1.01 * high
+    points = tuple((float(number), value) for number, value in enumerate(known, 1))
+    plot = Plot(
+        Axis("block", "", Scale(1.0, float(len(known)))),
+        Axis("time of a call", "s", Scale(low, high)),
+        (Curve("", points, style=TextStyle.ALLOCATED),),
+        (Level("median", time.median_s),),
+    )
+    return plot_lines(plot, min(cells, BLOCKS_MOST), BLOCKS_HEIGHT)
 
 
 def rate_pairs(result: RunResult) -> list[tuple[str, str]]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from tui.memory import OtherProcess
 from tui.memory.model import Absent, Reading, derive, value_of
+from tui.memory.others import other_process, unplaced
 from tui.monitor.messages import Device, GpuProcess, ParentProcess, Sample
+from tui.state.allocators import Allocators
 from tui.state.devices import CPU, DeviceView
 from tui.state.history import held
 from tui.text import numbers as text
+from tui.watch.messages import TorchProcess
 from workloads.protocol.frozen import frozen
 
 Order = Literal[
@@ -29,11 +32,6 @@ MARGINS: Mapping[Order, float] = {
 }
 """Orders from the highest figure down; a row moves up once it is ahead of the row above by more
 than this, so that shares of time, which change with each look, do not make rows jump."""
-
-
-if TYPE_CHECKING:
-    from tui.state.allocators import Allocators
-    from tui.watch.messages import TorchProcess
 
 LEAST_NOBODYS = 0.01
 """Share of a device's memory above which what no process is known to hold has a row: an idle GPU
@@ -161,8 +159,6 @@ def _with_torch(
     row: ProcessRow, allocators: Allocators, view: DeviceView, now: float
 ) -> ProcessRow:
     """A row of NVML's with what is read of torch in it."""
-    from tui.memory.others import other_process
-
     told = allocators.process(row.pid, row.started_at)
     if told is None or row.process is None:
         return row
@@ -173,8 +169,6 @@ def _unlisted(
     allocators: Allocators, rows: Sequence[ProcessRow], place: int, now: float
 ) -> list[ProcessRow]:
     """The torch processes that NVML does not list, as in a container: on a GPU without a name."""
-    from tui.memory.others import unplaced
-
     found = []
     shown = {row.told.pid for row in rows if row.told}
     for each in allocators.read():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tui.memory import OtherProcess
 from tui.memory.model import Absent, Reading, Stale, Value, reading_text
+from tui.state.allocators import Allocators
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import (
@@ -20,11 +20,8 @@ from tui.ui.views.lines import (
     right,
 )
 from tui.ui.views.process_rows import Order, ProcessRow
+from tui.watch.messages import TorchProcess
 from workloads.protocol.frozen import frozen
-
-if TYPE_CHECKING:
-    from tui.state.allocators import Allocators
-    from tui.watch.messages import TorchProcess
 
 
 @frozen
@@ -113,6 +110,8 @@ COLUMNS: tuple[Column, ...] = (
 )
 """From the left; what follows them is the command."""
 COMMAND = "command"
+_NAMES = {"sm_percent": "sm", "cpu_percent": "cpu", "host_memory": "host"}
+"""Fields by the heading of their column."""
 
 
 def columns(cells: int, *, of_host: bool, torch: bool = False) -> list[Column]:
@@ -269,7 +268,3 @@ def torch_words(told: TorchProcess | None) -> str:
     if told.launcher:
         words.append(f"by {told.launcher}")
     return ", ".join(words)
-
-
-_NAMES = {"sm_percent": "sm", "cpu_percent": "cpu", "host_memory": "host"}
-"""Fields by the heading of their column."""

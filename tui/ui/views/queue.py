@@ -20,6 +20,8 @@ USUAL_S: dict[Budget, float] = {"quick": 4.0, "normal": 8.0, "careful": 60.0}
 """Seconds that a run takes on average, as long as nothing here tells better: of the whole catalogue
 on the CPU (docs/measurements.md), of which a normal run takes twice the time of a quick one; of
 careful runs, what they may be timed at most."""
+LEAST_BAR, MOST_BAR = 8, 60
+"""Cells of the bar; where there is no room for the least, there is none."""
 
 
 @frozen
@@ -138,8 +140,7 @@ def _kind(device: str) -> str:
     return device.partition(":")[0]
 
 
-LEAST_BAR, MOST_BAR = 8, 60
-"""Cells of the bar; where there is no room for the least, there is none."""
+# ---- in words ------------------------------------------------------------------------------------
 
 
 def queue_line(found: Queue, cells: int, now: str = "") -> Line:

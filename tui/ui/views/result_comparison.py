@@ -27,8 +27,15 @@ from tui.ui.views.lines import (
     right,
 )
 from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
-from tui.ui.views.results import closing, name_of, notes, own_differences, side, verdict
-from tui.ui.views.results import shared_differences as shared
+from tui.ui.views.results import (
+    closing,
+    name_of,
+    notes,
+    own_differences,
+    shared_differences,
+    side,
+    verdict,
+)
 from tui.ui.views.scale import Scale
 from workloads.protocol.frozen import frozen
 
@@ -37,6 +44,10 @@ _MOST_NAME, _LEAST_NAME = 40, 14
 _LEAST_DRAWN = 15
 _MOST_DRAWN = 61
 _VERDICT_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD, "unclear": TextStyle.QUIET}
+NONE_SHARED = "A and B have no workload in common that ended well with the same parameters."
+
+
+# ---- two sets side by side -----------------------------------------------------------------------
 
 
 @frozen
@@ -143,7 +154,7 @@ def sides_lines(found: Sides, cells: int) -> list[Line]:
 def foot_lines(found: Sides, one: Question | None, cells: int) -> list[Line]:
     """Of the workload under the cursor its interval and notes; then what holds for all of them."""
     rows: list[Line] = []
-    common = shared(found.compared)
+    common = shared_differences(found.compared)
     if one is not None:
         ratio = one.answer.ratio
         words = verdict(one)
@@ -160,12 +171,12 @@ def foot_lines(found: Sides, one: Question | None, cells: int) -> list[Line]:
         )
         own = [difference(each) for each in own_differences(one, common)]
         told = [f"differs in {', '.join(own)}"] if own else []
-        for text_ in [*told, *notes(one)]:
-            rows += paragraph(text_, cells, TextStyle.NOTE, indent="  ")
+        for remark in [*told, *notes(one)]:
+            rows += paragraph(remark, cells, TextStyle.NOTE, indent="  ")
     words = ", ".join(map(difference, common)) or "none that is known"
     rows += paragraph(f"differences (not causes) of B from A: {words}", cells)
-    for text_ in closing(found.compared):
-        rows += paragraph(text_, cells, TextStyle.QUIET)
+    for remark in closing(found.compared):
+        rows += paragraph(remark, cells, TextStyle.QUIET)
     return rows
 
 
@@ -179,8 +190,7 @@ def sides_title(found: Sides) -> str:
     return f"B beside A   {both} that both have" + (f": {told}" if told else "")
 
 
-NONE_SHARED = "A and B have no workload in common that ended well with the same parameters."
-
+# ---- one workload over time ----------------------------------------------------------------------
 
 _TICKED = ("driver", "torch")
 """Facts whose changes are drawn."""
@@ -193,7 +203,8 @@ _FLAT = 0.01
 _LEAST_HEIGHT, _MOST_HEIGHT = 4, 20
 _MOST_CURVES, _MOST_NAMED, _MOST_TICKS = 6, 8, 30
 """Drivers and torches that have marks of their own, changes that have names, and those drawn."""
-
+_BESIDE_PLOT = 6
+"""Rows of a plot beside its height, and the blank one."""
 
 Software = tuple[tuple[str, str], ...]
 """Names and versions of what is ticked, as far as they are known."""
@@ -254,18 +265,14 @@ def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line
         return [*paragraph(one, cells, TextStyle.NOTE), *rows]
     if cells < LEAST_CELLS:
         return rows
-    left = height - len(rows) - _BESIDE_PLOT
+    room = height - len(rows) - _BESIDE_PLOT
     plot = plot_lines(
-        _history(found, groups, now), cells, max(_LEAST_HEIGHT, min(_MOST_HEIGHT, left))
+        _history_plot(found, groups, now), cells, max(_LEAST_HEIGHT, min(_MOST_HEIGHT, room))
     )
     return [*plot, (), *rows]
 
 
-_BESIDE_PLOT = 6
-"""Rows of a plot beside its height, and the blank one."""
-
-
-def _history(found: Past, groups: Mapping[Software, Sequence[Row]], now: float) -> Plot:
+def _history_plot(found: Past, groups: Mapping[Software, Sequence[Row]], now: float) -> Plot:
     first, last = found.rows[0].at, found.rows[-1].at
     span = max(now - first, last - first)
     seconds, unit = next((size, name) for size, name, least in _UNITS if span >= least)

@@ -1,4 +1,4 @@
-"""Kept results as tables and lines: a list, two sets side by side, one in full. Pure."""
+"""Kept results as the commands print them, in words that the results tab has too. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from tui.results.compare import (
 from tui.results.records import Facts, Kept, Row, place
 from tui.results.statistics import FEWEST, Spread, spread
 from tui.state.parameters import short
-from tui.text import numbers as fmt
-from tui.text.numbers import count
+from tui.text import numbers as text
 from tui.ui.views.backend import between
 from tui.ui.views.workload_state import verdict_words
 from workloads.protocol.results import Column, Table
@@ -89,9 +88,9 @@ def list_table(
         columns.append(("tags", lambda number: ", ".join(tags.get(rows[number].number, ()))))
     if any(row.marks for row in rows):
         columns.append(("", lambda number: _warned(rows[number])))
-    many = count(len(rows), "result")
+    many = text.count(len(rows), "result")
     if total is not None and total > len(rows):
-        many = f"the newest {len(rows)} of {count(total, 'result')}"
+        many = f"the newest {len(rows)} of {text.count(total, 'result')}"
     return Table(
         "results",
         ", ".join((many, *shared)),
@@ -101,22 +100,22 @@ def list_table(
 
 
 def _warned(row: Row) -> str:
-    return count(len(row.marks), "warning") if row.marks else ""
+    return text.count(len(row.marks), "warning") if row.marks else ""
 
 
 def outcome(row: Row) -> str:
     """Its time with its interval, or why it has none."""
     if row.median_s is None:
         return row.said if row.kind == "comparison" else f"{row.status}: {row.said}"
-    text = _time(row)
-    return text if row.status == "ok" else f"{text} {row.status}"
+    words = _time(row)
+    return words if row.status == "ok" else f"{words} {row.status}"
 
 
 def _time(row: Row) -> str:
     if row.ci95_s is None or not row.median_s:
-        return fmt.seconds(row.median_s)
+        return text.seconds(row.median_s)
     half = (row.ci95_s[1] - row.ci95_s[0]) / 2 / row.median_s
-    return f"{fmt.seconds(row.median_s, half)} {fmt.spread(half)}"
+    return f"{text.seconds(row.median_s, half)} {text.spread(half)}"
 
 
 # ---- two sets ----------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ def compare_table(found: Compared) -> Table:
     """A line for each workload: both times, the ratio with its interval, the verdict."""
     return Table(
         "compare",
-        f"{count(len(found.questions), 'workload')} on both sides",
+        f"{text.count(len(found.questions), 'workload')} on both sides",
         tuple(map(Column, ("workload", "device", "A (runs)", "B (runs)", "B is", "interval"))),
         tuple(_question(one) for one in found.questions),
     )
@@ -150,7 +149,7 @@ def _question(one: Question) -> tuple[str, ...]:
 def side(one: Side) -> str:
     """``2.71 ms (5)``: the median of its runs, and how many they are."""
     middle = sorted(one.medians)[(len(one.medians) - 1) // 2]
-    return f"{fmt.seconds(middle)} ({len(one.rows)})"
+    return f"{text.seconds(middle)} ({len(one.rows)})"
 
 
 def verdict(one: Question) -> str:
@@ -172,8 +171,8 @@ def notes(one: Question) -> list[str]:
     for letter, side in (("A", one.a), ("B", one.b)):
         if side.marked:
             lines.append(
-                f"{letter}: {side.marked} of {count(len(side.rows), 'run')} with warnings, such as"
-                f" {side.mark}"
+                f"{letter}: {side.marked} of {text.count(len(side.rows), 'run')} with warnings,"
+                f" such as {side.mark}"
             )
         if len(side.rows) >= FEWEST and side.processes == 1:
             lines.append(
@@ -187,7 +186,8 @@ def varies(found: Spread | None) -> str:
     """How much runs of the same vary, for an answer that there are too few of."""
     if found is None:
         return "how much it varies from run to run is not known"
-    return f"it varies by {fmt.spread(found.share)} from run to run ({count(found.runs, 'run')})"
+    runs = text.count(found.runs, "run")
+    return f"it varies by {text.spread(found.share)} from run to run ({runs})"
 
 
 def _where(one: Question, among: Compared) -> str:
@@ -225,7 +225,7 @@ def compare_notes(found: Compared) -> list[str]:
         own = [difference(one) for one in own_differences(question, shared)]
         said = [f"differs in {', '.join(own)}"] if own else []
         said += notes(question)
-        lines += [f"{_where(question, found)}: {text}" for text in said]
+        lines += [f"{_where(question, found)}: {words}" for words in said]
     return lines + closing(found)
 
 
@@ -261,10 +261,10 @@ def show_lines(kept: Kept, said: str) -> list[str]:
     ]
     timed = record.run.time if record.run else None
     if timed is not None:
-        low, high = (fmt.seconds(end(timed.block_times_s, default=None)) for end in (min, max))
+        low, high = (text.seconds(end(timed.block_times_s, default=None)) for end in (min, max))
         lines.append(
-            f"{count(timed.blocks, 'block')} of {low} to {high} a call,"
-            f" {count(timed.calls, 'call')}"
+            f"{text.count(timed.blocks, 'block')} of {low} to {high} a call,"
+            f" {text.count(timed.calls, 'call')}"
         )
     if kept.tags:
         lines.append(f"tags: {', '.join(kept.tags)}")
@@ -272,9 +272,10 @@ def show_lines(kept: Kept, said: str) -> list[str]:
     seen = record.conditions
     if seen is not None and seen.samples:
         lines.append(
-            f"{count(seen.samples, 'sample')}: SM clock {fmt.megahertz(seen.sm_clock_mhz_median)},"
-            f" power at most {fmt.watts(seen.power_w_max)}, temperature at most"
-            f" {fmt.temperature(seen.temperature_c_max)}"
+            f"{text.count(seen.samples, 'sample')}:"
+            f" SM clock {text.megahertz(seen.sm_clock_mhz_median)},"
+            f" power at most {text.watts(seen.power_w_max)}, temperature at most"
+            f" {text.temperature(seen.temperature_c_max)}"
         )
     lines += [f"{name}: {facts.values[name]}" for name in sorted(facts.values, key=place)]
     return lines + [f"{name}: {UNKNOWN}: {why}" for name, why in facts.unknown.items()]
@@ -301,9 +302,9 @@ def markdown_lines(rows: Sequence[Row], facts: Environments) -> list[str]:
         cells = (
             name_of(workload, parameters),
             device,
-            fmt.seconds(times[(len(times) - 1) // 2]),
+            text.seconds(times[(len(times) - 1) // 2]),
             str(len(times)),
-            fmt.spread(varied.share) if varied else f"fewer than {FEWEST} runs",
+            text.spread(varied.share) if varied else f"fewer than {FEWEST} runs",
             str(used.index(environment) + 1),
         )
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
@@ -317,6 +318,6 @@ def _told(facts: Facts) -> str:
     return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])
 
 
-def _cell(text: str) -> str:
+def _cell(words: str) -> str:
     """Text that ends no cell and begins no markup."""
-    return "".join(f"\\{letter}" if letter in "|\\`*_<>[]" else letter for letter in text)
+    return "".join(f"\\{letter}" if letter in "|\\`*_<>[]" else letter for letter in words)

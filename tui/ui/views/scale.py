@@ -1,4 +1,4 @@
-"""The axis of a plot, its range, labels and unit; a ratio's interval drawn on such a one. Pure."""
+"""The axis of a plot: its range, labels and unit; the line on which a ratio is drawn. Pure."""
 
 from __future__ import annotations
 
@@ -190,13 +190,11 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
     )
 
 
-def _letters(tick: tuple[float, str]) -> int:
-    return len(tick[1])
-
-
 def _rounded(value: float) -> float:
     return float(f"{value:.12g}")
 
+
+# ---- a ratio and its interval --------------------------------------------------------------------
 
 _REACHES = (1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 """Ratios at the ends of a line around one; the other end is the inverse."""
@@ -229,7 +227,7 @@ def reach_of(ratios: Sequence[tuple[float, tuple[float, float] | None]]) -> floa
     Args:
         ratios: each with its interval; at least one.
     """
-    values = [end for ratio, interval in ratios for end in (ratio, *_end_words(ratio, interval))]
+    values = [end for ratio, interval in ratios for end in (ratio, *_low_high(ratio, interval))]
     farthest = max(max(value, 1 / value) for value in values)
     return next((one for one in _REACHES if one >= farthest), above(farthest))
 
@@ -256,7 +254,7 @@ def interval_line(
         reach: the ratio at its right end.
         named: write 1x beside the middle.
     """
-    low, high = _end_words(ratio, interval)
+    low, high = _low_high(ratio, interval)
     room = _odd_cells(cells)
     scale = Scale(1 / reach, reach, True)
     chars = glyphs.GLYPHS.interval
@@ -278,7 +276,7 @@ def interval_line(
     return tuple(Span(text, style) for text, style in drawn)
 
 
-def _end_words(ratio: float, interval: tuple[float, float] | None) -> tuple[float, float]:
+def _low_high(ratio: float, interval: tuple[float, float] | None) -> tuple[float, float]:
     return interval if interval is not None and interval[0] > 0 else (ratio, ratio)
 
 

@@ -1,4 +1,4 @@
-"""The frame of the screen: header above, keys below and in the help, which panes are open. Pure."""
+"""The frame of the screens: the header, the keys below, and the help with all of them. Pure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,34 @@ NAMED_FROM = 100
 GOING_ON = 44
 """Cells that the words of what goes on are given before the facts."""
 PROGRAM = "gpu-workbench"
+KEPT_COMMANDS = ("show_help", "quit", "demo_leave")
+"""Shown however narrow the screen: the help lists all the others."""
+TYPING: Line = (
+    Span(" enter", TextStyle.KEY),
+    Span(" keeps the filter  "),
+    Span("escape", TextStyle.KEY),
+    Span(" drops it"),
+)
+KEY_CELLS = 12
+ANYWHERE = Situation()
+ALL_SCREENS = "all screens"
+GROUPED_FROM = 10
+"""A screen with more keys of its own has them in groups."""
+MOVES = (
+    ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
+    ("left, right", "Move among the backend's switches."),
+    (
+        "enter",
+        "Edit parameters, fold a group, switch a flag; show a process's memory, a run under the "
+        "watch, a result over time.",
+    ),
+    ("escape", "Leave a dialog, the filter or the zoom."),
+    ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),
+)
+"""Keys that belong to a kind of widget and not to a command."""
+
+
+# ---- the header ----------------------------------------------------------------------------------
 
 
 def runner_words(store: Store, cells: int = 10_000) -> Span:
@@ -179,8 +207,7 @@ def header_line(
     return (*left, Span(" " * (room - width(left))), *tabs)
 
 
-KEPT_COMMANDS = ("show_help", "quit", "demo_leave")
-"""Shown however narrow the screen: the help lists all the others."""
+# ---- the keys below ------------------------------------------------------------------------------
 
 
 def chosen_commands(commands: Sequence[Command], cells: int) -> list[Command]:
@@ -200,14 +227,6 @@ def _command_cells(command: Command) -> int:
 
 def _first_key(command: Command) -> str:
     return key_text(command.keys[0])
-
-
-TYPING: Line = (
-    Span(" enter", TextStyle.KEY),
-    Span(" keeps the filter  "),
-    Span("escape", TextStyle.KEY),
-    Span(" drops it"),
-)
 
 
 @functools.lru_cache(maxsize=16)
@@ -235,23 +254,7 @@ def command_at(x: int, commands: Sequence[Command], cells: int) -> Command | Non
     return None
 
 
-KEY_CELLS = 12
-ANYWHERE = Situation()
-ALL_SCREENS = "all screens"
-GROUPED_FROM = 10
-"""A screen with more keys of its own has them in groups."""
-MOVES = (
-    ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
-    ("left, right", "Move among the backend's switches."),
-    (
-        "enter",
-        "Edit parameters, fold a group, switch a flag; show a process's memory, a run under the "
-        "watch, a result over time.",
-    ),
-    ("escape", "Leave a dialog, the filter or the zoom."),
-    ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),
-)
-"""Keys that belong to a kind of widget and not to a command."""
+# ---- the help ------------------------------------------------------------------------------------
 
 
 def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) -> list[Line]:

@@ -33,6 +33,9 @@ class Column:
     numeric: bool = True
 
 
+_Say = Callable[[WatchedDevice], str]
+
+
 def _of(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = text.size) -> _Say:
     """A figure of torch's allocator."""
 
@@ -40,9 +43,6 @@ def _of(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = text.siz
         return text.NA if row.figures is None else say(pick(row.figures))
 
     return told
-
-
-_Say = Callable[[WatchedDevice], str]
 
 
 def _allocated(row: WatchedDevice) -> str:
@@ -157,11 +157,13 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
     return found
 
 
+# ---- what one held -------------------------------------------------------------------------------
+
 Over = Literal["time", "steps"]
-AROUND = 5
+AROUND_PLOT = 5
 """Rows of a plot that are not between its edges: its name and legend, marks, the lower edge."""
-LEAST_ROWS = 3
-"""Between the edges: with fewer nothing is drawn."""
+LEAST_PLOT = 3
+"""Rows between the edges: with fewer nothing is drawn."""
 MARK_NAMES = {"OOM": "OOM", "snapshot": "snapshot", "cache flush": "flush"}
 MOST_OF_A_KIND = 10
 """Marks of a kind that are nearer to each other than such a part of the axis are one: lines for a
@@ -181,8 +183,8 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         cells: width of a line.
         rows: that there are.
     """
-    height = rows - AROUND
-    if cells < LEAST_CELLS or height < LEAST_ROWS:
+    height = rows - AROUND_PLOT
+    if cells < LEAST_CELLS or height < LEAST_PLOT:
         return []
     if over == "steps":
         placed = [(point, point.step) for point in row.points if point.step is not None]
@@ -210,7 +212,7 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         more = len(lines) - rows
         if more <= 0:
             return lines
-        if height - more >= LEAST_ROWS:
+        if height - more >= LEAST_PLOT:
             return plot_lines(drawn, cells, height - more)
     return []
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tui.session.watching import KeptRun
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import numbers as text
 from tui.text.glyphs import clean
@@ -25,7 +26,7 @@ from tui.ui.views.lines import (
     right,
 )
 from tui.watch.findings import Growth, at_step
-from tui.watch.kept import Left, Oom
+from tui.watch.kept import Oom
 from tui.watch.runs import EXAMPLE, Run
 from workloads.protocol.frozen import frozen
 
@@ -235,37 +236,26 @@ def taken_words(taken: Taken) -> str:
     return f"{step:<14} {clock_words(taken.at)}  {what:<10} {clean(taken.path.name)}"
 
 
+def no_snapshot_words(row: WatchedDevice | None) -> str:
+    """Why there is none of a process, and how there may be one."""
+    if row is None:
+        return "no process has left a snapshot"
+    words = f"{row.process.pid} has left no snapshot"
+    ooms = row.left.ooms if row.left is not None else ()
+    if ooms:
+        return f"{words}: {ooms[-1].why_no_snapshot}"
+    return f"{words}: s takes one at its next step, and an OOM is given one by itself"
+
+
+# ---- the runs that are kept ----
+
 NONE_KEPT = (
     "No run is kept. This runs a training, which is not changed, under the watch: its memory is "
     "shown here, and where it runs out of memory a snapshot tells why."
 )
 _BEGAN, _END, _LASTED, _COUNT = 11, 24, 12, 6
-WIDE_FROM, COUNTS_FROM = 100, 66
-
-
-@frozen
-class KeptRun:
-    """A run, and what its processes have left."""
-
-    run: Run
-    goes_on: bool
-    left: tuple[Left, ...]
-
-    @property
-    def steps(self) -> int | None:
-        """Of the process that made the most; ``None`` where none has said."""
-        return max((each.steps for each in self.left if each.steps is not None), default=None)
-
-    @property
-    def ooms(self) -> int:
-        """Of all its processes."""
-        return sum(each.oom_count for each in self.left)
-
-    @property
-    def snapshots(self) -> int:
-        """Of all its processes, those of OOMs that are still there among them."""
-        of_ooms = sum(oom.snapshot is not None for each in self.left for oom in each.ooms)
-        return of_ooms + sum(len(each.snapshots) for each in self.left)
+LASTED_FROM, COUNTS_FROM = 100, 66
+"""Cells from which it is told how long a run took, and what it counted."""
 
 
 def none_lines(cells: int) -> list[Line]:
@@ -275,7 +265,7 @@ def none_lines(cells: int) -> list[Line]:
 
 def kept_heading(cells: int) -> Line:
     """The columns' names."""
-    words = _kept("began", "end", "took", ("steps", "OOMs", "snaps"), "command", cells)
+    words = _kept_row("began", "end", "took", ("steps", "OOMs", "snaps"), "command", cells)
     return fit_line((Span(words, TextStyle.QUIET),), cells)
 
 
@@ -291,16 +281,16 @@ def _kept_line(kept: KeptRun, cells: int, now: float) -> Line:
     began = time.strftime("%m-%d %H:%M", time.localtime(run.began))
     end = end_words(run, goes_on=goes_on)
     lasted = lasted_words(run, now, goes_on=goes_on)
-    words = _kept(began, end, lasted, counts, command_words(run), cells)
+    words = _kept_row(began, end, lasted, counts, command_words(run), cells)
     ended = TextStyle.BAD if kept.ooms else TextStyle.PLAIN
     return fit_line((Span(words, TextStyle.GOOD if goes_on else ended),), cells)
 
 
-def _kept(
+def _kept_row(
     began: str, end: str, lasted: str, counts: Sequence[str], command: str, cells: int
 ) -> str:
     parts = [left(began, _BEGAN), left(end, _END)]
-    if cells >= WIDE_FROM:
+    if cells >= LASTED_FROM:
         parts.append(left(lasted, _LASTED))
     if cells >= COUNTS_FROM:
         parts += [right(each, _COUNT) for each in counts]

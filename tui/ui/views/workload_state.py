@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tui.monitor.messages import HARMFUL_REASONS
 from tui.state import parameters
 from tui.state.parameters import Sweep
 from tui.state.runs import RunState
 from tui.state.store import Store
-from tui.state.sweep_result import Swept, progress_text, settings_text
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Span, TextStyle
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import FlagInfo, Setting, Timing, Verdict
 
+if TYPE_CHECKING:
+    from tui.state.sweep_result import Swept
+
 STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
+AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
 
 
 def half_width(time: Timing) -> float | None:
@@ -140,9 +144,6 @@ def _differs(runs: list[RunState]) -> bool:
     return any(run.against is not None and run.against.verdict in AGAINST_STYLES for run in runs)
 
 
-AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
-
-
 def against_words(runs: list[RunState], now: float) -> tuple[Span, ...]:
     """How they compare with earlier sessions: ``1.10x slower than 2 d ago``.
 
@@ -211,31 +212,34 @@ def _marks(store: Store, runs: list[RunState], before: str | None = None) -> tup
     return tuple(marks)
 
 
+# ---- of a sweep ----------------------------------------------------------------------------------
+
+
 def running(found: Swept) -> RunState | None:
     """The run of the sweep that goes on."""
     states = (run for _, runs in found.points for run in runs.values())
     return next((run for run in states if run and run.progress and not run.ended), None)
 
 
-def run_settings(sweep: Sweep, run: RunState) -> str:
-    """The swept settings of one of its runs."""
-    return settings_text(sweep, run.request.parameters)
-
-
 def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
     """The table's last column: points done of all, and the one that runs or ended last."""
+    # Imported where there is a sweep: what it has found would make every start slower.
+    from tui.state.sweep_result import progress_text, settings_text
+
     if not found.done and running(found) is None:
         return (Span(f"sweep of {found.wanted} runs", TextStyle.QUIET),)
     spans = [Span(f"{found.done}/{found.wanted}", TextStyle.STRONG)]
     going = running(found)
     if going is not None and going.progress is not None:
-        words = f" {going.request.device} {run_settings(sweep, going)} "
+        words = f" {going.request.device} {settings_text(sweep, going.request.parameters)} "
         spans.append(Span(words + progress_words(going.progress), TextStyle.KEY))
     elif found.done == found.wanted:
         bad = progress_text(found).partition(", ")[2]
         spans.append(Span(f", {bad}" if bad else " ok", TextStyle.NOTE if bad else TextStyle.GOOD))
     elif found.last is not None:
-        spans.append(Span(f" last {run_settings(sweep, found.last)}", TextStyle.QUIET))
+        spans.append(
+            Span(f" last {settings_text(sweep, found.last.request.parameters)}", TextStyle.QUIET)
+        )
     return tuple(spans)
 
 

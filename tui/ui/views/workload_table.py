@@ -13,7 +13,7 @@ from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, paragraph
-from tui.ui.views.workload_state import half_width, median, state_of
+from tui.ui.views.workload_state import half_width, median, state_of, sweep_name, sweep_state
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
@@ -164,6 +164,7 @@ def earlier_words(store: Store, earlier: Mapping[str, EarlierResult]) -> str:
 def figures_of(store: Store, workload: str, names: tuple[str, ...]) -> dict[str, RunState | None]:
     """The runs whose figures the workload's row has, by device; of a sweep those of one point."""
     if workload in store.sweeps:
+        # Imported where there is a sweep: what it has found would make every start slower.
         from tui.state.sweep_result import shown_point, swept
 
         found = swept(store, workload, names)
@@ -181,9 +182,7 @@ def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
 
 
 def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
-    # Imported where there is a sweep: curves and charts would make every start slower.
     from tui.state.sweep_result import settings_text, shown_point, swept
-    from tui.ui.views.workload_state import sweep_name, sweep_state
 
     sweep = store.sweeps[info.name]
     found = swept(store, info.name, names)

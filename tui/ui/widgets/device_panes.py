@@ -22,7 +22,7 @@ from tui.ui.views.lines import Line
 from tui.ui.views.memory import bar_line, body, title
 from tui.ui.views.notices import notice_lines
 from tui.ui.widgets.lists import KeyedList
-from tui.ui.widgets.pane import ROOM, AgingPane, HistoryView, LineBar, LinesView
+from tui.ui.widgets.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
 
 
 class DeviceList(KeyedList):
@@ -167,7 +167,7 @@ class DevicesPane(AgingPane):
         self.notice = LinesView(self._notice)
         self.notice.can_focus = False
         self.heading = DevicesHeading(self.list, store, self.sort_by)
-        self.history = HistoryView(self._history)
+        self.history = FittedView(self._history)
 
     def compose(self) -> ComposeResult:
         """What is wrong with looking itself, the devices, and the history of the selected one."""

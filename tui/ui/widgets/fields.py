@@ -1,4 +1,4 @@
-"""What one chooses or types in a line."""
+"""Fields of one line: a choice among values, and words that narrow a list."""
 
 from __future__ import annotations
 

@@ -290,6 +290,7 @@ class RowFilter:
     def begin(self) -> None:
         """Show the line and type into it."""
         if self._field is None:
+            # Imported when it is first typed into: no start needs it.
             from tui.ui.widgets.fields import FieldInput
 
             self._field = FieldInput(

@@ -79,41 +79,6 @@ class Pane(Container):
         """Draw anew what depends on the store; called at most a few times a second."""
 
 
-class PaneRow(Container):
-    """Panes that share a row of a screen; it is ``-open`` where one of them is."""
-
-    def __init__(self, *panes: Pane, id: str) -> None:  # noqa: A002 (Textual's name)
-        """Hold the panes that have a place; the first frame does not wait for the others."""
-        super().__init__(*(pane for pane in panes if pane.display), id=id, classes="row")
-        self._panes = panes
-        self.mark_open()
-
-    def add_rest(self) -> None:
-        """Add the panes that the first frame had no place for."""
-        for place, pane in enumerate(self._panes):
-            if not pane.is_attached:
-                self.mount(pane, before=place if place < len(self.children) else None)
-
-    def mark_open(self) -> bool:
-        """Follow what the panes are, without working out the styles; whether that is a change."""
-        return switch_classes(self, {"-open": any(pane.has_class("-open") for pane in self._panes)})
-
-
-def switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
-    """Set classes without working out the styles anew; whether any has changed."""
-    before = set(node.classes)
-    node.update_classes(classes, update=False)
-    return before != set(node.classes)
-
-
-def set_height(widget: Widget, rows: int | None) -> None:
-    """Give it so many rows; ``None`` leaves its height to the style sheet."""
-    if rows is None:
-        widget.styles.clear_rule("height")
-    else:
-        widget.styles.height = rows
-
-
 class AgingPane(Pane):
     """Tells old figures by a clock; it is told to draw where they grow old."""
 
@@ -138,11 +103,46 @@ class AgingPane(Pane):
         self.store_changed()
 
 
+class PaneRow(Container):
+    """Panes that share a row of a screen; it is ``-open`` where one of them is."""
+
+    def __init__(self, *panes: Pane, id: str) -> None:  # noqa: A002 (Textual's name)
+        """Hold the panes that have a place; the first frame does not wait for the others."""
+        super().__init__(*(pane for pane in panes if pane.display), id=id, classes="row")
+        self._panes = panes
+        self.mark_open()
+
+    def add_rest(self) -> None:
+        """Add the panes that the first frame had no place for."""
+        for place, pane in enumerate(self._panes):
+            if not pane.is_attached:
+                self.mount(pane, before=place if place < len(self.children) else None)
+
+    def mark_open(self) -> bool:
+        """Follow what the panes are, without working out the styles; whether that is a change."""
+        return switch_classes(self, {"-open": any(pane.has_class("-open") for pane in self._panes)})
+
+
 def pane_of(widget: Widget | None) -> Pane | None:
     """The pane that a widget is or lies in."""
     if widget is None:
         return None
     return next((node for node in widget.ancestors_with_self if isinstance(node, Pane)), None)
+
+
+def switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
+    """Set classes without working out the styles anew; whether any has changed."""
+    before = set(node.classes)
+    node.update_classes(classes, update=False)
+    return before != set(node.classes)
+
+
+def set_height(widget: Widget, rows: int | None) -> None:
+    """Give it so many rows; ``None`` leaves its height to the style sheet."""
+    if rows is None:
+        widget.styles.clear_rule("height")
+    else:
+        widget.styles.height = rows
 
 
 class LineBar(Widget):
@@ -324,7 +324,7 @@ class AsciiScrollBar(ScrollBarRender):
     BLANK_GLYPH: ClassVar[str] = " "
 
 
-class HistoryView(Widget):
+class FittedView(Widget):
     """Lines made for the present size, of which only what has changed is drawn."""
 
     def __init__(self, build: Callable[[int, int], Sequence[Line]]) -> None:

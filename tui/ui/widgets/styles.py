@@ -83,6 +83,48 @@ ON_LIGHT = {
 """In the terminal's own colours, on white: green, yellow and cyan are not to be read there."""
 IN_TRUECOLOR = {**ON_DARK, TextStyle.QUIET: Style(dim=True)}
 """In a theme with colours of its own, which also says how faint faint is."""
+UPRIGHT = Style(reverse=False)
+PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.KEY)
+"""Reversed, these would be patches in a row: a colour behind letters is for what is wrong."""
+
+
+Triplet = tuple[int, int, int]
+
+
+def _palette_theme(background: Triplet, foreground: Triplet, eight: list[Triplet]) -> TerminalTheme:
+    """Bright colours are the same: what is bold is told by its weight."""
+    return TerminalTheme(background, foreground, eight, eight)
+
+
+PALETTE_ON_DARK = _palette_theme(
+    (18, 18, 18),
+    (224, 224, 224),
+    [
+        (18, 18, 18),
+        (255, 150, 150),
+        (126, 231, 135),
+        (255, 216, 102),
+        (148, 190, 255),
+        (232, 165, 242),
+        (111, 215, 232),
+        (224, 224, 224),
+    ],
+)
+PALETTE_ON_LIGHT = _palette_theme(
+    (224, 224, 224),
+    (31, 31, 31),
+    [
+        (31, 31, 31),
+        (160, 0, 25),
+        (0, 95, 0),
+        (115, 70, 0),
+        (0, 64, 176),
+        (139, 0, 139),
+        (0, 90, 102),
+        (90, 90, 90),
+    ],
+)
+"""What a truecolor theme draws the sixteen from: where it is light on dark, and dark on light."""
 
 
 class _Present:
@@ -131,49 +173,6 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     return Strip(segments, cells)
 
 
-UPRIGHT = Style(reverse=False)
-PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.KEY)
-"""Reversed, these would be patches in a row: a colour behind letters is for what is wrong."""
-
-
 def _is_bar(text: str) -> bool:
     """Whether it is drawn with parts of cells: reversed, a bar of 20 % would be one of 80 %."""
     return any("\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff" for sign in text)
-
-
-Triplet = tuple[int, int, int]
-
-
-def _palette_theme(background: Triplet, foreground: Triplet, eight: list[Triplet]) -> TerminalTheme:
-    """Bright colours are the same: what is bold is told by its weight."""
-    return TerminalTheme(background, foreground, eight, eight)
-
-
-PALETTE_ON_DARK = _palette_theme(
-    (18, 18, 18),
-    (224, 224, 224),
-    [
-        (18, 18, 18),
-        (255, 150, 150),
-        (126, 231, 135),
-        (255, 216, 102),
-        (148, 190, 255),
-        (232, 165, 242),
-        (111, 215, 232),
-        (224, 224, 224),
-    ],
-)
-PALETTE_ON_LIGHT = _palette_theme(
-    (224, 224, 224),
-    (31, 31, 31),
-    [
-        (31, 31, 31),
-        (160, 0, 25),
-        (0, 95, 0),
-        (115, 70, 0),
-        (0, 64, 176),
-        (139, 0, 139),
-        (0, 90, 102),
-        (90, 90, 90),
-    ],
-)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
+from textual.widgets import Input
 
 from tui.state.events import Part
 from tui.state.store import Store
@@ -29,9 +30,6 @@ from tui.ui.views.workload_table import (
 )
 from tui.ui.widgets.lists import KeyedList, RowFilter
 from tui.ui.widgets.pane import LineBar, LinesView, Pane
-
-if TYPE_CHECKING:
-    from textual.widgets import Input
 
 
 class WorkloadList(KeyedList):
@@ -263,7 +261,7 @@ class WorkloadsPane(Pane):
     # ---- the filter ----
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow the table to what was typed; by this name Textual finds it without the class."""
+        """Narrow the table to what was typed."""
         event.stop()
         self.table.pattern = event.value
         self.store_changed()

@@ -1,4 +1,7 @@
-"""The first page on a snapshot: opening one; why it ran out, who held it, what helps. Pure."""
+"""The first page on a snapshot: opening one; why it ran out, who held it, what helps.
+
+Pure, but for the folder that :func:`matching_files` looks into.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from tui.ui.views.snapshot.words import (
     bulleted,
     clock_words,
     indented,
+    labelled,
     site_line,
     stack_lines,
 )
@@ -44,6 +48,12 @@ AFTER = "and after it, or where it runs out of memory:"
 RECORD = "torch.cuda.memory._record_memory_history(max_entries=100000, stacks='python')"
 DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
 """Each on a line of its own, to be copied."""
+MOST_ENTRIES = 1000
+"""Entries of a folder that are looked at, at most."""
+TOLD_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments", "max_split_size")
+
+
+# ---- before there is one -------------------------------------------------------------------------
 
 
 def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
@@ -102,8 +112,7 @@ def progress_bar(progress: Progress, cells: int) -> Line:
     )
 
 
-MOST_ENTRIES = 1000
-"""Entries of a folder that are looked at, at most."""
+# ---- choosing a file -----------------------------------------------------------------------------
 
 
 @frozen
@@ -179,7 +188,7 @@ def found_line(item: FoundFile, cells: int) -> Line:
     return fit_line(line(Span(f"{size:>9}  ", TextStyle.QUIET), Span(name)), cells)
 
 
-TOLD_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments", "max_split_size")
+# ---- the verdict and the file --------------------------------------------------------------------
 
 
 def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
@@ -195,7 +204,7 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
         )
     ]
     rows += paragraph(verdict.headline, cells, TextStyle.BAD)
-    rows += flow([_figure(name, value) for name, value in _verdict_figures(verdict)], cells)
+    rows += flow([labelled(name, value) for name, value in _verdict_figures(verdict)], cells)
     rows += paragraph(verdict.cause, cells, label="cause: ")
     for reason in verdict.reasons:
         rows += bulleted(reason, cells)
@@ -253,17 +262,13 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
         figures.append(("private pools", text.size(summary.private_reserved)))
     if summary.skipped:
         figures.append(("left out", text.count(summary.skipped, "event")))
-    rows += flow([_figure(name, value) for name, value in figures], cells)
+    rows += flow([labelled(name, value) for name, value in figures], cells)
     for remark in summary.remarks:
         rows += bulleted(remark, cells, TextStyle.NOTE, "!")
     held = "Held the memory at the peak" if summary.top_at == "peak" else "Hold the memory"
     rows += top_lines(held, summary.top, cells)
     rows += advice_lines(OF_CACHED, summary.advice, cells)
     return rows
-
-
-def _figure(name: str, value: str) -> Line:
-    return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
 
 
 def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:

@@ -12,6 +12,12 @@ from tui.ui.views.snapshot.words import FRAME_STYLES, SITE_HEADING
 from workloads.protocol.frozen import frozen
 
 Path = tuple[str, ...]
+CHANGE_STYLES = {
+    "new": TextStyle.BAD,
+    "grown": TextStyle.NOTE,
+    "shrunk": TextStyle.GOOD,
+    "gone": TextStyle.GOOD,
+}
 
 
 @frozen
@@ -108,13 +114,7 @@ def search_of(typed: str) -> tuple[str, bool]:
     return words, False
 
 
-CHANGE_MARKS = {"new": "new", "grown": "grown", "shrunk": "shrunk", "gone": "gone"}
-CHANGE_STYLES = {
-    "new": TextStyle.BAD,
-    "grown": TextStyle.NOTE,
-    "shrunk": TextStyle.GOOD,
-    "gone": TextStyle.GOOD,
-}
+# ---- two snapshots -------------------------------------------------------------------------------
 
 
 def signed(value: int) -> str:
@@ -164,7 +164,7 @@ def difference_line(row: DiffRow, cells: int) -> Line:
     count = row.count_b - row.count_a
     figures = (
         Span(f"{signed(change):>10} "),
-        Span(f"{CHANGE_MARKS[row.change]:<6}", CHANGE_STYLES[row.change]),
+        Span(f"{row.change:<6}", CHANGE_STYLES[row.change]),
         Span(f" {count:>+8d} {text.size(row.bytes_b):>9}  "),
         Span(row.label, FRAME_STYLES[row.kind]),
     )

@@ -1,4 +1,4 @@
-"""A snapshot in words: moments, stacks, what was held at a moment, the part in view. Pure."""
+"""A snapshot in words, for all of its views: moments, stacks, sites, the timeline. Pure."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
     "native": TextStyle.QUIET,
     None: TextStyle.QUIET,
 }
+SITE_HEADING = f"{'bytes':>9} {'%':>4} {'count':>7}  "
+"""Over a list of sites: the share is of what was live, the count is of allocations."""
+TITLES: tuple[tuple[View, str, str], ...] = (
+    ("verdict", "v", "Verdict"),
+    ("timeline", "t", "Timeline"),
+    ("sites", "s", "Sites"),
+    ("map", "m", "Map"),
+    ("difference", "D", "Diff"),
+)
+"""The views with their keys."""
 
 
 def moment_words(focus: Focus, summary: Summary) -> str:
@@ -125,6 +135,11 @@ def indented(rows: Sequence[str], indent: int, style: TextStyle = TextStyle.PLAI
     return [(Span(" " * indent + row, style),) for row in rows]
 
 
+def labelled(name: str, value: str) -> Line:
+    """A figure behind its name."""
+    return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
+
+
 def site_line(
     size: int, share: float, count: int, label: str, style: TextStyle, cells: int
 ) -> Line:
@@ -133,17 +148,7 @@ def site_line(
     return fit_line((Span(figures), Span(label, style)), cells)
 
 
-SITE_HEADING = f"{'bytes':>9} {'%':>4} {'count':>7}  "
-"""Over them: the share is of what was live, the count is of allocations."""
-
-
-TITLES: tuple[tuple[View, str, str], ...] = (
-    ("verdict", "v", "Verdict"),
-    ("timeline", "t", "Timeline"),
-    ("sites", "s", "Sites"),
-    ("map", "m", "Map"),
-    ("difference", "D", "Diff"),
-)
+# ---- the views -----------------------------------------------------------------------------------
 
 
 def bar_line(session: SnapshotSession, cells: int) -> Line:
@@ -178,6 +183,9 @@ def view_at(x: int) -> View | None:
             return view
         start = end
     return None
+
+
+# ---- the timeline --------------------------------------------------------------------------------
 
 
 def column_of(timeline: Timeline, event: int | None) -> int | None:
@@ -227,7 +235,7 @@ def state_lines(
         if entry.context:
             parts.append(line(Span(entry.context, TextStyle.QUIET)))
         rows += flow(parts, cells)
-    rows += flow([_figure(name, value) for name, value in _state_figures(state)], cells)
+    rows += flow([labelled(name, value) for name, value in _state_figures(state)], cells)
     for doubt in state.doubts:
         rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
     if entry is not None and part is None:
@@ -271,10 +279,6 @@ def _state_figures(state: State) -> Sequence[tuple[str, str]]:
     if state.private_reserved:
         figures.append(("private pools", text.size(state.private_reserved)))
     return figures
-
-
-def _figure(name: str, value: str) -> Line:
-    return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
 
 
 def zoomed(timeline: Timeline, event: int | None, factor: float) -> tuple[int, int]:
