@@ -13,6 +13,7 @@ from typing import Any
 
 from tui.cli.main import main
 from tui.session import session
+from tui.session.tasks import Tasks
 from tui.ui.app.drawing import Drawing
 from tui.ui.screens.workbench import WorkbenchScreen
 from tui.ui.widgets.device_panes import DevicesPane
@@ -59,7 +60,7 @@ def break_it(where: str) -> None:
         "look": (Drawing, "_look"),
         "key": (WorkbenchScreen, "action_show_detail"),
         "paint": (DevicesPane, "store_changed"),
-        "start": (session.Session, "_spawn"),
+        "start": (Tasks, "spawn"),
     }[kind]
     setattr(owner, name, _after(int(count or 1), getattr(owner, name)))
 
