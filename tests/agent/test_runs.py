@@ -40,14 +40,21 @@ dist.barrier()
 torch.empty(1 << 41, dtype=torch.uint8, device="cuda")
 """
 LOADERS = """
-import multiprocessing as mp, subprocess, sys, torch
+import fcntl, os, subprocess, sys, time, torch
 class Data(torch.utils.data.Dataset):
     def __len__(self): return 8
     def __getitem__(self, i): return torch.full((2,), float(i))
-def work(rank):
+def work(rank, name):
     torch.cuda.set_device(0)
     x = torch.ones(4, device="cuda")
-    if rank == 1:
+    if rank == 0:
+        # Held until the process has ended: spawn() ends it with the other's failure.
+        fcntl.flock(os.open(name + ".lock", os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+        os.mkdir(name + ".locked")
+    else:
+        while not os.path.exists(name + ".locked"):
+            time.sleep(0.01)
+        fcntl.flock(os.open(name + ".lock", os.O_RDWR), fcntl.LOCK_EX)
         torch.empty(1 << 41, dtype=torch.uint8, device="cuda")
 if __name__ == "__main__":
     torch.cuda.init()
@@ -61,7 +68,7 @@ if __name__ == "__main__":
     quiet = dict(capture_output=True, text=True)
     print(subprocess.run([sys.executable, "-c", "print(7)"], env={}, **quiet).stdout, flush=True)
     try:
-        torch.multiprocessing.spawn(work, nprocs=2)
+        torch.multiprocessing.spawn(work, (sys.argv[0],), nprocs=2)
     except torch.multiprocessing.ProcessRaisedException as error:
         print("OutOfMemoryError" in str(error), flush=True)
 """
