@@ -32,6 +32,7 @@ def test_a_cancel_ends_the_workers_of_a_loop_that_waits_for_them(runner: Driver)
     assert psutil.wait_procs(children, timeout=5)[1] == []
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_process_that_was_killed(runner: Driver) -> None:
     children = loading(runner)
     psutil.Process(runner.worker_pid()).send_signal(signal.SIGKILL)

@@ -106,6 +106,7 @@ def test_an_error_is_one_line_with_file_and_line_and_harms_nothing_else(
     assert {"softmax", "matmul"} <= infos.keys()
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
     section = readme.partition("## Bring your own")[2]

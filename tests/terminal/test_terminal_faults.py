@@ -79,6 +79,7 @@ def test_t25_a_closed_terminal_ends_it_and_its_children(
         assert_gone(family, max(0.0, END_S - (time.monotonic() - asked)))
 
 
+@pytest.mark.slow
 def test_t25_in_a_multiplexer_that_is_ended(argv: tuple[str, ...], tmp_path: Path) -> None:
     tmux = shutil.which("tmux")
     if tmux is None:

@@ -158,7 +158,7 @@ def _correlated(seed: int, spread: float, correlation: float) -> Iterator[float]
 @pytest.mark.parametrize(
     "correlation", [0.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.3, 0.5)), 0.8]
 )
-@pytest.mark.parametrize("spread", [0.003, 0.01])
+@pytest.mark.parametrize("spread", [0.003, pytest.param(0.01, marks=pytest.mark.slow)])
 def test_the_interval_covers_the_median_of_blocks_that_follow_one_another(
     spread: float, correlation: float
 ) -> None:

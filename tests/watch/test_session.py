@@ -16,6 +16,7 @@ from typing import IO
 
 import pytest
 
+from tests.agent import waiting
 from tests.watch.following import until
 from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
@@ -240,8 +241,7 @@ def test_a_signal_reaches_the_group_and_never_another_s_number() -> None:
         )
         with pytest.raises(ValueError, match="no signal to end a run with"):
             watched_session.send_signal(run, signal.SIGSTOP)
-        members = [pid for pid in _pids() if _group(pid) == run.pid]
-        assert len(members) == 2
+        waiting.until(lambda: sum(_group(pid) == run.pid for pid in _pids()) == 2)
         assert watched_session.send_signal(run, signal.SIGTERM) == (
             f"SIGTERM is sent to the run's processes, group {run.pid}"
         )

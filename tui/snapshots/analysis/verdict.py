@@ -251,7 +251,7 @@ def gather(
     same_pool = [
         part
         for part in layout.filled
-        if (part.range.pool or DEFAULT_POOL) == need.pool and part not in serving
+        if (part.range.pool or DEFAULT_POOL) == need.pool and not could_serve(part.range, need)
     ]
     return Figures(
         asked=entry.size,
