@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
 import gc
 import signal
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import tui
-import workloads
+from tests.compiled import compile_program
 from tests.simulated_gpu import place
 from tui.text import glyphs
 
@@ -41,16 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     place.prepare(config)
     _heed_signals()
     if not hasattr(config, "workerinput"):
-        _compile_once()
-
-
-def _compile_once() -> None:
-    """Compile the program as an installation does, or each process that a test starts would.
-
-    Python keeps nothing that it compiles where PYTHONDONTWRITEBYTECODE is set.
-    """
-    for package in (tui, workloads):
-        compileall.compile_dir(package.__path__[0], quiet=2)
+        compile_program()
 
 
 def _heed_signals() -> None:

@@ -7,7 +7,6 @@ beside a scripted driver with eight GPUs.
 from __future__ import annotations
 
 import argparse
-import compileall
 import statistics
 import sys
 import tempfile
@@ -15,8 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import tui
-import workloads
+from tests.compiled import compile_program
 from tests.nvml.fixtures import ScriptedNvml, build_library
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PATIENCE_S, PROGRAM, Terminal
@@ -90,12 +88,6 @@ def driver(folder: Path) -> dict[str, str]:
     return variables
 
 
-def compile_ours() -> None:
-    """Do what pip does with what it installs; else each start would compile it."""
-    for package in (tui, workloads):
-        assert compileall.compile_dir(str(Path(package.__path__[0])), quiet=1)
-
-
 @frozen
 class Starts:
     """Seconds from the start until the words were on the screen, of starts in turns."""
@@ -144,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.startup")
     parser.add_argument("--pairs", type=int, default=30)
     pairs = parser.parse_args().pairs
-    compile_ours()
+    assert compile_program()
     with tempfile.TemporaryDirectory() as folder:
         variables = driver(Path(folder) / "driver")
         for name, words in (("first figures", FIGURES), ("usable screen", USABLE)):

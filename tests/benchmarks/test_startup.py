@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.startup import FIGURES, SIZES, USABLE, compile_ours, driver, starts
+from tests.benchmarks.startup import FIGURES, SIZES, USABLE, driver, starts
+from tests.compiled import compile_program
 
 # The README's second command runs it too.
 pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -26,7 +27,7 @@ def test_it_is_on_the_screen_within_1_6_times_an_empty_app(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    compile_ours()
+    assert compile_program()
     found = starts(PAIRS, size, words, driver(tmp_path / "driver"))
     with capsys.disabled():
         print(f"\n{words[0]}: {found}")
