@@ -194,7 +194,10 @@ def verdict(
     decision = decide(figures)
     cause = decision.cause
     grown = () if growth is None else (growth_words(growth),)
-    serving = [part for part in layout.filled if could_serve(part.range, need)]
+    serving: list[Filled] = []
+    barred: list[Filled] = []
+    for part in layout.filled:
+        (serving if could_serve(part.range, need) else barred).append(part)
     window = cheapest_window(serving, need.size)
     unavailable = {}
     if figures.total is None:
@@ -244,15 +247,14 @@ def gather(
     message: OomText | None,
 ) -> Figures:
     """The figures of one failure, from the file and where it lacks them from the message."""
-    serving = [part for part in layout.filled if could_serve(part.range, need)]
+    serving: list[Filled] = []
+    barred: list[Filled] = []
+    for part in layout.filled:
+        (serving if could_serve(part.range, need) else barred).append(part)
     free = entry.device_free
     if free is None and message is not None:
         free = message.device_free
-    same_pool = [
-        part
-        for part in layout.filled
-        if (part.range.pool or DEFAULT_POOL) == need.pool and not could_serve(part.range, need)
-    ]
+    same_pool = [part for part in barred if (part.range.pool or DEFAULT_POOL) == need.pool]
     return Figures(
         asked=entry.size,
         rounded=need.size,
