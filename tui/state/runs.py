@@ -72,13 +72,6 @@ class EarlierResult:
         """Whether it was measured with these parameters."""
         return parameters in (self.asked, self.used)
 
-    @property
-    def half_width(self) -> float | None:
-        """Half of the 95 % interval within the run, over its median."""
-        if self.ci95_s is None or not self.median_s:
-            return None
-        return (self.ci95_s[1] - self.ci95_s[0]) / 2 / self.median_s
-
 
 @frozen
 class Against:

@@ -15,6 +15,7 @@ from tui.text import numbers as text
 from tui.ui.views.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.ui.views.workload_state import (
     AGAINST_STYLES,
+    half_width,
     latest_of,
     other_flags,
     progress_words,
@@ -213,8 +214,9 @@ def earlier_in_full(store: Store, one: EarlierResult) -> str:
     now = store.sample.at if store.sample else store.earlier.at
     software = [f"driver {one.driver}"] if one.driver else []
     software += [f"torch {one.torch}"] if one.torch else []
-    time = text.seconds(one.median_s, one.half_width)
-    spread = f" {text.spread(one.half_width)}" if one.half_width is not None else ""
+    width = half_width(one)
+    time = text.seconds(one.median_s, width)
+    spread = f" {text.spread(width)}" if width is not None else ""
     used = f" with {', '.join(software)}" if software else ""
     return f"{time}{spread}, {text.age(now - one.at)}{used}"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tui.monitor.messages import HARMFUL_REASONS
 from tui.state import parameters
 from tui.state.parameters import Sweep
-from tui.state.runs import RunState
+from tui.state.runs import EarlierResult, RunState
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
@@ -23,7 +23,7 @@ STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": Text
 AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
 
 
-def half_width(time: Timing) -> float | None:
+def half_width(time: Timing | EarlierResult) -> float | None:
     """Half of the 95 % interval over the median."""
     if time.ci95_s is None or not time.median_s:
         return None

@@ -144,7 +144,7 @@ def earlier_of(
 
 def old_time(one: EarlierResult) -> Span:
     """A time in parentheses, so that it is no figure of this session without colours either."""
-    return Span(f"({text.seconds(one.median_s, one.half_width)})", TextStyle.QUIET)
+    return Span(f"({text.seconds(one.median_s, half_width(one))})", TextStyle.QUIET)
 
 
 def earlier_words(store: Store, earlier: Mapping[str, EarlierResult]) -> str:
