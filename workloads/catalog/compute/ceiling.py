@@ -36,8 +36,7 @@ def ceiling(
 ) -> Case:
     import torch
 
-    from workloads.declare import place
-    from workloads.declare.place import precision
+    from workloads.declare.place import count_flop, precision
 
     n = 1024 if on.type == "cpu" else 8192
     on.require(3 * n * n * 4, f"three {n} x {n} matrices of float32")
@@ -78,6 +77,4 @@ def ceiling(
 
     meta = torch.empty(n, n, device="meta")
     used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
-    return Case(
-        timed, flop=place.count_flop(lambda: timed(meta, meta)), precision=used, study=study
-    )
+    return Case(timed, flop=count_flop(lambda: timed(meta, meta)), precision=used, study=study)

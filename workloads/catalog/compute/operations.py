@@ -52,15 +52,20 @@ def attention(
 ) -> Case:
     import torch
 
-    from workloads.declare import place
-    from workloads.declare.place import DTYPES, TOLERANCES, against_float64, attention_precision
+    from workloads.declare.place import (
+        DTYPES,
+        TOLERANCES,
+        against_float64,
+        attention_flop,
+        attention_precision,
+    )
 
     room, host = _attention_room(batch * heads, length, width, DTYPES[dtype].itemsize)
     what = "queries, keys, values and the math kernel's scores"
     on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
     q, k, v = (on.randn(batch, heads, length, width, dtype=dtype) for _ in range(3))
     causal = mask == CAUSAL
-    operations = place.attention_flop(batch, heads, length, width, causal=causal)
+    operations = attention_flop(batch, heads, length, width, causal=causal)
 
     def timed() -> torch.Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -93,7 +98,7 @@ def attention(
         query, key, value = (
             on.randn(batch, heads, LONG_SEQUENCE, width, dtype=dtype) for _ in range(3)
         )
-        needed = place.attention_flop(batch, heads, LONG_SEQUENCE, width, causal=causal)
+        needed = attention_flop(batch, heads, LONG_SEQUENCE, width, causal=causal)
 
         def attend() -> torch.Tensor:
             return torch.nn.functional.scaled_dot_product_attention(
@@ -321,8 +326,13 @@ def linalg(
 ) -> Case:
     import torch
 
-    from workloads.declare import place
-    from workloads.declare.place import TOLERANCES, against_float64, ratio
+    from workloads.declare.place import (
+        TOLERANCES,
+        against_float64,
+        cholesky_flop,
+        ratio,
+        solve_flop,
+    )
 
     host = 8 * n * (3 * n + 2 * right)
     on.require(4 * n * (MATRICES_HELD * n + 3 * right), f"matrices of {n} x {n}", host=host)
@@ -350,11 +360,11 @@ def linalg(
         positive = a @ a.T / n + identity
         calls: dict[str, tuple[int | None, Callable[[], object]]] = {
             "product": (2 * n**3, lambda: a @ symmetric),
-            "Cholesky": (place.cholesky_flop(n), lambda: torch.linalg.cholesky(positive)),
+            "Cholesky": (cholesky_flop(n), lambda: torch.linalg.cholesky(positive)),
             "symmetric eigenvalues": (None, lambda: torch.linalg.eigvalsh(symmetric)),
             "eigenvalues": (None, lambda: torch.linalg.eigvals(a)),
         }
-        _linalg_operations(found, n, place.solve_flop(n, right), calls)
+        _linalg_operations(found, n, solve_flop(n, right), calls)
         sum_of_values = float(torch.linalg.eigvalsh(symmetric).double().sum())
         trace = float(symmetric.diagonal().double().sum())
         about = "sum of the symmetric matrix's eigenvalues over its trace: 1 but for rounding"
@@ -363,7 +373,7 @@ def linalg(
     return Case(
         timed,
         clock="wall",
-        flop=place.solve_flop(n, right),
+        flop=solve_flop(n, right),
         precision="float32",
         check=check,
         study=study,

@@ -39,8 +39,7 @@ def matmul(
 ) -> Case:
     import torch
 
-    from workloads.declare import place
-    from workloads.declare.place import DTYPES, TOLERANCES, against_float64, precision
+    from workloads.declare.place import DTYPES, TOLERANCES, against_float64, count_flop, precision
 
     made_as = DTYPES[dtype].itemsize if on.type != "cpu" else max(4, DTYPES[dtype].itemsize)
     checked = min(n, CHECKED_ROWS) * min(n, CHECKED_COLUMNS)
@@ -59,7 +58,7 @@ def matmul(
         return against_float64(timed()[:rows, :columns], reference, TOLERANCES[used], what)
 
     meta = torch.empty(n, n, device="meta")
-    operations = place.count_flop(lambda: timed(meta, meta))
+    operations = count_flop(lambda: timed(meta, meta))
     moved = 3 * n * n * a.element_size()
     return Case(timed, flop=operations, byte=moved, precision=used, check=check)
 
@@ -143,8 +142,7 @@ def matmul_shapes(
 ) -> Case:
     import torch
 
-    from workloads.declare import place
-    from workloads.declare.place import precision
+    from workloads.declare.place import count_flop, precision
     from workloads.measure import environment
 
     own = Shape("as set", rows, inner, columns)
@@ -157,7 +155,7 @@ def matmul_shapes(
         return torch.matmul(x, y)
 
     meta = torch.device("meta")
-    operations = place.count_flop(lambda: timed(x.to(meta), y.to(meta)))
+    operations = count_flop(lambda: timed(x.to(meta), y.to(meta)))
 
     def study(found: Study) -> None:
         _facts(found, timed(), timed(x.clone().requires_grad_(), y))

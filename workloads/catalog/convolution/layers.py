@@ -66,7 +66,6 @@ def conv2d(
     import torch
 
     from workloads.declare import place
-    from workloads.declare.place import TOLERANCES, against_float64
 
     if channels_in % groups or channels % groups:
         raise ParameterError(
@@ -118,7 +117,7 @@ def conv2d(
             exact = copy.deepcopy(conv).to("cpu", torch.float64)
             reference = exact(image[:1].cpu().double())
         what = "the first image's result, in float64 on the CPU"
-        return against_float64(result, reference, TOLERANCES[used], what)
+        return place.against_float64(result, reference, place.TOLERANCES[used], what)
 
     return Case(
         timed,

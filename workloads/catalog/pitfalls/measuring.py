@@ -60,8 +60,7 @@ def naive_timing(
     import torch
 
     from workloads.catalog.shared.models import Stopwatch
-    from workloads.declare import place
-    from workloads.declare.place import precision
+    from workloads.declare.place import count_flop, precision
 
     on.require(3 * n * n * 4, f"three {n} x {n} matrices of float32")
     a, b = on.randn(n, n), on.randn(n, n)
@@ -70,7 +69,7 @@ def naive_timing(
         return a @ b
 
     meta = torch.empty(n, n, device="meta")
-    operations = place.count_flop(lambda: timed(meta, meta))
+    operations = count_flop(lambda: timed(meta, meta))
 
     def by_time(wait: Callable[[], None]) -> float:
         on.synchronize()

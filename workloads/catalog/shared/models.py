@@ -17,8 +17,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from workloads.declare import place
-from workloads.declare.place import SEED, Place, ratio
+from workloads.declare.place import SEED, Place, attention_flop, count_flop, ratio
 from workloads.declare.study import Study
 
 CLASSES = 10
@@ -72,7 +71,7 @@ def cnn_flop(batch: int, size: int, width: int) -> int:
     model = small_cnn(width, device="meta")
     images = torch.empty(batch, 3, size, size, device="meta")
     labels = torch.zeros(batch, dtype=torch.long, device="meta")
-    return place.count_flop(lambda: nn.functional.cross_entropy(model(images), labels).backward())
+    return count_flop(lambda: nn.functional.cross_entropy(model(images), labels).backward())
 
 
 def images_and_labels(
@@ -151,13 +150,13 @@ def transformer_flop(batch: int, length: int, width: int, heads: int, *, backwar
     each = torch.empty(batch, heads, length, width // heads, device=meta, requires_grad=True)
 
     def counted(forward: Callable[[], torch.Tensor]) -> int:
-        return place.count_flop(lambda: forward().sum().backward() if backward else forward())
+        return count_flop(lambda: forward().sum().backward() if backward else forward())
 
     whole = counted(lambda: block(tokens))
     attention = counted(
         lambda: nn.functional.scaled_dot_product_attention(each, each, each, is_causal=True)
     )
-    needed = place.attention_flop(batch, heads, length, width // heads, causal=True)
+    needed = attention_flop(batch, heads, length, width // heads, causal=True)
     return whole - attention + (3 if backward else 1) * needed
 
 

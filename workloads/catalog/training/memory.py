@@ -150,8 +150,7 @@ def checkpointing(
         gradients,
         peak_memory,
     )
-    from workloads.declare import place
-    from workloads.declare.place import TOLERANCES, precision, relative
+    from workloads.declare.place import TOLERANCES, count_flop, precision, relative
 
     if segments > layers:
         raise ParameterError(f"checkpointing: segments={segments}: at most layers={layers}")
@@ -209,7 +208,7 @@ def checkpointing(
     used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
     # The first product's input has a gradient too: it is what the first LayerNorm learns from.
     # Recomputing is the price and does not count as work.
-    operations = layers * place.count_flop(on_meta)
+    operations = layers * count_flop(on_meta)
     return Case(
         timed, clock="wall", flop=operations, item=batch, precision=used, check=check, study=study
     )
