@@ -190,7 +190,7 @@ def block_lines(
     wanted = figures(view, sample)
     rows = max(1, (height - 1) // len(wanted))
     return [
-        _rule(view, sample, cells, cells),
+        span_rule(view.label, sample, cells, cells),
         *history_lines(points, wanted, sample, now, cells=cells, rows=rows),
     ]
 
@@ -235,14 +235,22 @@ def whole_lines(
     gap = Span("  ")
     other += [()] * (len(first) - len(other))
     lines = [(*one, gap, *two) for one, two in zip(first, other, strict=True)] if beside else first
-    return [_rule(view, sample, room, cells), *lines]
+    return [span_rule(view.label, sample, room, cells), *lines]
 
 
-def _rule(view: DeviceView, sample: Sample | None, room: int, cells: int) -> Line:
-    """Whose histories follow, over how long, in a line across."""
+def span_rule(whose: str, sample: Sample | None, room: int, cells: int) -> Line:
+    """A line across: over how long the histories below it reach, and whose they are.
+
+    Args:
+        whose: stands first; may be empty.
+        sample: the monitor's newest.
+        room: cells that one history has.
+        cells: width of the line.
+    """
     seconds = column_s(sample)
     span = text.duration(max(0, room - LABEL) * ACROSS * seconds)
-    words = f"{view.label}, last {span}, the highest of each {text.duration(seconds)}"
+    name = f"{whose}, " if whose else ""
+    words = f"{name}last {span}, the highest of each {text.duration(seconds)}"
     rule = glyphs.GLYPHS.rule
     title = fit(f"{rule} {words} ", cells)
     return (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)

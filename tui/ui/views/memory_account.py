@@ -13,14 +13,12 @@ from tui.state.devices import CPU, DeviceView
 from tui.state.history import MemoryPoint
 from tui.text import glyphs
 from tui.text import numbers as text
-from tui.ui.views.braille import ACROSS
 from tui.ui.views.device_detail import Fact
-from tui.ui.views.history import LABEL, Figure, column_s, history_lines
+from tui.ui.views.history import Figure, history_lines, span_rule
 from tui.ui.views.lines import (
     Line,
     Span,
     TextStyle,
-    fit,
     fit_line,
     left,
     paragraph,
@@ -383,13 +381,8 @@ def process_history(
         for name, label, style in _HISTORIES
         if name != "process" or any(point.process is not None for point in points)
     ]
-    seconds = column_s(sample)
-    span = text.duration(max(0, cells - LABEL) * ACROSS * seconds)
-    rule = glyphs.GLYPHS.rule
-    words = f"last {span}, the highest of each {text.duration(seconds)}"
-    head = fit(f"{rule} {words} ", cells)
     rows = max(1, (height - 1) // len(wanted))
     return [
-        (Span(head + rule * (cells - len(head)), TextStyle.QUIET),),
+        span_rule("", sample, cells, cells),
         *history_lines(points, wanted, sample, now, cells=cells, rows=rows),
     ]
