@@ -42,7 +42,14 @@ for _ in range(3):
     step()
 """
 FORWARD = "def forward():\n    return grab(1 << 41)\nforward()\n"
-BACKWARD = "step(Large.apply)\n"
+# Autograd's thread still lets go of what has failed while the main thread ends; torch then aborts
+# the process ("terminate called without an active exception") where the interpreter has gone first.
+# Another call of that thread's is served only after it has let go.
+BACKWARD = """
+import atexit
+atexit.register(lambda: torch.ones(1, device="cuda", requires_grad=True).sum().backward())
+step(Large.apply)
+"""
 THREAD = """
 thread = threading.Thread(target=grab, args=(1 << 41,), name="loader")
 thread.start(); thread.join()
