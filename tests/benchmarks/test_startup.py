@@ -14,14 +14,14 @@ from tests.compiled import compile_program
 pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 PAIRS = 7
-MOST = 1.6
-"""So much for a machine that is busy with other tests; ``python -m tests.benchmarks.startup`` on a
-quiet one is what the README gives."""
+MOST = 1.5
+"""Of three pairs in four: a busy machine delays some starts, and a slow program delays all.
+``python -m tests.benchmarks.startup`` on a quiet machine is what the README gives."""
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
 @pytest.mark.parametrize("words", [FIGURES, USABLE], ids=["figures", "usable"])
-def test_it_is_on_the_screen_within_1_6_times_an_empty_app(
+def test_it_is_on_the_screen_within_1_5_times_an_empty_app(
     words: Sequence[str],
     size: tuple[int, int],
     tmp_path: Path,
@@ -31,4 +31,5 @@ def test_it_is_on_the_screen_within_1_6_times_an_empty_app(
     found = starts(PAIRS, size, words, driver(tmp_path / "driver"))
     with capsys.disabled():
         print(f"\n{words[0]}: {found}")
-    assert found.ratio <= MOST
+    low, _, _ = found.ratios
+    assert low <= MOST

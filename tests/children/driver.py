@@ -77,9 +77,9 @@ class Driver:
         """Close its stdin and wait for its end; the exit code."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        code = self.process.wait(10)
+        code = self.process.wait(60)
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
         return code
 
     def send(self, message: object) -> None:

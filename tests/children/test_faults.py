@@ -332,5 +332,5 @@ def test_a_runner_whose_reader_is_stalled_ends_with_it(reader: Reader) -> None:
     assert len(family) == 2
     assert reader.process.stdin is not None
     reader.process.stdin.close()
-    assert reader.process.wait(20) == 0
-    assert psutil.wait_procs(family, timeout=5)[1] == []
+    assert reader.process.wait(60) == 0
+    assert psutil.wait_procs(family, timeout=60)[1] == []

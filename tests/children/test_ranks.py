@@ -47,7 +47,7 @@ def _ranks_of(driver: Driver) -> list[int]:
     return found
 
 
-def _gone(pids: list[int], patience: float = 10.0) -> bool:
+def _gone(pids: list[int], patience: float = 60.0) -> bool:
     deadline = time.monotonic() + patience
     while any(_lives(pid) for pid in pids):
         if time.monotonic() > deadline:

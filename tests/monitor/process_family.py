@@ -32,5 +32,5 @@ def family(
         assert child.stdout is not None
         leaf = int(child.stdout.readline())
         if not parent_stays:
-            child.wait(10)
+            child.wait(60)
         yield child, leaf

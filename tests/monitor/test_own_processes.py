@@ -74,7 +74,7 @@ def test_one_that_was_known_as_ours_stays_so_when_its_parent_ends() -> None:
     with family(own_session=True, parent_stays=True) as (child, leaf):
         assert ours(leaf, owners)
         child.kill()
-        child.wait(10)
+        child.wait(60)
         assert ours(leaf, owners)
         psutil.Process(leaf).kill()
 

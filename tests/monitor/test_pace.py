@@ -12,10 +12,10 @@ from tui.monitor.monitor import Monitor
 
 def test_a_request_changes_the_interval_and_ends_the_present_wait() -> None:
     monitor = Monitor(60.0)
-    waited = threading.Thread(target=monitor.sample_now.wait, args=(60.0,))
+    waited = threading.Thread(target=monitor.sample_now.wait, args=(600.0,))
     waited.start()
     monitor.take_request(Pace(0.5))
-    waited.join(10.0)
+    waited.join(60.0)
     assert not waited.is_alive()
     assert monitor.interval == 0.5
 

@@ -114,7 +114,7 @@ async def test_a_process_is_ended_only_after_a_yes() -> None:
             await at.press("escape")
             assert child.poll() is None
             await at.press("t", "y")
-            assert child.wait(20) == -signal.SIGTERM
+            assert child.wait(60) == -signal.SIGTERM
     finally:
         child.kill()
         child.wait()

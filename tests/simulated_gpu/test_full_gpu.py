@@ -46,7 +46,7 @@ def held_by_another() -> Iterator[int]:
         assert holder.stdout.readline() == b"full\n"
         yield holder.pid
         holder.stdin.close()
-        holder.wait(30)
+        holder.wait(60)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def assert_restored(terminal: Terminal) -> None:
     assert local & termios.ECHO
 
 
-def assert_gone(family: list[psutil.Process], patience: float = 5.0) -> None:
+def assert_gone(family: list[psutil.Process], patience: float = PATIENCE_S) -> None:
     """No process is left."""
     assert psutil.wait_procs(family, timeout=patience)[1] == []
 

@@ -19,7 +19,7 @@ from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
 from tui.monitor.nvml import Code
 
-END_S = 10.0
+END_S = 30.0
 """For an end that takes two seconds on a machine that has nothing else to do."""
 LEAVES_ALTERNATE_SCREEN = b"\x1b[?1049l"
 SIZE = (80, 24)
@@ -202,7 +202,7 @@ def test_killed_outright_it_leaves_no_child(doomed: Terminal) -> None:
     family = doomed.family()
     doomed.process.kill()
     doomed.process.wait()
-    assert psutil.wait_procs(family, timeout=5)[1] == []
+    assert psutil.wait_procs(family, timeout=60)[1] == []
 
 
 # ---- how it starts ----

@@ -18,7 +18,7 @@ from tests.terminal.faults import assert_gone, assert_restored, stall, without_t
 from tests.terminal.terminal import Terminal
 from tui.ui.terminal.ending import SIGNALS
 
-END_S = 10.0
+END_S = 30.0
 """For an end that takes two seconds on a machine that has nothing else to do."""
 GREYS = (0, 7, 8, 15, 16, 59, 102, 145, 188, 231)
 """Of the 256 colours, besides the ramp of greys."""
@@ -106,7 +106,7 @@ def test_t25_a_signal_ends_it_although_its_terminal_has_stopped_reading(
     family = terminal.family()
     stall(terminal)
     terminal.signal(number)
-    terminal.process.wait(10)  # still without reading
+    terminal.process.wait(END_S)  # still without reading
     assert terminal.process.returncode == 128 + number
     assert_gone(family)
     assert_restored(terminal)
