@@ -14,14 +14,15 @@ from tests.compiled import compile_program
 pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 PAIRS = 7
-MOST = 1.5
-"""Of three pairs in four: a busy machine delays some starts, and a slow program delays all.
-``python -m tests.benchmarks.startup`` on a quiet machine is what the README gives."""
+MOST = 2.0
+"""Of three pairs in four. What else is busy slows the workbench, which starts three processes, more
+than an empty app: beside a busy loop on two cores 1.5, where ``python -m tests.benchmarks.startup``
+on the quiet machine gives 1.4, which is in ``docs/measurements.md``."""
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
 @pytest.mark.parametrize("words", [FIGURES, USABLE], ids=["figures", "usable"])
-def test_it_is_on_the_screen_within_1_5_times_an_empty_app(
+def test_it_is_on_the_screen_within_twice_the_time_of_an_empty_app(
     words: Sequence[str],
     size: tuple[int, int],
     tmp_path: Path,
