@@ -16,7 +16,7 @@ from textwrap import indent
 
 import pytest
 
-from tests.agent import waiting
+from tests import waiting
 from tests.agent.interpreters import others
 from tui.cli.commands.watch import watch
 from tui.cli.output import Failure, UsageError

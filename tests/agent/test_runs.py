@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent import waiting
+from tests import waiting
 from tui.watch.kept import left_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent import waiting
+from tests import waiting
 from tests.agent.test_runs import ROOT, TRAIN, write
 from tests.watch import following
 from tests.watch.test_session import begun

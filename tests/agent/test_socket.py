@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.waiting import until
+from tests.waiting import until
 from tui.watch.agents import Agents
 from workloads.agent import identity, listening
 from workloads.agent.address import LONGEST_LINE, open_place, place

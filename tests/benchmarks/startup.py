@@ -96,17 +96,19 @@ class Starts:
     empty: tuple[float, ...]
 
     @property
-    def ratios(self) -> tuple[float, float, float]:
-        """The quartiles of the pairs' ratios, the median in the middle."""
-        pairs = [a / b for a, b in zip(self.ours, self.empty, strict=True)]
-        low, median, high = statistics.quantiles(pairs, n=4)
-        return low, median, high
+    def ratio(self) -> float:
+        """The median of the pairs' ratios."""
+        return statistics.median(self._ratios)
+
+    @property
+    def _ratios(self) -> list[float]:
+        return [a / b for a, b in zip(self.ours, self.empty, strict=True)]
 
     def __str__(self) -> str:
-        low, median, high = self.ratios
+        low, _, high = statistics.quantiles(self._ratios, n=4)
         return (
             f"{statistics.median(self.ours):.3f} s, empty Textual app "
-            f"{statistics.median(self.empty):.3f} s, ratio {median:.2f}, "
+            f"{statistics.median(self.empty):.3f} s, ratio {self.ratio:.2f}, "
             f"quartiles {low:.2f} to {high:.2f} ({len(self.ours)} pairs)"
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.benchmarks.startup import FIGURES, SIZES, USABLE, driver, starts
@@ -14,23 +15,27 @@ from tests.compiled import compile_program
 pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 PAIRS = 7
-MOST = 2.0
-"""Of three pairs in four. What else is busy slows the workbench, which starts three processes, more
-than an empty app: beside a busy loop on two cores 1.5, where ``python -m tests.benchmarks.startup``
-on the quiet machine gives 1.4, which is in ``docs/measurements.md``."""
+MOST = 1.6
+"""``python -m tests.benchmarks.startup`` on a quiet machine is what the README gives."""
+BUSY = 10.0
+"""Percent of all processors. Where others use more, the ratio is of their work: three processes
+start where the empty app is one. A busy loop on one of two cores makes 1.7 of 1.4."""
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
 @pytest.mark.parametrize("words", [FIGURES, USABLE], ids=["figures", "usable"])
-def test_it_is_on_the_screen_within_twice_the_time_of_an_empty_app(
+def test_it_is_on_the_screen_within_1_6_times_an_empty_app(
     words: Sequence[str],
     size: tuple[int, int],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert compile_program()
+    before = psutil.cpu_percent(interval=1.0)
     found = starts(PAIRS, size, words, driver(tmp_path / "driver"))
     with capsys.disabled():
         print(f"\n{words[0]}: {found}")
-    low, _, _ = found.ratios
-    assert low <= MOST
+    busy = max(before, psutil.cpu_percent(interval=1.0))
+    if found.ratio > MOST and busy > BUSY:
+        pytest.skip(f"other processes use {busy:.0f} % of the processors: nothing to judge")
+    assert found.ratio <= MOST

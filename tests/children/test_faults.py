@@ -37,6 +37,7 @@ from tests.children.sessions import (
     session_with,
     until,
 )
+from tests.waiting import assert_gone
 from tui import reports
 from tui.session.session import Session
 from tui.state.runs import RunState
@@ -333,4 +334,4 @@ def test_a_runner_whose_reader_is_stalled_ends_with_it(reader: Reader) -> None:
     assert reader.process.stdin is not None
     reader.process.stdin.close()
     assert reader.process.wait(60) == 0
-    assert psutil.wait_procs(family, timeout=60)[1] == []
+    assert_gone(family)

@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from tests.children.driver import Driver
+from tests.waiting import assert_gone
 from workloads.catalog.training.data_loading import CAN_FORK
 from workloads.protocol import messages
 
@@ -29,12 +30,12 @@ def test_a_cancel_ends_the_workers_of_a_loop_that_waits_for_them(runner: Driver)
     runner.send(messages.Cancel("run"))
     result = runner.until(messages.Finished).result
     assert result.status == "cancelled"
-    assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert_gone(children)
 
 
 @pytest.mark.slow
 def test_workers_end_with_a_process_that_was_killed(runner: Driver) -> None:
     children = loading(runner)
     psutil.Process(runner.worker_pid()).send_signal(signal.SIGKILL)
-    assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert_gone(children)
     assert runner.until(messages.Finished).result.status == "failed"

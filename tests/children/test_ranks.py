@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.children.driver import Driver
+from tests.waiting import until
 from workloads.protocol import messages
 from workloads.protocol.results import RunResult, Setting
 from workloads.ranks import torchrun
@@ -45,15 +45,6 @@ def _ranks_of(driver: Driver) -> list[int]:
         if any(each.startswith(mark) and inside in each for each in variables):
             found.append(int(path.name))
     return found
-
-
-def _gone(pids: list[int], patience: float = 60.0) -> bool:
-    deadline = time.monotonic() + patience
-    while any(_lives(pid) for pid in pids):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def _lives(pid: int) -> bool:
@@ -137,7 +128,7 @@ def test_a_cancel_keeps_what_was_measured_and_leaves_no_rank(runner: Driver) -> 
     assert result.status == "cancelled"
     assert result.time is not None or "median_so_far" in result.figures
     assert len(pids) == 3
-    assert _gone(pids)
+    until(lambda: not any(map(_lives, pids)))
 
 
 @pytest.mark.slow
@@ -146,7 +137,7 @@ def test_ranks_that_hang_are_ended_by_a_cancel(runner: Driver) -> None:
     pids = _until_measuring(runner, "first call")
     runner.send(messages.Cancel("h"))
     assert runner.until(messages.Finished).result.status == "cancelled"
-    assert _gone(pids)
+    until(lambda: not any(map(_lives, pids)))
 
 
 @pytest.mark.slow
@@ -155,7 +146,7 @@ def test_no_rank_outlives_a_worker_that_is_killed(runner: Driver) -> None:
     pids = _until_measuring(runner, "first call")
     os.kill(runner.worker_pid(), signal.SIGKILL)
     assert runner.until(messages.Finished).result.status == "failed"
-    assert _gone(pids)
+    until(lambda: not any(map(_lives, pids)))
 
 
 def _free_port() -> int:

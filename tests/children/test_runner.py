@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.children.driver import PATIENCE_S, Driver
+from tests.waiting import assert_gone, until
 from workloads import catalog
 from workloads.declare.workload import infos
 from workloads.protocol import messages
@@ -135,8 +136,11 @@ def test_a_flag_without_effect_here_is_refused_with_the_reason(runner: Driver) -
 
 
 def _cancel(driver: Driver) -> RunResult:
+    asked = time.monotonic()
     driver.send(messages.Cancel("run"))
-    return driver.until(messages.Finished).result
+    result = driver.until(messages.Finished).result
+    assert time.monotonic() - asked < 2.0
+    return result
 
 
 def test_a_cancel_between_blocks_keeps_what_was_measured(runner: Driver) -> None:
@@ -318,20 +322,9 @@ def test_what_a_cancelled_workload_started_is_ended_with_it(runner: Driver) -> N
     runner.start_run("leaves_a_child")
     runner.until(messages.Progress, lambda event: event.phase == "first call")
     worker = psutil.Process(runner.worker_pid())
-    children = _wait_for(worker.children)
+    children = until(worker.children)
     _cancel(runner)
-    _, alive = psutil.wait_procs(children, timeout=60)
-    assert alive == []
-
-
-def _wait_for(look: object) -> list[psutil.Process]:
-    assert callable(look)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if found := look():
-            assert isinstance(found, list)
-            return found
-    raise AssertionError("nothing came")
+    assert_gone(children)
 
 
 def test_closing_its_stdin_ends_it_and_its_worker() -> None:
@@ -341,7 +334,7 @@ def test_closing_its_stdin_ends_it_and_its_worker() -> None:
     driver.until(messages.Progress)
     worker = psutil.Process(driver.worker_pid())
     assert driver.close() == 0
-    assert psutil.wait_procs([worker], timeout=60)[1] == []
+    assert_gone([worker])
 
 
 def test_a_runner_killed_outright_leaves_no_worker() -> None:
@@ -351,5 +344,5 @@ def test_a_runner_killed_outright_leaves_no_worker() -> None:
     driver.until(messages.Progress)
     worker = psutil.Process(driver.worker_pid())
     driver.process.kill()
-    assert psutil.wait_procs([worker], timeout=60)[1] == []
+    assert_gone([worker])
     driver.close()

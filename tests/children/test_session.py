@@ -28,6 +28,7 @@ from tests.children.sessions import (
     session_with,
     until,
 )
+from tests.waiting import assert_gone
 from tui.session import state_folder, supervisors
 from tui.session.session import Session
 from workloads.protocol import messages
@@ -292,7 +293,7 @@ async def test_stopping_leaves_no_process() -> None:
         family = psutil.Process().children(recursive=True)
         processes = [process for process in family if process not in others]
         assert len(processes) >= 3
-    assert psutil.wait_procs(processes, timeout=60)[1] == []
+    assert_gone(processes)
 
 
 async def test_switching_a_flag_compares_the_new_setting_with_the_old(session: Session) -> None:

@@ -25,7 +25,7 @@ from workloads.protocol.frozen import frozen
 FREEZE_S = 0.2
 LEAK_BYTES = 5 * 2**20
 MARK = "GPU_WORKBENCH_SOAK"
-END_S = 30.0
+END_S = 10.0
 REST_EACH_S = 20.0
 """Between two looks at the memory."""
 START_S = 60.0
@@ -246,7 +246,7 @@ def _levels(memory: list[tuple[float, int]], began: float, ended: float) -> tupl
 
 def _left(screen: Screen, mark: str) -> tuple[str, ...]:
     """Processes that the program had, or that carry its mark, a moment after its end."""
-    _, alive = psutil.wait_procs(list(screen.seen.values()), timeout=60)
+    _, alive = psutil.wait_procs(list(screen.seen.values()), timeout=5)
     marked = [process for process in psutil.process_iter() if _carries(process, mark)]
     found = {process.pid: process for process in (*alive, *marked)}
     return tuple(f"{pid} {_command(process)}" for pid, process in found.items())

@@ -9,8 +9,6 @@ import termios
 import time
 from pathlib import Path
 
-import psutil
-
 from tests.terminal.terminal import PATIENCE_S, Terminal
 
 MODES = (1049, 1000, 1003, 1006, 2004)
@@ -38,11 +36,6 @@ def assert_restored(terminal: Terminal) -> None:
     local = termios.tcgetattr(terminal.master)[3]
     assert local & termios.ICANON
     assert local & termios.ECHO
-
-
-def assert_gone(family: list[psutil.Process], patience: float = PATIENCE_S) -> None:
-    """No process is left."""
-    assert psutil.wait_procs(family, timeout=patience)[1] == []
 
 
 def read_to_end(terminal: Terminal) -> None:

@@ -68,7 +68,7 @@ class Terminal:
         self.process.wait()
         if self.master >= 0:
             os.close(self.master)
-        psutil.wait_procs(family, timeout=60)
+        psutil.wait_procs(family, timeout=PATIENCE_S)
 
     def family(self) -> list[psutil.Process]:
         """The program and all that it started."""
@@ -144,7 +144,7 @@ class Terminal:
         os.close(self.master)
         self.master = -1
 
-    def exit_code(self, patience: float = PATIENCE_S) -> int:
+    def exit_code(self, patience: float = 10.0) -> int:
         """Read on until the program has ended; its exit code."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:

@@ -12,8 +12,9 @@ import pytest
 
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box, uuid
-from tests.terminal.faults import assert_gone, assert_restored, without_torch
+from tests.terminal.faults import assert_restored, without_torch
 from tests.terminal.terminal import Terminal
+from tests.waiting import assert_gone
 from tui.monitor.nvml import Code
 
 BOX = busy_box(3)

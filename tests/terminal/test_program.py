@@ -17,9 +17,10 @@ from tests.children.sessions import misbehaving, saying
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
+from tests.waiting import assert_gone
 from tui.monitor.nvml import Code
 
-END_S = 30.0
+END_S = 10.0
 """For an end that takes two seconds on a machine that has nothing else to do."""
 LEAVES_ALTERNATE_SCREEN = b"\x1b[?1049l"
 SIZE = (80, 24)
@@ -183,8 +184,7 @@ def test_a_signal_ends_it_and_its_children(
     asked = time.monotonic()
     doomed.signal(number)
     assert doomed.exit_code() == code
-    _, alive = psutil.wait_procs(family, timeout=max(0.0, END_S - (time.monotonic() - asked)))
-    assert alive == []
+    assert_gone(family, max(0.0, END_S - (time.monotonic() - asked)))
     assert LEAVES_ALTERNATE_SCREEN in doomed.output
 
 
@@ -193,8 +193,7 @@ def test_a_vanished_terminal_ends_it_and_its_children(doomed: Terminal) -> None:
     family = doomed.family()
     asked = time.monotonic()
     doomed.hang_up()
-    _, alive = psutil.wait_procs(family, timeout=max(0.0, END_S - (time.monotonic() - asked)))
-    assert alive == []
+    assert_gone(family, max(0.0, END_S - (time.monotonic() - asked)))
 
 
 def test_killed_outright_it_leaves_no_child(doomed: Terminal) -> None:
@@ -202,7 +201,7 @@ def test_killed_outright_it_leaves_no_child(doomed: Terminal) -> None:
     family = doomed.family()
     doomed.process.kill()
     doomed.process.wait()
-    assert psutil.wait_procs(family, timeout=60)[1] == []
+    assert_gone(family)
 
 
 # ---- how it starts ----

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.faults import assert_gone, assert_restored, stall, without_torch
+from tests.terminal.faults import assert_restored, stall, without_torch
 from tests.terminal.terminal import Terminal
+from tests.waiting import assert_gone
 from tui.ui.terminal.ending import SIGNALS
 
-END_S = 30.0
+END_S = 10.0
 """For an end that takes two seconds on a machine that has nothing else to do."""
 GREYS = (0, 7, 8, 15, 16, 59, 102, 145, 188, 231)
 """Of the 256 colours, besides the ramp of greys."""

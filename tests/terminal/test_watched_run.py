@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.waiting import until
 from tests.terminal.faults import read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
+from tests.waiting import until
 from tui.watch import runs
 
 WAITS = (

@@ -16,7 +16,7 @@ from typing import IO
 
 import pytest
 
-from tests.agent import waiting
+from tests import waiting
 from tests.watch.following import until
 from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process

@@ -91,7 +91,7 @@ def serving(*arguments: str, folder: Path | None = None) -> Iterator[Server]:
         finally:
             family = server.family() if process.poll() is None else []
             process.kill()
-            psutil.wait_procs(family, timeout=60)
+            psutil.wait_procs(family, timeout=PATIENCE_S)
 
 
 @dataclass

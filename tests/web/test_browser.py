@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import psutil
 import pytest
 
+from tests.waiting import assert_gone
 from tests.web.server import PATIENCE_S, Painted, serving
 
 CHROMIUM = next(
@@ -66,5 +66,5 @@ def test_a_browser_shows_the_workbench_and_its_keys_reach_it() -> None:
         tab.wait_for_selector("body.-closed")
         assert "Session ended" in tab.inner_text(".closed-dialog")
         browser.close()
-        assert psutil.wait_procs(family, timeout=60)[1] == []
+        assert_gone(family)
         assert all(url.startswith(server.url) or url.endswith("/favicon.ico") for url in outside)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.children.sessions import saying
 from tests.recordings.making import recorded
+from tests.waiting import assert_gone
 from tests.web.server import PATIENCE_S, Server, page, serving
 from tui.cli.site import MOST_VISITS
 
@@ -74,7 +75,7 @@ async def test_the_workbench_paints_answers_keys_and_quits_and_nothing_is_left(
             await found.shows("available", "of the host")
             await found.keys("q")
             await found.ended()
-        assert psutil.wait_procs(family, timeout=60)[1] == []
+        assert_gone(family)
         assert server.end() == 128 + signal.SIGINT
 
 
@@ -113,7 +114,7 @@ async def test_a_signal_ends_the_server_and_every_visit(
         assert await asyncio.to_thread(doomed.end, number) == 128 + number
         await one.ended()
         await two.ended()
-    assert psutil.wait_procs(visits, timeout=60)[1] == []
+    assert_gone(visits)
 
 
 async def test_a_server_that_is_killed_leaves_nothing(doomed: Server) -> None:
@@ -121,7 +122,7 @@ async def test_a_server_that_is_killed_leaves_nothing(doomed: Server) -> None:
         await found.shows("REPLAY")
         family = doomed.family()
         await asyncio.to_thread(doomed.end, signal.SIGKILL)
-    assert psutil.wait_procs(family, timeout=60)[1] == []
+    assert_gone(family)
 
 
 async def test_what_is_no_message_ends_the_visit_and_not_the_server(server: Server) -> None:

@@ -180,11 +180,16 @@ def verdict(
         message: the text of the exception that fits the entry, where it is known.
     """
     need = Need(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
+    serving: list[Filled] = []
+    barred: list[Filled] = []
+    for part in layout.filled:
+        (serving if could_serve(part.range, need) else barred).append(part)
     figures = gather(
         snapshot=snapshot,
         device=device,
         replayed=replayed,
-        layout=layout,
+        serving=serving,
+        barred=barred,
         state=state,
         entry=entry,
         need=need,
@@ -194,10 +199,6 @@ def verdict(
     decision = decide(figures)
     cause = decision.cause
     grown = () if growth is None else (growth_words(growth),)
-    serving: list[Filled] = []
-    barred: list[Filled] = []
-    for part in layout.filled:
-        (serving if could_serve(part.range, need) else barred).append(part)
     window = cheapest_window(serving, need.size)
     unavailable = {}
     if figures.total is None:
@@ -239,18 +240,18 @@ def gather(
     snapshot: Snapshot,
     device: DeviceSnapshot,
     replayed: Replay,
-    layout: Layout,
+    serving: list[Filled],
+    barred: list[Filled],
     state: State,
     entry: Entry,
     need: Need,
     site: str,
     message: OomText | None,
 ) -> Figures:
-    """The figures of one failure, from the file and where it lacks them from the message."""
-    serving: list[Filled] = []
-    barred: list[Filled] = []
-    for part in layout.filled:
-        (serving if could_serve(part.range, need) else barred).append(part)
+    """The figures of one failure, from the file and where it lacks them from the message.
+
+    ``serving`` are the segments that the request could be served from, ``barred`` the others.
+    """
     free = entry.device_free
     if free is None and message is not None:
         free = message.device_free
@@ -263,7 +264,7 @@ def gather(
         kind_cached=_free(part for part in same_pool if part.range.stream == need.stream),
         streams_cached=_free(part for part in same_pool if part.range.stream != need.stream),
         private_cached=_free(
-            part for part in layout.filled if (part.range.pool or DEFAULT_POOL) != need.pool
+            part for part in barred if (part.range.pool or DEFAULT_POOL) != need.pool
         ),
         live=state.live,
         reserved=state.reserved,
