@@ -18,6 +18,7 @@ import pytest
 
 from tests import waiting
 from tests.agent.interpreters import others
+from tests.agent.programs import ENDS_AFTER_AUTOGRAD
 from tui.cli.commands.watch import watch
 from tui.cli.output import Failure, UsageError
 from tui.cli.watch_processes import WatchOptions, put_agent_in
@@ -286,7 +287,9 @@ def test_it_is_for_a_process_that_runs() -> None:
         watch(WatchOptions(inject="gdb", pid=5, command=("python", "train.py"), dashes=True))
 
 
-TRAINING = """
+TRAINING = (
+    ENDS_AFTER_AUTOGRAD
+    + """
 import sys, time, torch
 model = torch.nn.Linear(8, 8).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -304,6 +307,7 @@ def grab():
     return torch.empty(1 << 41, dtype=torch.uint8, device="cuda")
 grab()
 """
+)
 
 
 @needs_gdb

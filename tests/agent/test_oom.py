@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.interpreters import environment
+from tests.agent.programs import ENDS_AFTER_AUTOGRAD
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import Verdict
@@ -18,7 +19,9 @@ from tui.watch.kept import FROM_EXCEPTION, REBUILT, Left, left_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 
-MODEL = """
+MODEL = (
+    ENDS_AFTER_AUTOGRAD
+    + """
 import os, sys, threading, torch
 def grab(size):
     return torch.empty(size, dtype=torch.uint8, device="cuda")
@@ -41,15 +44,9 @@ held = [grab(1 << 28) for _ in range(4)]
 for _ in range(3):
     step()
 """
+)
 FORWARD = "def forward():\n    return grab(1 << 41)\nforward()\n"
-# Autograd's thread still lets go of what has failed while the main thread ends; torch then aborts
-# the process ("terminate called without an active exception") where the interpreter has gone first.
-# Another call of that thread's is served only after it has let go.
-BACKWARD = """
-import atexit
-atexit.register(lambda: torch.ones(1, device="cuda", requires_grad=True).sum().backward())
-step(Large.apply)
-"""
+BACKWARD = "step(Large.apply)\n"
 THREAD = """
 thread = threading.Thread(target=grab, args=(1 << 41,), name="loader")
 thread.start(); thread.join()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.programs import ENDS_AFTER_AUTOGRAD
 from tests.agent.test_runs import ROOT, write
 from tests.screens.app_helpers import PromptApp, Running
 from tests.screens.fakes import FakeSession
@@ -21,7 +22,9 @@ from tui.watch.runs import Run
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 
-TRAINS = """
+TRAINS = (
+    ENDS_AFTER_AUTOGRAD
+    + """
 import os, sys, time, torch
 model = torch.nn.Linear(256, 256).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -34,6 +37,7 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(0.02)
 torch.empty(1 << 45, dtype=torch.uint8, device="cuda")
 """
+)
 """Steps until a file is there, then runs out of memory."""
 
 
