@@ -1,10 +1,10 @@
 """What a process held when it ran out of memory: its agent's inventory, as checked facts.
 
 The agent (:mod:`workloads.agent.inventory`) takes it inside the failing process, before the stack
-unwinds, and writes it twice: as the ``inventory`` event of the process's file (``{"event": "inventory",
-"oom": NUMBER, "inventory": {...}}``), and under :data:`KEY` of the OOM's snapshot
-(``{"oom": {...}, "inventory": {...}}``), so that a snapshot alone tells it too. The agent imports nothing
-of this program; it writes plain JSON whose keys are the fields below.
+unwinds, and writes it twice: as a line of the process's file, ``{"event": "inventory", "oom":
+NUMBER, "inventory": {...}}``, and under :data:`KEY` of the OOM's snapshot, ``{"oom": {...},
+"inventory": {...}}``, so that a snapshot alone tells it too. The agent imports nothing of this
+program; it writes plain JSON whose keys are the fields below.
 
 Sizes are bytes of the device that ran out. Storage is counted once, under the first of: parameter,
 buffer, gradient, optimizer state, container, variable, other tensor.
