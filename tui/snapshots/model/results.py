@@ -13,13 +13,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from tui.explain.frames import FrameKind as FrameKind
 from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import Frame
 from workloads.protocol.frozen import frozen
 
-FrameKind = Literal["user", "framework", "interpreter", "native"]
-"""``native`` is C++ or another library without a Python line; ``interpreter`` is the standard
-library and frozen modules."""
 Grouping = Literal[
     "site",
     "function",
