@@ -24,7 +24,20 @@ from tui.watch.runs import EXAMPLE
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02
 """Of what is reserved: cached memory from which it is said that giving it back is not enough."""
-CACHED_CAUSES = ("fragmentation", "other streams", "CUDA graphs", "MemPool", "private pools")
+NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
+    "fragmentation",
+    "other streams",
+    "CUDA graphs",
+    "MemPool",
+    "private pools",
+    "larger than the device",
+    "larger than what was free",
+    "refused with memory free",
+    "address space",
+    "unknown",
+)
+"""Causes of which it need not be said that expandable segments would not have helped, or of which
+it has been said that they would."""
 _EVALUATES = re.compile(r"eval|valid|test|predict|infer|generate|score|embed", re.IGNORECASE)
 _OUTPUTS = re.compile(r"pred|out|logit|embed|feat|score|result|prob", re.IGNORECASE)
 _WIDE = ("float32", "float64")
@@ -303,11 +316,21 @@ def _inference(asked: _Asked) -> list[Remedy]:
 def _tensors(asked: _Asked) -> list[Remedy]:
     most = next(iter(asked.evidence.named), None)
     if most is None or not most.bytes:
+        made = max(asked.evidence.purposes, key=lambda each: each.site_bytes, default=None)
+        if made is None or not made.site:
+            return [
+                Remedy(
+                    f"keep less on the GPU at once{asked.line}: free, move to the host, or work "
+                    "in parts",
+                    f"{round_words(asked.evidence.allocated)} is live in this process",
+                )
+            ]
         return [
             Remedy(
-                f"keep less on the GPU at once{asked.line}: free, move to the host, or work in "
-                "parts",
-                f"tensors of the program hold {asked.size('other tensors')}",
+                f"make or keep less at {made.site}: free it earlier, or move it to the host; "
+                "where its size follows the batch, a smaller batch",
+                f"{made.site} held {round_words(made.site_bytes)} of the "
+                f"{round_words(asked.evidence.allocated)} live",
             )
         ]
     place = f" ({line_words(most.where)})" if most.where is not None else ""
@@ -327,7 +350,7 @@ def _request(asked: _Asked) -> list[Remedy]:
             f"{round_words(asked.evidence.asked)} in one piece; such a size often comes from a "
             "tensor over all pairs: x[:, None] with y[None, :], distances, attention weights, or "
             "a target of (N, 1) beside an output of (N)",
-        )
+        ),
     ]
 
 
@@ -365,12 +388,16 @@ def _fragmentation(asked: _Asked) -> list[Remedy]:
                 f"{freed} is cached in pieces{pieces}, and expandable segments are on already",
             )
         ]
-    off = "are off" if evidence.expandable is False else "may be off: the file does not tell"
+    off = (
+        "expandable segments are off"
+        if evidence.expandable is False
+        else "whether expandable segments are on is not in the file"
+    )
     return [
         Remedy(
             f"set {evidence.expandable_setting} before torch starts",
-            f"{freed} was cached in pieces between live blocks{pieces}; expandable segments {off}, "
-            f"and would free it: enough for the {round_words(evidence.shortfall)} that lacked",
+            f"{freed} was cached in pieces between live blocks{pieces}; {off}; they "
+            f"would free it, enough for the {round_words(evidence.shortfall)} that lacked",
         )
     ]
 
@@ -410,7 +437,8 @@ def _mem_pools(asked: _Asked) -> list[Remedy]:
         Remedy(
             "drop the torch.cuda.MemPool once its tensors are freed, or make it with "
             "use_on_oom=True",
-            f"{asked.size('MemPool')} was free inside such pools, which only they can use",
+            f"{asked.size('MemPool', 'private pools')} was free inside private pools, which only "
+            "they can use",
         )
     ]
 
@@ -466,7 +494,8 @@ def _outside(asked: _Asked) -> list[Remedy]:
 
 
 def _refused(asked: _Asked) -> list[Remedy]:
-    fraction = "torch.cuda.set_per_process_memory_fraction in the program, "
+    known = asked.evidence.text
+    fraction = "" if known else "torch.cuda.set_per_process_memory_fraction in the program, "
     return [
         Remedy(
             f"look for a limit: {fraction}MIG in nvidia-smi -L, the container's limits; then for "
@@ -545,7 +574,7 @@ def _not_enough(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
     """What torch's own message advises, where arithmetic says that it would not have helped."""
     evidence = asked.evidence
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
-    if cause in CACHED_CAUSES or evidence.expandable or stuck == 0:
+    if cause in NO_MATTER_OF_CACHE or evidence.expandable or stuck == 0:
         return []
     if stuck < WORTH_A_WORD * evidence.reserved and stuck < evidence.shortfall:
         return []
@@ -561,7 +590,7 @@ def _not_enough(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
 def _record(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
     """A recording, where it would tell what is not known, and none was made."""
     evidence = asked.evidence
-    if evidence.history or evidence.recorded:
+    if evidence.recorded or (evidence.history and (asked.where is not None or evidence.watched)):
         return []
     unnamed = cause == "leak" and asked.leak is not None and asked.leak.kind == "unnamed"
     if evidence.watched:
@@ -577,7 +606,8 @@ def _record(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
         return [
             Remedy(
                 f"start the program with {EXAMPLE}",
-                "the snapshot that this writes where memory runs out names what holds it",
+                "the line that asked or what holds the memory is not on record; the snapshot that "
+                "this writes where memory runs out names it",
             )
         ]
     return []

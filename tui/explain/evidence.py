@@ -146,6 +146,8 @@ class Evidence:
     expandable_setting: str = "PYTORCH_ALLOC_CONF=expandable_segments:True"
     """What to set for it, by the name that this torch knows."""
     address_space: bool = False
+    text: bool = False
+    """There is a text of the exception, which tells of a limit that was set."""
     watched: bool = False
     recorded: bool = False
     history: bool = False

@@ -12,7 +12,7 @@ from tui.explain.account import Account, Capacity
 from tui.explain.evidence import Evidence
 from tui.explain.explanation import AccountName, LeadingCause
 from tui.explain.frames import goes_through, main_stack
-from tui.explain.leak import SHARE, Leak
+from tui.explain.leak import LARGE, SHARE, Leak
 from tui.watch.inventory import CodeLine
 
 FOR_LONG = 0.05
@@ -26,7 +26,10 @@ BESIDES = 2 << 30
 OUTSIDE_SHARE = 0.2
 REQUEST_SHARE = 0.5
 """Of what is live: a request this large is to blame itself."""
+REQUEST_OF_DEVICE = 0.2
+"""Of the device, likewise."""
 ROOM_SHARE = 0.1
+"""Of the device: where this much was free or cached, it was not full."""
 SLACK = 1 << 20
 """How much larger a free piece may look than it was."""
 TOTAL_WITHIN = 1000
@@ -77,7 +80,7 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
     if held < SHARE * evidence.allocated:
         return False
     if leak.rate is not None:
-        return held >= evidence.shortfall
+        return held >= min(evidence.shortfall, int(LARGE * evidence.allocated))
     return held >= max(found.of("other processes"), found.of("fragmentation"))
 
 
@@ -127,7 +130,8 @@ def _request_alone(evidence: Evidence, device: Capacity) -> bool:
         return False
     if evidence.total is None and not device.inferred:
         return evidence.needed > evidence.allocated
-    return evidence.needed >= REQUEST_SHARE * evidence.allocated
+    large = evidence.needed >= REQUEST_OF_DEVICE * device.known
+    return large or evidence.needed >= REQUEST_SHARE * evidence.allocated
 
 
 def _stack(evidence: Evidence) -> tuple[CodeLine, ...]:

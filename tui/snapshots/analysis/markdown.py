@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tui.explain.explanation import Explanation
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.frames import frame_kind, frame_label
 from tui.snapshots.analysis.report import chosen_devices
@@ -86,13 +87,24 @@ def _verdict(verdict: Verdict) -> list[str]:
         ("device total", text(verdict.total)),
         ("other processes", text(verdict.others)),
     )
-    lines = [f"### OOM at event {verdict.event}: {verdict.cause}", "", f"{verdict.headline}.", ""]
+    lines = [f"### OOM at event {verdict.event}: {verdict.cause}", ""]
+    lines += [f"**{_plain(verdict.explanation.line)}**", "", f"{verdict.headline}.", ""]
+    lines += _account(verdict.explanation)
     lines += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
     lines += [f"- {_plain(reason)}" for reason in (*verdict.reasons, *state.doubts)]
     lines += ["", "Held by:", "", *_top(verdict.top), *_advice(AGAINST_OOM, verdict.advice)]
     if verdict.stack:
         lines += ["Asked for at:", "", "```", *_stack(verdict.stack), "```", ""]
     return lines
+
+
+def _account(explanation: Explanation) -> list[str]:
+    rows = [
+        f"| {text(row.bytes)} | {share(row.share)} | {row.name} | {_plain(row.words)} |"
+        for row in explanation.account
+    ]
+    heading = f"Used of the device ({explanation.device_words}): {text(explanation.used)}"
+    return [heading, "", "| bytes | share | cause | whose |", "|---:|---:|---|---|", *rows, ""]
 
 
 def _figures(facts: Summary) -> list[str]:

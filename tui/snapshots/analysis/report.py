@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tui.explain.explanation import Explanation
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.frames import frame_key
 from tui.snapshots.model.results import (
@@ -159,6 +160,7 @@ def _verdict(verdict: Verdict) -> Json:
         },
         "cause": verdict.cause,
         "headline": verdict.headline,
+        "explanation": explanation_report(verdict.explanation),
         "reasons": list(verdict.reasons),
         "doubts": list(verdict.state.doubts),
         "advice": [_advice(advice) for advice in verdict.advice],
@@ -169,9 +171,32 @@ def _verdict(verdict: Verdict) -> Json:
     }
 
 
+def explanation_report(found: Explanation) -> Json:
+    """The explanation of one OOM as plain data."""
+    where = found.where
+    return {
+        "line": found.line,
+        "conclusion": found.conclusion,
+        "cause": found.cause,
+        "where": None
+        if where is None
+        else {"file": where.filename, "line": where.line, "function": where.name},
+        "backward": found.backward,
+        "step": found.step,
+        "used": found.used,
+        "device_bytes": found.device_bytes,
+        "device": found.device_words,
+        "account": [
+            {"name": row.name, "bytes": row.bytes, "share": row.share, "words": row.words}
+            for row in found.account
+        ],
+        "advice": [{"what": each.what, "why": each.why} for each in found.advice],
+    }
+
+
 def _absent(verdict: Verdict) -> dict[str, str]:
     """Why what is only printed here is not there."""
-    reasons = {}
+    reasons = {f"explanation.{name}": why for name, why in verdict.explanation.unavailable.items()}
     if not verdict.site:
         reasons["asked_at"] = "the event has no Python frame on record"
     if verdict.growth is None:

@@ -9,12 +9,15 @@ half of the last digit only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
+from tui.explain.evidence import Evidence
+from tui.explain.explain import explain
+from tui.explain.explanation import Explanation, LeadingCause
 from tui.snapshots.analysis.advice import advise, is_on, rounds_sizes_up
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.cause import BESIDES, Decision, Figures, decide
+from tui.snapshots.analysis.cause import BESIDES, WORDS, Decision, Figures, decide
 from tui.snapshots.analysis.growth import growth_words
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout, Need, could_serve
 from tui.snapshots.analysis.moment import cheapest_window
@@ -164,6 +167,7 @@ def verdict(
     growth: Growth | None,
     site: Site,
     message: OomText | None,
+    evidence: Callable[[Figures], Evidence],
 ) -> Verdict:
     """Judge one OOM entry.
 
@@ -178,6 +182,7 @@ def verdict(
         growth: the site that grew until then.
         site: what the request is put down to.
         message: the text of the exception that fits the entry, where it is known.
+        evidence: puts together all that is known, from the figures.
     """
     need = Need(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
     serving: list[Filled] = []
@@ -196,7 +201,8 @@ def verdict(
         site="" if site.frame is None else site.label,
         message=message,
     )
-    decision = decide(figures)
+    explanation = explain(evidence(figures))
+    decision = _agreed(decide(figures), explanation)
     cause = decision.cause
     grown = () if growth is None else (growth_words(growth),)
     window = cheapest_window(serving, need.size)
@@ -227,13 +233,65 @@ def verdict(
             *_unsure(snapshot, figures, entry, cause, message),
         ),
         top=top,
-        advice=advise(figures, cause, top, growth, snapshot, window),
+        advice=advise(figures, explanation, cause, window),
         site=figures.site,
         stack=entry.stack,
         growth=growth,
         text=message,
+        explanation=explanation,
         unavailable=unavailable,
     )
+
+
+_SAME: dict[LeadingCause, Cause] = {
+    "fragmentation": "fragmentation",
+    "other streams": "other streams",
+    "CUDA graphs": "private pools",
+    "MemPool": "private pools",
+    "private pools": "private pools",
+    "other processes": "other processes",
+    "process limit": "process limit",
+    "larger than the device": "larger than the device",
+    "larger than what was free": "larger than what was free",
+    "refused with memory free": "refused with memory free",
+}
+"""Leading causes that the allocator's own figures tell, too."""
+_LIVE: tuple[LeadingCause, ...] = (
+    "leak",
+    "parameters",
+    "gradients",
+    "optimizer state",
+    "buffers",
+    "activations",
+    "temporaries",
+    "other tensors",
+    "pending",
+    "rounding",
+    "full",
+)
+"""Leading causes that are live memory of this process."""
+_BY_CHANCE: tuple[Cause, ...] = (
+    "fragmentation",
+    "other streams",
+    "private pools",
+    "other processes",
+    "larger than what was free",
+)
+"""What may have been enough for one request and not for the next one."""
+
+
+def _agreed(decision: Decision, explanation: Explanation) -> Decision:
+    """The allocator's cause, where it is not one by chance: on a full device a few MiB lack."""
+    same = _SAME.get(explanation.cause)
+    if same is not None:
+        cause = same
+    elif explanation.cause in _LIVE and decision.cause in (*_BY_CHANCE, "unknown"):
+        cause = "unknown" if explanation.device_bytes is None else "truly full"
+    elif explanation.cause != "unknown" and decision.cause in _BY_CHANCE:
+        cause = "unknown"
+    else:
+        return decision
+    return decision if cause == decision.cause else Decision(cause, decision.reasons, WORDS[cause])
 
 
 def gather(
