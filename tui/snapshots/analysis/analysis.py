@@ -219,7 +219,7 @@ class DeviceAnalysis:
         if event not in self.replay.ooms:
             raise ValueError(f"event {event} of device {self.device.index} is no OOM event")
         entry, state, growth = self.entry(event), self.state(event), self.growth(event)
-        message = matching_text(texts, self.device.index, _told_sizes(entry.size))
+        message = self.message_of(event, texts)
         told = self._told(event, circumstances or Circumstances())
 
         def evidence(figures: Figures) -> Evidence:
@@ -251,6 +251,11 @@ class DeviceAnalysis:
             message=message,
             evidence=evidence,
         )
+
+    def message_of(self, event: int, texts: tuple[OomText, ...]) -> OomText | None:
+        """The message that tells of an OOM entry; ``None`` where none does."""
+        size = self.device.trace.size[event]
+        return matching_text(texts, self.device.index, _told_sizes(size))
 
     def _told(self, event: int, circumstances: Circumstances) -> Told:
         """What the file tells of its last OOM besides: only this one has an inventory."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tui.explain.evidence import Circumstances
 from tui.explain.explanation import Explanation
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.frames import frame_key
@@ -36,6 +37,7 @@ def snapshot_report(
     at: int | None = None,
     top: int = TOP,
     texts: tuple[OomText, ...] = (),
+    circumstances: Circumstances | None = None,
 ) -> Json:
     """The report of a file, without the schema's number.
 
@@ -46,12 +48,13 @@ def snapshot_report(
         at: also the state right after this event, on each device whose trace has it.
         top: sites to list.
         texts: messages of exceptions.
+        circumstances: what a watch knows of the program.
 
     Raises:
         ValueError: the file has no such device, or no trace in it has such an event.
     """
     chosen = chosen_devices(analysis, device, at)
-    devices = [_device(one, at, top, texts) for one in chosen]
+    devices = [_device(one, at, top, texts, circumstances) for one in chosen]
     unavailable = {
         f"devices.{place}.{path}": why
         for place, one in enumerate(devices)
@@ -86,9 +89,17 @@ def chosen_devices(
     return tuple(chosen)
 
 
-def _device(analysis: DeviceAnalysis, at: int | None, top: int, texts: tuple[OomText, ...]) -> Json:
+def _device(
+    analysis: DeviceAnalysis,
+    at: int | None,
+    top: int,
+    texts: tuple[OomText, ...],
+    circumstances: Circumstances | None,
+) -> Json:
     facts = analysis.summary(top=top)
-    verdicts = [analysis.verdict(event, texts, top=top) for event in facts.ooms]
+    verdicts = [
+        analysis.verdict(event, texts, top=top, circumstances=circumstances) for event in facts.ooms
+    ]
     unavailable = dict(facts.unavailable)
     made = _summary(facts)
     made["ooms"] = []

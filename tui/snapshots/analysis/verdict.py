@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 from tui.explain.evidence import Evidence
@@ -31,6 +32,12 @@ _SIZE = r"(?<![\d.])(\d{1,12}(?:\.\d{1,9})?)\s*(bytes?|B|[KMGT]i?B)\b"
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 _START = re.compile(rf"Tried to allocate {_SIZE}", re.IGNORECASE)
+_WARNING = re.compile(
+    r"memory allocation failed with OOM on device (\d{1,5}) while trying to allocate (\d{1,20})"
+    r" bytes \(free: (\d{1,20}), total: (\d{1,20})\)",
+    re.IGNORECASE,
+)
+"""What torch 2.13 logs each time that the driver refuses, whether or not it is raised: in bytes."""
 _DEVICE = (
     re.compile(r"\(GPU (\d{1,5});"),
     re.compile(r"\b(?:GPU|XPU|device) (\d{1,5}) has a total"),
@@ -71,11 +78,42 @@ _ADDRESS_SPACE = re.compile(
 
 
 def parse_oom_texts(text: str) -> tuple[OomText, ...]:
-    """Every message in a text, in its order: alone, in a traceback, or in a whole log."""
-    starts = [found.start() for found in _START.finditer(text)]
-    edges = [*starts, len(text)]
+    """Every message in a text, in its order: alone, in a traceback, or in a whole log.
+
+    Messages are those of the exception, and what torch 2.13 logs where the driver refuses.
+    """
+    warnings = {found.start(): found for found in _WARNING.finditer(" ".join(text.split("\n")))}
+    starts = {found.start() for found in _START.finditer(text)}
+    edges = [*sorted(starts | warnings.keys()), len(text)]
     return tuple(
-        _parse(text[start : min(end, start + _LONGEST_MESSAGE)]) for start, end in pairwise(edges)
+        _parse_warning(warnings[start])
+        if start in warnings
+        else _parse(text[start : min(end, start + _LONGEST_MESSAGE)])
+        for start, end in pairwise(edges)
+    )
+
+
+def has_oom_text(text: str) -> bool:
+    """Whether a text holds any message that :func:`parse_oom_texts` reads."""
+    return bool(parse_oom_texts(text))
+
+
+def _parse_warning(found: re.Match[str]) -> OomText:
+    device, asked, free, total = map(int, found.groups())
+    return OomText(
+        asked=asked,
+        asked_within=0,
+        device=device,
+        total=total,
+        device_free=free,
+        allowed=None,
+        process=None,
+        allocated=None,
+        reserved=None,
+        unallocated=None,
+        private_pools=None,
+        others=(),
+        logged=True,
     )
 
 
@@ -150,9 +188,19 @@ def matching_text(
         and any(abs(text.asked - size) <= text.asked_within for size in sizes)
         and text.device in (None, device)
     ]
-    return fitting[-1] if fitting else None
+    raised = [text for text in fitting if not text.logged]
+    logged = [text for text in fitting if text.logged]
+    if not raised or not logged:
+        return fitting[-1] if fitting else None
+    # The log has in bytes what the exception's text rounds, and what older wordings leave out.
+    exact, told = logged[-1], raised[-1]
+    same = told.total is None or abs(told.total - (exact.total or 0)) <= TOTAL_ROUNDED
+    return replace(told, total=exact.total) if same else told
 
 
+TOTAL_ROUNDED = 16 << 20
+"""Bytes that the total of one message may differ from another's: it is printed in hundredths of a
+GiB."""
 _NO_TEXT = "not in the file; the text of the exception tells it (give it along)"
 
 

@@ -210,6 +210,8 @@ class OomText:
     """Other processes: pid and bytes."""
     address_space: bool = False
     """It failed for lack of virtual address space, not of memory."""
+    logged: bool = False
+    """It is what torch logs where the driver refuses, not the text of an exception."""
 
 
 AGAINST_OOM = "What would help"

@@ -242,7 +242,7 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
         read, text = _redacted_files(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
     pace.tell(0, len(read), "checking")
-    answers = Answers(files, tuple(file.faults for file in files), text)
+    answers = Answers(files, tuple(file.faults for file in files), text, request.circumstances)
     devices = answers.files[0].devices
     summaries = []
     for number, device in enumerate(devices.values()):
