@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tui.explain.evidence import Holder
 from tui.monitor.messages import Device
 from tui.state.watched_run import (
     NOT_DESCRIBED,
@@ -125,6 +126,7 @@ class WatchedProcesses:
                 device = process.devices[name]
                 if placed.id is None and device.placed.id is not None:
                     continue  # it does not move: NVML says nothing more, or it is about to end
+                device.holders = _others_on(placed.id, pid, devices)
                 if placed != device.placed:
                     device.placed = changed[f"{pid} {name}"] = placed
         return DevicesPlaced(at, changed) if changed else None
@@ -291,3 +293,14 @@ def _never_seen(left: Left) -> SeenProcess:
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
     told = undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
     return SeenProcess(replace(told, rank=rank, torch=left.torch))
+
+
+def _others_on(identity: str | None, pid: int, devices: Sequence[Device]) -> tuple[Holder, ...]:
+    """What other processes hold of a GPU, by NVML's id of it."""
+    return tuple(
+        Holder(row.pid, row.memory, row.user or "", row.command or "")
+        for device in devices
+        if identity is not None and device.id == identity
+        for row in device.processes or ()
+        if row.pid != pid and row.memory
+    )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from tui.explain.evidence import Holder
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
 from tui.watch.findings import Finding, Growth, GrowthPer, Track
@@ -131,6 +132,8 @@ class SeenDevice:
         self.figures = figures
         """The newest."""
         self.placed = UNPLACED
+        self.holders: tuple[Holder, ...] = ()
+        """Other processes on the GPU, as NVML has listed them last beside this one."""
         self.track = Track()
         self.points: list[StepPoint] = []
         self.flushes: deque[Mark] = deque(maxlen=MOST_FLUSHES)

@@ -253,7 +253,8 @@ def _growth(
         seconds=None if NEVER_TOLD in (began, now) else max(0, now - began) / 1e6,
         stack=max(by_stack, key=lambda stack: by_stack[stack]),
         net=sum(line.grew for line in together),
-        repeats=len(most.made) if most.replaced else frequent.often or most.most,
+        # Between the first and the last.
+        repeats=max(1, (len(most.made) if most.replaced else frequent.often or most.most) - 1),
         replaced=most.replaced,
     )
 
