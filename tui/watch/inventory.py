@@ -12,6 +12,7 @@ buffer, gradient, optimizer state, container, variable, other tensor.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Literal
 
 from workloads.protocol import wire
@@ -77,7 +78,8 @@ class Container:
     name: str
     """As the program names it: ``losses``, ``self.cache``, ``Model.outputs``."""
     kind: str
-    """``list``, ``dict``, ``tuple``, ``deque``, ``set``, ``Queue``, ``object``."""
+    """``list``, ``dict``, ``tuple``, ``deque``, ``set``, ``Queue``, ``cache`` (of functools), or
+    ``object`` with attributes."""
     length: int
     tensors: int
     bytes: int
@@ -87,11 +89,14 @@ class Container:
     where: CodeLine | None
     """The frame that has the variable, at the line it executes; ``None`` for a module's global."""
     scope: str
-    """``local of train()``, ``global of oom.py``, ``attribute of Cache``, ``closure of hook()``,
-    ``frame kept by a traceback``."""
+    """``local of train()``, ``global of oom.py``, ``attribute of Cache``, ``closure of hook()``."""
     graph_nodes: int = 0
     """Nodes of the graphs behind its tensors, counted once, up to the limit of the inventory."""
     dtypes: tuple[str, ...] = ()
+    through: str = ""
+    """What stands between it and its tensors: ``frames kept by tracebacks``; empty for nothing."""
+    adds: CodeLine | None = None
+    """The line that adds to it, as its code tells; ``None`` where none was found."""
 
 
 @frozen
@@ -106,6 +111,8 @@ class Variable:
     scope: str
     graph_nodes: int
     """Nodes of the autograd graph behind it; 0 where it carries none."""
+    adds: CodeLine | None = None
+    """The line that makes it larger, or assigns it; ``None`` where none was found."""
 
 
 @frozen
@@ -134,19 +141,18 @@ class Inventory:
     variables: tuple[Variable, ...]
     """Most bytes first, then most graph nodes; at most 32."""
     other_bytes: int
-    """Tensors that Python can reach and none of the above names."""
+    """Tensors with a Python object that none of the above names: most are held by the graph."""
     other_count: int
     remainder: int
     """``allocated`` less all of the above: what autograd has saved, temporaries of the failing
     call, what C++ owns."""
     threads: tuple[ThreadStack, ...]
-    steps: tuple[StepMemory, ...]
-    """Of the newest optimizer steps and of earlier ones spread over the run, oldest first; at most
-    64."""
-    step: int
-    """Optimizer steps until then."""
     skipped: tuple[str, ...]
     """What was left out and why, one line each."""
+    steps: tuple[StepMemory, ...] = ()
+    """Spread over all optimizer steps until then, oldest first; at most 64."""
+    step: int = 0
+    """Optimizer steps until then."""
 
 
 @frozen
@@ -171,12 +177,64 @@ class OomFacts:
     """Of the thread that asked, innermost first; empty for one of torch's own."""
 
 
+NOT_WATCHED = "the snapshot was not written under gpu-workbench watch"
+
+
+@frozen
+class AgentRecord:
+    """What a snapshot has of both; each ``None`` has its reason."""
+
+    facts: OomFacts | None
+    inventory: Inventory | None
+    why_no_facts: str = ""
+    why_no_inventory: str = ""
+
+
+MOST_VALUES = 100_000
+"""Values in what is parsed, of any kind; a real inventory has a few thousand."""
+MOST_CHARACTERS = 4096
+"""Of one text."""
+LARGEST = 1 << 63
+"""Integers are below it, and not below its negative."""
+_MOST_LEVELS = 8
+
+
+def _check_bounds(data: Any, path: str) -> None:
+    """Refuse what is too large to be true, before it is read.
+
+    Raises:
+        WireError: it has too many values, levels, characters or digits.
+    """
+    waiting, count = [(data, 0)], 0
+    while waiting:
+        value, level = waiting.pop()
+        count += 1
+        if count > MOST_VALUES:
+            raise wire.WireError(f"{path}: more than {MOST_VALUES} values")
+        if level > _MOST_LEVELS:
+            raise wire.WireError(f"{path}: more than {_MOST_LEVELS} levels")
+        _check_scalar(value, path)
+        if isinstance(value, (list, tuple)):
+            waiting += [(item, level + 1) for item in value[: MOST_VALUES + 1]]
+        elif isinstance(value, dict):
+            items = islice(value.items(), MOST_VALUES + 1)
+            waiting += [(item, level + 1) for pair in items for item in pair]
+
+
+def _check_scalar(value: Any, path: str) -> None:
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        raise wire.WireError(f"{path}: a text of {len(value)} characters")
+    if isinstance(value, int) and not -LARGEST <= value < LARGEST:
+        raise wire.WireError(f"{path}: a number of {value.bit_length()} bits")
+
+
 def parse_oom_facts(data: Any) -> OomFacts:
     """Read the facts of an OOM from plain data of a stranger.
 
     Raises:
         WireError: they do not fit; the message says where.
     """
+    _check_bounds(data, "oom")
     found: OomFacts = wire.from_plain(OomFacts, data, "oom")
     return found
 
@@ -187,6 +245,7 @@ def parse_inventory(data: Any) -> Inventory:
     Raises:
         WireError: it does not fit; the message says where.
     """
+    _check_bounds(data, "inventory")
     found: Inventory = wire.from_plain(Inventory, data, "inventory")
     if found.schema != SCHEMA:
         raise wire.WireError(f"inventory.schema: {found.schema} is not {SCHEMA}")

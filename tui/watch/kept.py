@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tui.watch.inventory import Inventory, parse_inventory
 from tui.watch.messages import SEEN, DevicesPlaced, ProcessFigures, Seen, TorchProcesses
 from tui.watch.runs import Run
 from workloads.protocol import wire
@@ -57,6 +58,8 @@ class Oom:
     text_source: str = REBUILT
     snapshot: Path | None = None
     why_no_snapshot: str = ""
+    inventory: Inventory | None = None
+    """What the process held; ``None`` where the agent took none, which it says why."""
 
 
 @frozen
@@ -186,6 +189,8 @@ class _Reading:
     def _more_of(self, oom: Oom, kind: str, event: dict[str, Any]) -> Oom:
         if kind == "handled":
             return replace(oom, handled=True, why_not_known="")
+        if kind == "inventory":
+            return self._with_inventory(oom, event)
         if kind == "no snapshot":
             return replace(oom, why_no_snapshot=event["text"])
         if kind != "snapshot":
@@ -194,6 +199,14 @@ class _Reading:
         if path.exists():
             return replace(oom, snapshot=path, why_no_snapshot="")
         return replace(oom, why_no_snapshot="a later OOM's has taken its place")
+
+    def _with_inventory(self, oom: Oom, event: dict[str, Any]) -> Oom:
+        try:
+            return replace(oom, inventory=parse_inventory(event.get("inventory")))
+        except wire.WireError as error:
+            trouble = f"leave an inventory that can be read: {error}"
+            self._left = replace(self._left, troubles=(*self._left.troubles, trouble))
+            return oom
 
     def result(self) -> Left:
         """The process, once all lines were taken."""

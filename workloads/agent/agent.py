@@ -31,6 +31,12 @@ LEAST_FREE = 256 << 20
 """Bytes of the disk that are left to the program."""
 MOST_TOLD = 1000
 """OOMs that have a line of their own."""
+KEY = "gpu_workbench"
+"""Under which a snapshot has the OOM's facts and the inventory."""
+_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_MOST_SAMPLES = 64
+_SAMPLING_SHARE = 100
+"""A sample is due when so many times the last one's duration has passed."""
 _LONGEST_TEXT = 8000
 _MOST_FRAMES = 64
 _MOST_RAISED = 16
@@ -93,6 +99,9 @@ class Agent:
         self._busy: int | None = None
         """The thread that takes a snapshot."""
         self._ended_at, self._took = 0.0, 0.0
+        self._samples: list[tuple[int, int, int]] = []
+        """Device, step and bytes allocated after it, spread over the run."""
+        self._sample_at = 0.0
         self._newest = ""
 
     # ---- what is left in the run's folder ----
@@ -157,10 +166,24 @@ class Agent:
     def stepped(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
         """Called by torch after each step of an optimizer."""
         self.steps += 1
+        if time.monotonic() >= self._sample_at and self.alive:
+            self.guarded(self._sample)
         if self.at_next_step and self.alive:
             self.at_next_step = False
             self.guarded(self._went_on)
             self.carry_out()
+
+    def _sample(self) -> None:
+        """Note what is allocated after this step, in at most a hundredth of the program's time."""
+        began = time.monotonic()
+        cuda = self.torch.cuda
+        device = cuda.current_device()
+        self._samples.append((device, self.steps, cuda.memory_allocated(device)))
+        if len(self._samples) > _MOST_SAMPLES:
+            # Every second one goes, the newest stays.
+            del self._samples[-2::-2]
+        now = time.monotonic()
+        self._sample_at = now + _SAMPLING_SHARE * (now - began)
 
     def carry_out(self) -> None:
         """What was asked for, on the training thread or between two bytecodes of the main one."""
@@ -206,10 +229,30 @@ class Agent:
                 self._open, self._open_thread = number, self._busy
                 self.at_next_step = True
             if takes:
-                self._keep(number, dict(told, frames=frames))
+                began = time.monotonic()
+                found = self._inventory(number, device, told["allocated"])
+                self._keep(number, dict(told, frames=frames, inventory=found))
+                self._ended_at = time.monotonic()
+                self._took = self._ended_at - began
         finally:
             self._busy = None
             self._lock.release()
+
+    def _inventory(self, number: int, device: int, allocated: int) -> dict[str, Any] | None:
+        """What Python knows of the device's memory, which also becomes a line of its own."""
+        try:
+            # A process that never runs out loads nothing of it.
+            from .inventory import take_inventory
+
+            found = take_inventory(self.torch, device, allocated, _FOLDER)
+        except Exception as error:
+            self.tell("trouble", doing="take_inventory", text=_in_words(error))
+            return None
+        samples = [each for each in self._samples if each[0] == device]
+        found["steps"] = [dict(step=step, allocated=size) for _, step, size in samples]
+        found["step"] = self.steps
+        self.tell("inventory", oom=number, inventory=found)
+        return found
 
     def _keep(self, number: int, oom: dict[str, Any]) -> None:
         name = "oom-%s-%d.pickle" % (self.identity, number)
@@ -296,7 +339,14 @@ def _thread() -> str | None:
 
 
 def _complete(snapshot: Any, oom: dict[str, Any]) -> None:
-    """Put the OOM at the end of its device's trace, or its stack, where no history has it."""
+    """Put what is known of the OOM into the snapshot: its facts, and the inventory.
+
+    It becomes the end of its device's trace, or its stack does, where no history has it.
+    """
+    names = ("device", "asked", "free", "limit", "allocated", "reserved", "step", "thread")
+    facts = dict({name: oom[name] for name in names}, stack=oom["frames"])
+    facts.update(pid=os.getpid(), rank=os.environ.get("RANK"))
+    snapshot[KEY] = dict(oom=facts, inventory=oom["inventory"])
     traces = snapshot.get("device_traces", ())
     if oom["device"] < len(traces):
         trace = traces[oom["device"]]

@@ -10,6 +10,7 @@ from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tui.watch.inventory import NOT_WATCHED, AgentRecord
 from workloads.protocol.frozen import frozen
 
 SIZE_LIMIT = 1 << 60
@@ -212,6 +213,8 @@ class Snapshot:
     notes: tuple[str, ...]
     """What was odd about the file while it was read, one line each, for the warnings."""
     torch: TorchVersions = TorchVersions()
+    agent: AgentRecord = AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
+    """What the agent of a watched run has added."""
 
 
 class SnapshotError(Exception):

@@ -32,9 +32,11 @@ from tui.snapshots.model.snapshot import (
     empty_trace,
 )
 from tui.snapshots.read import columns, naming
+from tui.snapshots.read.agent_record import read_agent_record
 from tui.snapshots.read.columns import FinalState
 from tui.snapshots.read.naming import Interner
 from tui.text import numbers as fmt
+from tui.watch.inventory import KEY
 from workloads.protocol.frozen import frozen
 
 Raw = Any
@@ -126,7 +128,7 @@ def versions(top: dict[Raw, Raw], traces: Iterable[list[Raw]]) -> TorchVersions:
 MOST_DEVICES = 1024
 """Traces that a file may hold; a machine has far fewer devices."""
 
-_KNOWN = frozenset(("segments", "device_traces", "allocator_settings", "external_annotations"))
+_KNOWN = frozenset(("segments", "device_traces", "allocator_settings", "external_annotations", KEY))
 _MOST_SETTINGS = 1024
 
 Tick = Callable[[int, int], None]
@@ -221,6 +223,7 @@ def normalise(
         host_segments=_length(top.get("host_segments")),
         notes=(*notes, *_notes(top, others, interner)),
         torch=torch,
+        agent=read_agent_record(top),
     )
 
 

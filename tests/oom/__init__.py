@@ -1,0 +1,1 @@
+"""Programs that run out of memory for a known reason, and what is said of each."""

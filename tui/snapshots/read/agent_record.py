@@ -1,0 +1,41 @@
+"""What the agent of a watched run has put into an OOM's snapshot: the OOM's facts, an inventory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tui.watch.inventory import (
+    KEY,
+    NOT_WATCHED,
+    AgentRecord,
+    Inventory,
+    OomFacts,
+    parse_inventory,
+    parse_oom_facts,
+)
+from workloads.protocol import wire
+
+
+def read_agent_record(top: dict[Any, Any]) -> AgentRecord:
+    """Read it from the top level of a snapshot, which may hold anything there."""
+    if KEY not in top:
+        return AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
+    record = top[KEY]
+    if not isinstance(record, dict):
+        why = f"{KEY} is no object"
+        return AgentRecord(None, None, why, why)
+    facts: OomFacts | None = None
+    inventory: Inventory | None = None
+    why_no_facts = why_no_inventory = ""
+    try:
+        facts = parse_oom_facts(record.get("oom"))
+    except wire.WireError as error:
+        why_no_facts = f"it cannot be read: {error}"
+    if record.get("inventory") is None:
+        why_no_inventory = "the agent could not take it"
+    else:
+        try:
+            inventory = parse_inventory(record["inventory"])
+        except wire.WireError as error:
+            why_no_inventory = f"it cannot be read: {error}"
+    return AgentRecord(facts, inventory, why_no_facts, why_no_inventory)

@@ -1,0 +1,389 @@
+"""Takes stock of a process that has run out of memory: which tensors are there, by which names.
+
+It is taken within the failing thread, before the stack unwinds, and changes nothing: it makes no
+CUDA call and no tensor, executes no code of the program's and keeps no reference. Storage is
+counted once, under the first of: parameter, buffer, gradient, optimizer state, collection,
+variable, other tensor. What Python cannot reach (saved by autograd, temporaries of the call that
+failed, memory of C++) is the remainder.
+
+The keys of what :func:`take_inventory` returns are the fields of ``tui.watch.inventory.Inventory``.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections import defaultdict
+from typing import Any, Iterable
+
+from .reach import Holding, OutOfTimeError, Place, Walk
+from .source_lines import find_line_that_adds
+from .tensors import TensorReader, count_nodes, instance_dict, mro, name_of
+
+SCHEMA = 1
+LONGEST_S = 2.0
+MOST_OBJECTS = 2_000_000
+MOST_NODES = 100_000
+"""Nodes of the graphs behind one variable or collection that are counted."""
+MOST_ROWS = 32
+MOST_LARGEST = 8
+MOST_THREADS = 32
+MOST_FRAMES = 64
+LEAST_BYTES = 1 << 20
+LEAST_NODES = 256
+"""From here on a variable or a collection is worth a row."""
+
+
+def thread_stacks(asking: int, hidden: str) -> list[dict[str, Any]]:
+    """Return the Python stacks of all threads, the one that asked first.
+
+    Args:
+        asking: ``threading.get_ident()`` of the thread whose request was refused; 0 for none.
+        hidden: the folder whose frames are left out: the agent's.
+    """
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    main = threading.main_thread().ident
+    found = []
+    current = sys._current_frames()
+    for ident in sorted(current, key=lambda each: (each != asking, each != main, each)):
+        frames: list[dict[str, Any]] = []
+        frame: Any = current[ident]
+        while frame is not None and len(frames) < MOST_FRAMES:
+            code = frame.f_code
+            if not code.co_filename.startswith(hidden):
+                frames.append(_code_line(code.co_filename, frame.f_lineno, code.co_name))
+            frame = frame.f_back
+        stack = dict(name=names.get(ident, ""), asked=ident == asking, main=ident == main)
+        found.append(dict(stack, frames=frames))
+    return found[:MOST_THREADS]
+
+
+def _code_line(filename: str, line: int | None, name: str) -> dict[str, Any]:
+    return dict(filename=filename, line=line or 0, name=name)
+
+
+def take_inventory(torch: Any, device: int, allocated: int, hidden: str) -> dict[str, Any]:
+    """Take the inventory of a device.
+
+    Args:
+        torch: the module, as the process has imported it.
+        device: index of the CUDA device.
+        allocated: bytes that torch counts there.
+        hidden: the folder whose frames are left out: the agent's.
+
+    Returns:
+        Plain data: dictionaries, lists, texts and numbers.
+    """
+    began = time.monotonic()
+    collects = gc.isenabled()
+    # A collection would go through all of this again, and execute finalizers.
+    gc.disable()
+    try:
+        # Neither subclasses nor modes such as torch.device(...) see what is read.
+        with torch._C.DisableTorchFunction():
+            stock = _Stock(torch, device, began + LONGEST_S)
+            stock.count_all()
+            return dict(
+                stock.rows(allocated),
+                schema=SCHEMA,
+                device=device,
+                allocated=allocated,
+                threads=thread_stacks(threading.get_ident(), hidden),
+                seconds=round(time.monotonic() - began, 4),
+            )
+    finally:
+        if collects:
+            gc.enable()
+
+
+class _Stock:
+    """What was found, and which storage is counted already."""
+
+    def __init__(self, torch: Any, device: int, deadline: float) -> None:
+        self._torch = torch
+        self._deadline = deadline
+        self._reader = TensorReader(torch, device)
+        self._walk = Walk(self._reader, torch, MOST_OBJECTS, deadline)
+        self._counted: set[int] = set()
+        self._bytes = 0
+        self._tensors: list[Any] = []
+        self._parts: list[dict[str, Any]] = []
+        self._skipped: list[str] = []
+        self._objects = 0
+
+    # ---- counting ----
+
+    def count_all(self) -> None:
+        """Find all tensors, and what they are by the modules and optimizers that own them."""
+        modules, optimizers = self._find()
+        owned = {id(child): module for module in modules for child in _children(module)}
+        roots = [module for module in modules if id(module) not in owned]
+        by_root = {id(root): list(_named_parameters(root, self._reader)) for root in roots}
+        for role in ("parameters", "buffers"):
+            for root in roots:
+                named = [(name, each) for of, name, each in by_root[id(root)] if of == role]
+                self._add_part(role, root, named)
+        for root in roots:
+            named = [(name, each) for of, name, each in by_root[id(root)] if of == "parameters"]
+            self._add_gradients(root, named)
+        for optimizer in optimizers:
+            parameters = list(_optimized(optimizer, self._reader))
+            self._add_part("parameters", optimizer, [("", each) for each in parameters])
+            self._add_gradients(optimizer, [("", each) for each in parameters])
+            self._add_state(optimizer)
+        self._follow()
+
+    def _find(self) -> tuple[list[Any], list[Any]]:
+        """Sort out the tensors, modules and optimizers among all objects of the collector."""
+        module, optimizer = self._torch.nn.Module, self._torch.optim.Optimizer
+        modules: list[Any] = []
+        optimizers: list[Any] = []
+        kinds: dict[type, list[Any] | None] = {}
+        for number, each in enumerate(gc.get_objects()):
+            if number >= MOST_OBJECTS or (not number & 4095 and time.monotonic() > self._deadline):
+                self._skipped.append("objects beyond the first %d" % number)
+                break
+            self._objects = number + 1
+            kind = type(each)
+            try:
+                into = kinds[kind]
+            except KeyError:
+                if self._reader.is_tensor_type(kind):
+                    into = self._tensors
+                else:
+                    own = mro(kind)
+                    into = modules if module in own else optimizers if optimizer in own else None
+                kinds[kind] = into
+            except TypeError:
+                continue  # a metaclass without a hash
+            if into is not None:
+                into.append(each)
+        return modules, optimizers
+
+    def _follow(self) -> None:
+        """Go through what has a name, as far as the time reaches."""
+        try:
+            for frames in _frames_of_threads():
+                self._walk.frames(frames)
+            self._walk.modules()
+        except OutOfTimeError as error:
+            self._skipped.append("names beyond %s" % error)
+
+    def _count(self, tensor: Any) -> int:
+        """Return the bytes of a storage that is not counted yet."""
+        found = self._reader.storage(tensor)
+        if found is None or found[0] in self._counted:
+            return 0
+        self._counted.add(found[0])
+        self._bytes += found[1]
+        return found[1]
+
+    # ---- modules and optimizers ----
+
+    def _add_part(self, role: str, owner: Any, named: list[tuple[str, Any]]) -> None:
+        sizes: list[tuple[str, int]] = []
+        kinds: dict[str, int] = defaultdict(int)
+        for name, tensor in named:
+            size = self._count(tensor)
+            if size:
+                sizes.append((name, size))
+                kinds[self._reader.dtype(tensor)] += size
+        if sizes:
+            self._parts.append(_part(role, owner, sizes, kinds))
+
+    def _add_gradients(self, owner: Any, named: list[tuple[str, Any]]) -> None:
+        found = [(name, self._reader.gradient(tensor)) for name, tensor in named]
+        self._add_part(
+            "gradients", owner, [(name, each) for name, each in found if each is not None]
+        )
+
+    def _add_state(self, optimizer: Any) -> None:
+        state: Any = (instance_dict(optimizer) or {}).get("state")
+        sizes: dict[str, list[int]] = defaultdict(list)
+        kinds: dict[str, int] = defaultdict(int)
+        if dict in mro(type(state)):
+            for entries in list(dict.values(state)):
+                for name, tensor in self._state_tensors(entries):
+                    size = self._count(tensor)
+                    if size:
+                        sizes[name].append(size)
+                        kinds[self._reader.dtype(tensor)] += size
+        if sizes:
+            sums = [(name, sum(each)) for name, each in sizes.items()]
+            part = _part("optimizer state", optimizer, sums, kinds)
+            for row in part["largest"]:
+                row["count"] = len(sizes[row["name"]])
+            self._parts.append(dict(part, count=sum(map(len, sizes.values()))))
+
+    def _state_tensors(self, entries: Any) -> Iterable[tuple[str, Any]]:
+        if dict not in mro(type(entries)):
+            return
+        for name, value in list(dict.items(entries)):
+            held = list.__iter__(value) if type(value) is list else (value,)
+            for tensor in held:
+                if self._reader.is_tensor_type(type(tensor)):
+                    yield str(name) if type(name) is str else "state", tensor
+
+    # ---- rows ----
+
+    def rows(self, allocated: int) -> dict[str, Any]:
+        """Return all rows as plain data."""
+        for part in self._parts:
+            part["owner"] = self._owner(part.pop("of"))
+        containers = [self._container(each) for each in self._walk.holdings]
+        variables = [self._variable(*each) for each in self._walk.variables]
+        other = [size for size in map(self._count, self._tensors) if size]
+        return dict(
+            objects=max(self._objects, self._walk.visited),
+            parts=sorted(self._parts, key=lambda part: -part["bytes"])[:MOST_ROWS],
+            containers=self._worth_a_row(containers),
+            variables=self._worth_a_row(variables),
+            other_bytes=sum(other),
+            other_count=len(other),
+            remainder=max(0, allocated - self._bytes),
+            skipped=self._skipped,
+        )
+
+    def _owner(self, owner: Any) -> str:
+        name, kind = self._walk.names.get(id(owner), ""), name_of(type(owner))
+        return "%s (%s)" % (name, kind) if name and name != kind else kind
+
+    def _worth_a_row(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the largest by bytes and by graph, with the lines that add to them."""
+        found = [
+            row for row in rows if row["bytes"] >= LEAST_BYTES or row["graph_nodes"] >= LEAST_NODES
+        ]
+        found.sort(key=lambda row: (-row["bytes"], -row["graph_nodes"]))
+        if len(found) > MOST_ROWS:
+            largest = sorted(found[MOST_ROWS // 2 :], key=lambda row: -row["graph_nodes"])
+            found = found[: MOST_ROWS // 2] + largest[: MOST_ROWS // 2]
+        for row in found:
+            row["adds"] = self._line_that_adds(row.pop("place"), collection="kind" in row)
+        return found
+
+    def _line_that_adds(self, place: Place, *, collection: bool) -> dict[str, Any] | None:
+        if time.monotonic() > self._deadline:
+            return None
+        name = place.name.partition("[")[0].rpartition(".")[2]
+        found = find_line_that_adds(name, place.codes(), collection=collection)
+        if found is None and "." in place.name:
+            # An attribute of an object that stands in a collection, or under another name.
+            first = place.name.partition("[")[0].partition(".")[0]
+            found = find_line_that_adds(first, place.codes(), collection=collection)
+        if found is None:
+            return None
+        code, line = found
+        return _code_line(code.co_filename, line, code.co_name)
+
+    def _container(self, holding: Holding) -> dict[str, Any]:
+        sizes = [self._count(tensor) for tensor in holding.tensors]
+        graphs = [node for node in map(self._graph, holding.tensors) if node is not None]
+        return dict(
+            name=holding.place.name,
+            kind=holding.kind,
+            length=holding.length,
+            tensors=len(holding.tensors),
+            bytes=sum(sizes),
+            graphs=len(graphs),
+            graph_nodes=self._nodes(graphs),
+            where=_where(holding.place),
+            scope=holding.place.scope,
+            through=holding.through,
+            dtypes=sorted({self._reader.dtype(tensor) for tensor in holding.tensors[:1000]}),
+            place=holding.place,
+        )
+
+    def _variable(self, place: Place, tensor: Any) -> dict[str, Any]:
+        node = self._graph(tensor)
+        return dict(
+            name=place.name,
+            bytes=self._count(tensor),
+            shape=self._reader.shape(tensor),
+            dtype=self._reader.dtype(tensor),
+            graph_nodes=0 if node is None else self._nodes([node]),
+            where=_where(place),
+            scope=place.scope,
+            place=place,
+        )
+
+    def _graph(self, tensor: Any) -> Any:
+        return self._reader.graph(tensor)
+
+    def _nodes(self, roots: list[Any]) -> int:
+        if not roots or time.monotonic() > self._deadline:
+            return 0
+        return count_nodes(roots, MOST_NODES)
+
+
+def _part(
+    role: str, owner: Any, sizes: list[tuple[str, int]], kinds: dict[str, int]
+) -> dict[str, Any]:
+    largest = sorted(sizes, key=lambda each: -each[1])[:MOST_LARGEST]
+    return dict(
+        role=role,
+        of=owner,
+        bytes=sum(size for _, size in sizes),
+        count=len(sizes),
+        dtypes=sorted(kinds, key=lambda name: -kinds[name]),
+        largest=[dict(name=name, bytes=size, count=1) for name, size in largest],
+    )
+
+
+def _where(place: Place) -> dict[str, Any] | None:
+    return None if place.frame is None else _code_line(*place.frame)
+
+
+def _frames_of_threads() -> Iterable[list[Any]]:
+    """Yield the frames of each thread, innermost first, the asking thread's first."""
+    current = sys._current_frames()
+    asking = threading.get_ident()
+    for ident in sorted(current, key=lambda each: each != asking):
+        # The agent's own frames are among the asking thread's; what they hold is the program's.
+        frames: list[Any] = []
+        frame: Any = current[ident]
+        while frame is not None:
+            if "gpu_workbench_agent" not in frame.f_globals.get("__name__", ""):
+                frames.append(frame)
+            frame = frame.f_back
+        yield frames
+
+
+def _children(module: Any) -> Iterable[Any]:
+    """Yield the modules that are part of a module, directly."""
+    found: Any = (instance_dict(module) or {}).get("_modules")
+    if dict in mro(type(found)):
+        for child in list(dict.values(found)):
+            if child is not None:
+                yield child
+
+
+def _named_parameters(root: Any, reader: TensorReader) -> Iterable[tuple[str, str, Any]]:
+    """Yield role, name and tensor of what a module and the modules in it have registered."""
+    waiting, seen = [("", root)], {id(root)}
+    while waiting:
+        path, module = waiting.pop()
+        names = instance_dict(module) or {}
+        for role, attribute in (("parameters", "_parameters"), ("buffers", "_buffers")):
+            registered: Any = names.get(attribute)
+            if dict in mro(type(registered)):
+                for name, tensor in list(dict.items(registered)):
+                    if reader.is_tensor_type(type(tensor)):
+                        yield role, "%s%s" % (path, name), tensor
+        children: Any = names.get("_modules")
+        if dict in mro(type(children)):
+            for name, child in list(dict.items(children)):
+                if child is not None and id(child) not in seen:
+                    seen.add(id(child))
+                    waiting.append(("%s%s." % (path, name), child))
+
+
+def _optimized(optimizer: Any, reader: TensorReader) -> Iterable[Any]:
+    """Yield the tensors that an optimizer steps."""
+    groups = (instance_dict(optimizer) or {}).get("param_groups")
+    for group in list.__iter__(groups) if type(groups) is list else ():
+        held = group.get("params") if type(group) is dict else None
+        for tensor in list.__iter__(held) if type(held) is list else ():
+            if reader.is_tensor_type(type(tensor)):
+                yield tensor

@@ -1,0 +1,459 @@
+"""Goes through what a program can reach by name, and says under which name each tensor stands.
+
+It begins with the variables of all threads' frames and the globals of all modules that are not
+torch's or the standard library's, and follows attributes, items, closures, queues, generators and
+the frames that tracebacks hold. What belongs to a collection is put down to the collection with the
+nearest name. Every object is visited once.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import sysconfig
+import time
+import types
+from collections import deque
+from functools import lru_cache, partial
+from queue import Queue
+from typing import Any, Callable, Iterable, Iterator
+
+from .source_lines import nested_codes
+from .tensors import TensorReader, class_dict, instance_dict, module_of, mro, name_of, slots
+
+MOST_DEPTH = 24
+SMALL = 16
+"""Items of a dictionary or a list up to which its collections are named one by one."""
+_OPTIMIZED = 0x1
+"""``inspect.CO_OPTIMIZED``: a function, whose ``f_locals`` is a copy."""
+_PLAIN = frozenset(
+    (
+        *(int, float, complex, bool, str, bytes, bytearray, type(None), range, slice),
+        *(types.CodeType, types.BuiltinFunctionType, types.GetSetDescriptorType),
+        *(types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType),
+    )
+)
+"""Holds nothing that holds a tensor."""
+_MEMOIZED = type(lru_cache(None)(len))
+_COLLECTIONS = {
+    list: "list",
+    dict: "dict",
+    tuple: "tuple",
+    set: "set",
+    frozenset: "frozenset",
+    deque: "deque",
+    Queue: "Queue",
+}
+
+
+class Place:
+    """Where a variable is: its name, what it belongs to, and the code that may assign it."""
+
+    def __init__(
+        self, name: str, scope: str, frame: Any, codes: Callable[[], Iterator[types.CodeType]]
+    ) -> None:
+        self.name = name
+        self.scope = scope
+        self.frame = frame
+        """``(filename, line, function)`` of the frame that has it, or ``None``."""
+        self.codes = codes
+
+    def below(self, name: str) -> Place:
+        """Return the place of something that belongs to it."""
+        return Place(name, self.scope, self.frame, self.codes)
+
+
+class Holding:
+    """A collection with a name, or an object with attributes, and the tensors found in it."""
+
+    def __init__(self, place: Place, kind: str, length: int) -> None:
+        self.place = place
+        self.kind = kind
+        self.length = length
+        self.through = ""
+        self.tensors: list[Any] = []
+
+
+class OutOfTimeError(Exception):
+    """The walk has reached its limit."""
+
+
+class Walk:
+    """One walk over what can be reached.
+
+    Args:
+        reader: of the device's tensors.
+        torch: the module.
+        most: objects to visit.
+        deadline: by ``time.monotonic``.
+    """
+
+    def __init__(self, reader: TensorReader, torch: Any, most: int, deadline: float) -> None:
+        self.holdings: list[Holding] = []
+        self.variables: list[tuple[Place, Any]] = []
+        self.names: dict[int, str] = {}
+        """Of each module and optimizer, by id."""
+        self.visited = 0
+        self._reader = reader
+        self._torch_folder = os.path.dirname(torch.__file__) + os.sep
+        self._owners = (torch.nn.Module, torch.optim.Optimizer)
+        self._most = most
+        self._deadline = deadline
+        self._seen: set[int] = set()
+        self._by_kind: dict[type, Callable[..., None]] = {
+            types.FunctionType: self._function,
+            types.GeneratorType: self._generator,
+            types.CoroutineType: self._coroutine,
+            types.FrameType: self._pass_over,
+        }
+        self._bases: dict[type, Callable[..., None]] = {
+            types.ModuleType: self._pass_over,
+            type: self._class,
+            BaseException: self._exception,
+        }
+
+    # ---- where it begins ----
+
+    def frames(self, frames: Iterable[types.FrameType]) -> None:
+        """Go through the variables of frames, those of the program before those of libraries."""
+        both = sorted(frames, key=lambda frame: not is_of_user(frame.f_code.co_filename))
+        for frame in both:
+            # What torch's own functions have are the program's, or temporaries of the call.
+            if not frame.f_code.co_filename.startswith(self._torch_folder):
+                self._frame(frame, "local of %s()" % frame.f_code.co_name, "")
+
+    def modules(self) -> None:
+        """Go through the globals of modules, the program's before libraries'."""
+        found = []
+        for name, module in list(sys.modules.items()):
+            if types.ModuleType not in mro(type(module)):
+                continue
+            names = instance_dict(module)
+            path = names.get("__file__") if names is not None else None
+            if name == "__main__" or (type(path) is str and not _is_of_python(name, path)):
+                found.append((not is_of_user(path or ""), name, path, names))
+        for _, name, path, names in sorted(found, key=lambda each: each[:2]):
+            shown = os.path.basename(path) if type(path) is str else name
+            self._names(names or {}, "global of %s" % shown, None, partial(_codes_of, names or {}))
+
+    def _frame(self, frame: types.FrameType, scope: str, through: str) -> None:
+        code = frame.f_code
+        if not code.co_flags & _OPTIMIZED:
+            if through or not _is_module_frame(frame):
+                return
+            # The globals of the script that runs: its frame tells the line.
+            name = os.path.basename(code.co_filename)
+            codes = partial(_codes_of, frame.f_globals, code)
+            self._names(frame.f_globals, "global of %s" % name, _line_of(frame), codes)
+            return
+        names = frame.f_locals
+        try:
+            self._names(names, scope, _line_of(frame), partial(nested_codes, code))
+        finally:
+            self._release(names)
+
+    def _release(self, names: dict[str, Any]) -> None:
+        """Let go of what reading a function's variables has put into its frame.
+
+        Until 3.12 ``f_locals`` is a dictionary that the frame keeps, so that what it holds would
+        live until the function returns: a recovered OOM would free less. It is emptied where
+        nobody else has it; the next reading fills it anew. From 3.13 on it is a view.
+        """
+        # The frame, the caller's variable, this one's, and the argument of getrefcount.
+        if type(names) is dict and sys.getrefcount(names) <= 4:
+            names.clear()
+
+    # ---- what is reached ----
+
+    def _names(
+        self,
+        names: Any,
+        scope: str,
+        frame: Any,
+        codes: Callable[[], Iterator[types.CodeType]],
+    ) -> None:
+        for name, value in list(names.items()):
+            if type(name) is str and not (name.startswith("__") and name.endswith("__")):
+                self._visit(value, Place(name, scope, frame, codes), None, 0)
+
+    def _visit(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+        """Visit an object and what it holds.
+
+        Args:
+            value: the object.
+            place: the nearest name.
+            into: the collection that its tensors are put down to; ``None`` where it has a name
+                of its own.
+            depth: how far from the variable.
+        """
+        kind = type(value)
+        if kind in _PLAIN or depth > MOST_DEPTH:
+            return
+        if self._reader.is_tensor_type(kind) and into is None:
+            # Not yet seen: a collection that holds it as well is what it is put down to.
+            self.variables.append((place, value))
+            return
+        key = id(value)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self.visited += 1
+        if self.visited >= self._most:
+            raise OutOfTimeError("%d objects" % self._most)
+        if not self.visited & 1023 and time.monotonic() > self._deadline:
+            raise OutOfTimeError("its time")
+        if into is not None and self._reader.is_tensor_type(kind):
+            into.tensors.append(value)
+            return
+        visit = self._by_kind.get(kind) or self._by_base(mro(kind))
+        visit(value, place, into, depth)
+
+    def _by_base(self, bases: tuple[type, ...]) -> Callable[..., None]:
+        for base in bases:
+            if base in _COLLECTIONS:
+                return partial(self._collect, base)
+            if base in self._bases:
+                return self._bases[base]
+        return self._object
+
+    def _pass_over(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+        """Visit nothing: a module is gone through by its own name, a frame by its thread."""
+
+    def _collect(
+        self, base: type, value: Any, place: Place, into: Holding | None, depth: int
+    ) -> None:
+        items: list[tuple[Any, Any]]
+        if base is dict:
+            items = list(dict.items(value))
+        elif base is Queue:
+            inner = (instance_dict(value) or {}).get("queue")
+            items = list(enumerate(deque.__iter__(inner))) if type(inner) is deque else []
+        else:
+            items = list(enumerate(base.__iter__(value)))  # type: ignore[attr-defined]
+        if into is None:
+            if len(items) <= SMALL and self._names_items(base, items):
+                for key, item in items:
+                    self._visit(item, place.below(_item_name(place.name, key)), None, depth + 1)
+                return
+            into = Holding(place, _COLLECTIONS[base], len(items))
+            self.holdings.append(into)
+        for _, item in items:
+            self._visit(item, place, into, depth + 1)
+
+    def _names_items(self, base: type, items: list[tuple[Any, Any]]) -> bool:
+        """Whether the items are collections or objects that deserve a name each."""
+        if base not in (dict, list, tuple):
+            return False
+        held = [item for _, item in items if type(item) not in _PLAIN]
+        return bool(held) and not any(
+            self._reader.is_tensor_type(type(item)) or type(item) in (tuple, types.FunctionType)
+            for item in held
+        )
+
+    def _function(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+        if into is None:
+            place = Place(place.name, "closure of %s()" % value.__name__, place.frame, place.codes)
+        names = value.__code__.co_freevars
+        for name, cell in zip(names, value.__closure__ or ()):
+            try:
+                held = cell.cell_contents
+            except ValueError:
+                continue  # empty
+            self._visit(held, place.below(name), into, depth + 1)
+        for held in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
+            self._visit(held, place, into, depth + 1)
+        names_of = instance_dict(value)
+        for name, held in list((names_of or {}).items()):
+            if name != "__wrapped__":
+                self._visit(held, place.below("%s.%s" % (place.name, name)), into, depth + 1)
+
+    def _class(self, value: Any, place: Place, _into: Holding | None, depth: int) -> None:
+        names = class_dict(value)
+        if not _is_of_user_module(module_of(value)):
+            return
+        own = name_of(value)
+        shown, codes = "attribute of class %s" % own, partial(_codes_of_class, value)
+        for name, held in list(names.items()):
+            if type(held) not in (types.FunctionType, classmethod, staticmethod, property):
+                name = "%s.%s" % (own, name)
+                self._visit(held, Place(name, shown, place.frame, codes), None, depth + 1)
+
+    def _exception(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+        found = BaseException.__dict__["__traceback__"].__get__(value)
+        while found is not None:
+            frame = found.tb_frame
+            if id(frame) not in self._seen:
+                self._seen.add(id(frame))
+                self._suspended(frame, place, into, depth, "frames kept by tracebacks")
+            found = found.tb_next
+        for name in ("__cause__", "__context__"):
+            other = BaseException.__dict__[name].__get__(value)
+            if other is not None:
+                self._visit(other, place, into, depth + 1)
+        for held in BaseException.__dict__["args"].__get__(value):
+            self._visit(held, place, into, depth + 1)
+
+    def _generator(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+        self._suspended(value.gi_frame, place, into, depth, "unfinished generators")
+
+    def _coroutine(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+        self._suspended(value.cr_frame, place, into, depth, "unfinished coroutines")
+
+    def _suspended(
+        self, frame: Any, place: Place, into: Holding | None, depth: int, through: str
+    ) -> None:
+        """Visit the variables of a frame that is not being executed."""
+        if frame is None or not frame.f_code.co_flags & _OPTIMIZED:
+            return
+        if into is not None:
+            into.through = into.through or through
+        names = frame.f_locals
+        try:
+            for name, held in list(names.items()):
+                # The variables of a single frame are called by their own names.
+                below = place if into is not None else place.below(name)
+                self._visit(held, below, into, depth + 1)
+        finally:
+            self._release(names)
+
+    def _object(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+        """Visit an instance's attributes; of a type of C's, what its garbage collector sees."""
+        kind = type(value)
+        if any(owner in mro(kind) for owner in self._owners):
+            self.names.setdefault(id(value), place.name)
+        names = instance_dict(value)
+        found = list(names.items()) if names is not None else []
+        found += slots(value)
+        if found:
+            self._attributes(value, found, place, into, depth)
+        if kind in (partial, _MEMOIZED) or (
+            not found and module_of(kind).partition(".")[0] != "torch"
+        ):
+            self._referents(value, place, into, depth)
+
+    def _attributes(
+        self,
+        value: Any,
+        found: list[tuple[str, Any]],
+        place: Place,
+        into: Holding | None,
+        depth: int,
+    ) -> None:
+        kind, here = type(value), place
+        if into is None:
+            name = name_of(kind) if place.name == "self" else place.name
+            codes = partial(_codes_of_object, kind, place.codes)
+            here = Place(name, "attribute of %s" % name_of(kind), place.frame, codes)
+            tensors = [name for name, each in found if self._reader.is_tensor_type(type(each))]
+            if len(tensors) > SMALL:
+                into = Holding(here, "object", len(tensors))
+                self.holdings.append(into)
+        for name, held in found:
+            below = here.below("%s.%s" % (here.name, name)) if into is None else here
+            self._visit(held, below, into, depth + 1)
+
+    def _referents(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+        """Visit what the garbage collector sees in an object of C's: a memoized function, say."""
+        held = gc.get_referents(value)
+        if into is None and any(type(each) is dict for each in held):
+            length = sum(len(each) for each in held if type(each) is dict)
+            into = Holding(place, "cache", length)
+            self.holdings.append(into)
+        for each in held:
+            self._visit(each, place, into, depth + 1)
+
+
+# ---- places ----
+
+_LIBRARY = tuple(
+    sorted(
+        {
+            os.path.realpath(path) + os.sep
+            for name in ("stdlib", "platstdlib")
+            for path in [sysconfig.get_paths().get(name)]
+            if path
+        }
+    )
+)
+_SITE = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+_TYPED = ("<ipython", "<stdin", "<string")
+"""What stands for a file where a program was typed, or given by ``-c``."""
+_AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def is_of_user(path: str) -> bool:
+    """Whether a file is the program's own: neither installed nor the standard library's."""
+    if not path or (
+        path.startswith("<") and not path.startswith(("<ipython", "<stdin", "<string"))
+    ):
+        return False
+    full = os.path.realpath(path)
+    return not (
+        any(part in full for part in _SITE) or full.startswith(_LIBRARY) or full.startswith(_AGENT)
+    )
+
+
+def _is_of_python(name: str, path: str) -> bool:
+    """Whether a module is torch's, the agent's or the standard library's: holds no tensors."""
+    if name.partition(".")[0] in ("torch", "gpu_workbench_agent"):
+        return True
+    full = os.path.realpath(path)
+    return not any(part in full for part in _SITE) and not is_of_user(path)
+
+
+def _is_of_user_module(name: Any) -> bool:
+    if name == "__main__":
+        return True
+    module = sys.modules.get(name) if type(name) is str else None
+    names = instance_dict(module) if types.ModuleType in mro(type(module)) else None
+    path = (names or {}).get("__file__")
+    return type(path) is str and is_of_user(path)
+
+
+def _is_module_frame(frame: types.FrameType) -> bool:
+    return frame.f_code.co_name == "<module>" and frame.f_locals is frame.f_globals
+
+
+def _line_of(frame: types.FrameType) -> tuple[str, int, str]:
+    return frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name
+
+
+def _item_name(name: str, key: Any) -> str:
+    return (
+        "%s[%s]" % (name, repr(key[:40]) if type(key) is str else key)
+        if (type(key) in (str, int))
+        else "%s[...]" % name
+    )
+
+
+# ---- the code that may add to a variable ----
+
+
+def _codes_of(names: dict[str, Any], first: Any = None) -> Iterator[types.CodeType]:
+    """The code of a module that is being executed, and of what is defined in it."""
+    if first is not None:
+        yield from nested_codes(first)
+        return
+    for value in list(names.values()):
+        if type(value) is types.FunctionType:
+            yield from nested_codes(value.__code__)
+        elif type in mro(type(value)) and _is_of_user_module(module_of(value)):
+            yield from _codes_of_class(value)
+
+
+def _codes_of_class(kind: type) -> Iterator[types.CodeType]:
+    for each in mro(kind):
+        if _is_of_user_module(module_of(each)):
+            for value in list(class_dict(each).values()):
+                if type(value) in (classmethod, staticmethod):
+                    value = value.__func__
+                if type(value) is types.FunctionType:
+                    yield from nested_codes(value.__code__)
+
+
+def _codes_of_object(
+    kind: type, others: Callable[[], Iterator[types.CodeType]]
+) -> Iterator[types.CodeType]:
+    yield from _codes_of_class(kind)
+    yield from others()

@@ -1,0 +1,117 @@
+"""Finds the line of a program that adds to a variable: ``losses.append(loss)``, ``total += loss``.
+
+Read off the bytecode of the functions that can see the variable, of Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections import defaultdict
+from typing import Iterable, Iterator
+
+_ADDING = frozenset(
+    (
+        "append",
+        "appendleft",
+        "add",
+        "extend",
+        "insert",
+        "push",
+        "put",
+        "put_nowait",
+        "register_buffer",
+        "setattr",
+        "setdefault",
+        "update",
+    )
+)
+"""Methods of collections that make them larger."""
+MOST_CODES = 2000
+"""Functions whose bytecode is read for one variable."""
+
+
+def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield a code object and those of the functions that are defined in it."""
+    waiting = [code]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting.extend(item for item in each.co_consts if type(item) is types.CodeType)
+
+
+class _Line:
+    """What one line does with names."""
+
+    def __init__(self) -> None:
+        self.loads: set[str] = set()
+        self.stores: set[str] = set()
+        self.calls_adding = False
+        self.stores_item = False
+
+
+def _lines_of(code: types.CodeType) -> dict[int, _Line]:
+    starts = {offset: line for offset, line in dis.findlinestarts(code) if line is not None}
+    lines: dict[int, _Line] = defaultdict(_Line)
+    current = code.co_firstlineno
+    for instruction in dis.get_instructions(code):
+        current = starts.get(instruction.offset, current)
+        line, name, argument = lines[current], instruction.opname, instruction.argval
+        if name == "STORE_SUBSCR":
+            line.stores_item = True
+        elif name in ("LOAD_ATTR", "LOAD_METHOD"):
+            line.loads.add(argument)
+            line.calls_adding = line.calls_adding or argument in _ADDING
+        elif name.startswith("LOAD_") and "CONST" not in name:
+            # Two names in one instruction come with 3.13.
+            line.loads.update(argument if type(argument) is tuple else [argument])
+            line.calls_adding = line.calls_adding or argument in _ADDING
+        elif name.startswith("STORE_"):
+            if type(argument) is tuple:
+                first, second = argument
+                line.stores.add(first)
+                (line.stores if name.count("STORE") > 1 else line.loads).add(second)
+            else:
+                line.stores.add(argument)
+    return lines
+
+
+def find_line_that_adds(
+    name: str, codes: Iterable[types.CodeType], *, collection: bool
+) -> tuple[types.CodeType, int] | None:
+    """Find where a variable or an attribute gets more to hold.
+
+    Args:
+        name: of the variable or the attribute.
+        codes: of the functions that may do so, the likeliest first.
+        collection: whether it is a collection, to which items are added; else a tensor, which is
+            assigned.
+
+    Returns:
+        The function's code and the line in it; for a collection that no line adds to, and for a
+        tensor, the last line that assigns the name, one that reads it too before all others.
+    """
+    assigned: tuple[types.CodeType, int] | None = None
+    combined: tuple[types.CodeType, int] | None = None
+    for number, code in enumerate(codes):
+        if number >= MOST_CODES:
+            break
+        if not _mentions(code, name):
+            continue
+        for at, line in _lines_of(code).items():
+            if collection and name in line.loads and (line.calls_adding or line.stores_item):
+                return code, at
+            if name in line.stores:
+                assigned = code, at
+                if name in line.loads:
+                    combined = code, at
+    return combined or assigned
+
+
+def _mentions(code: types.CodeType, name: str) -> bool:
+    return (
+        name in code.co_names
+        or name in code.co_varnames
+        or name in code.co_cellvars
+        or name in code.co_freevars
+    )

@@ -1,0 +1,179 @@
+"""Reads tensors of a stranger's program: no code of theirs, no CUDA call, no tensor made.
+
+``isinstance`` and ``getattr`` execute what a program's classes define: ``__class__`` properties,
+``__getattr__``, ``__torch_function__``. So types are read by their real ``__mro__``, attributes by
+the descriptors of torch's own C class, and a subclass that dispatches in Python is left alone: what
+it wraps is a plain tensor, and found as one.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Iterator
+
+_mro_of = type.__dict__["__mro__"].__get__
+_dict_of_type = type.__dict__["__dict__"].__get__
+
+
+def mro(kind: type) -> tuple[type, ...]:
+    """Return the real method resolution order of a class."""
+    return _mro_of(kind)  # type: ignore[no-any-return]
+
+
+def class_dict(kind: type) -> Any:
+    """Return the real dictionary of a class, read-only."""
+    return _dict_of_type(kind)
+
+
+def name_of(kind: type) -> str:
+    """Return the name of a class."""
+    return str(type.__dict__["__name__"].__get__(kind))
+
+
+def module_of(kind: type) -> str:
+    """Return the name of the module that defines a class; empty for one of C's."""
+    found = class_dict(kind).get("__module__")
+    return found if type(found) is str else ""
+
+
+def instance_dict(value: Any) -> dict[str, Any] | None:
+    """Return an object's own attributes without executing its code; ``None`` where it has none."""
+    for kind in mro(type(value)):
+        descriptor = class_dict(kind).get("__dict__")
+        if descriptor is None:
+            continue
+        if type(descriptor) is types.GetSetDescriptorType:
+            found = descriptor.__get__(value)
+            return found if type(found) is dict else None
+        return None  # a property of the program's
+    return None
+
+
+def slots(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of an object's ``__slots__`` that are set."""
+    for kind in mro(type(value)):
+        if not module_of(kind):
+            continue
+        for name, descriptor in list(class_dict(kind).items()):
+            if type(descriptor) is types.MemberDescriptorType:
+                try:
+                    yield name, descriptor.__get__(value)
+                except AttributeError:
+                    pass  # not set
+
+
+class TensorReader:
+    """Reads the tensors of one device.
+
+    Args:
+        torch: the module, as the process has imported it.
+        device: index of the CUDA device.
+    """
+
+    def __init__(self, torch: Any, device: int) -> None:
+        base = torch._C.TensorBase
+        self._base = base
+        self._tensor = torch.Tensor
+        self._plain_dispatch = _function(class_dict(torch.Tensor).get("__torch_dispatch__"))
+        self._device = device
+        self._is_cow = getattr(torch._C, "_is_cow_tensor", None)
+        self._get_device = base.get_device
+        self._is_cuda = class_dict(base)["is_cuda"].__get__
+        self._storage = base.untyped_storage
+        self._grad_fn = class_dict(base)["grad_fn"].__get__
+        self._grad = class_dict(base)["grad"].__get__
+        self._is_leaf = class_dict(base)["is_leaf"].__get__
+        self._dtype = class_dict(base)["dtype"].__get__
+        self._shape = class_dict(base)["shape"].__get__
+        self._kinds: dict[type, bool] = {}
+
+    def is_tensor_type(self, kind: type) -> bool:
+        """Whether objects of a class are tensors that can be read without executing Python."""
+        known = self._kinds.get(kind)
+        if known is None:
+            known = self._kinds[kind] = self._judge(kind)
+        return known
+
+    def _judge(self, kind: type) -> bool:
+        if self._tensor not in mro(kind):
+            return False
+        for each in mro(kind):
+            dispatch = class_dict(each).get("__torch_dispatch__")
+            if dispatch is not None:
+                return _function(dispatch) is self._plain_dispatch
+        return True
+
+    def storage(self, tensor: Any) -> tuple[int, int] | None:
+        """Return the address and the bytes of a tensor's storage.
+
+        Returns:
+            ``None`` where it is on another device, has no storage, or shares one by copy-on-write,
+            whose address cannot be read without copying it.
+        """
+        try:
+            if not self._is_cuda(tensor) or self._get_device(tensor) != self._device:
+                return None
+            if self._is_cow is not None and self._is_cow(tensor):
+                return None
+            storage = self._storage(tensor)
+            address, size = storage.data_ptr(), storage.nbytes()
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            return None  # sparse, functional, freed
+        return (address, size) if address and size else None
+
+    def graph(self, tensor: Any) -> Any:
+        """Return the node of the autograd graph that made a tensor; ``None`` where none did."""
+        try:
+            return self._grad_fn(tensor)
+        except (RuntimeError, NotImplementedError):
+            return None
+
+    def gradient(self, tensor: Any) -> Any:
+        """Return the gradient that is accumulated in a leaf; ``None`` where there is none."""
+        try:
+            return self._grad(tensor) if self._is_leaf(tensor) else None
+        except (RuntimeError, NotImplementedError):
+            return None
+
+    def dtype(self, tensor: Any) -> str:
+        """Return the likes of ``float32``."""
+        return str(self._dtype(tensor)).rpartition(".")[2]
+
+    def shape(self, tensor: Any) -> list[int]:
+        """Return the size of each dimension."""
+        return [int(size) for size in tuple.__iter__(self._shape(tensor))]
+
+
+def _function(method: Any) -> Any:
+    """What a class method wraps, so that two can be compared."""
+    return getattr(method, "__func__", method)
+
+
+def next_nodes(node: Any) -> list[Any]:
+    """Return the nodes that a node of the autograd graph passes its gradients to."""
+    for kind in mro(type(node)):
+        descriptor = class_dict(kind).get("next_functions")
+        if descriptor is None:
+            continue
+        if type(descriptor) is types.GetSetDescriptorType:
+            return [each[0] for each in descriptor.__get__(node) if each[0] is not None]
+        return []
+    return []
+
+
+def count_nodes(roots: list[Any], most: int) -> int:
+    """Count the nodes of the autograd graphs behind some nodes, each once.
+
+    Args:
+        roots: where to begin.
+        most: where to stop counting.
+    """
+    # The wrappers are kept until the end: a node's wrapper that is freed leaves its id to another.
+    seen = {id(root): root for root in roots}
+    waiting = list(seen.values())
+    while waiting and len(seen) < most:
+        for node in next_nodes(waiting.pop()):
+            if id(node) not in seen:
+                seen[id(node)] = node
+                waiting.append(node)
+    return min(len(seen), most)
