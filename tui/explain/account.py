@@ -12,8 +12,10 @@ from collections.abc import Sequence
 
 from tui.explain.evidence import Evidence
 from tui.explain.explanation import AccountName, AccountRow
+from tui.explain.frames import goes_through, in_backward, main_stack
 from tui.explain.leak import Leak
 from tui.explain.words import round_words
+from tui.watch.inventory import Inventory
 from workloads.protocol.frozen import frozen
 
 GIB = 1 << 30
@@ -155,11 +157,15 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     behind = leaked - of_name
     own = "" if leak is None else leak.name
     named = [each for each in evidence.named if not own or each.name != own]
-    plain = sum(each.bytes for each in named) + inventory.other_bytes
-    plain = max(0, plain - max(0, behind - inventory.remainder))
+    plain, unnamed = sum(each.bytes for each in named), inventory.other_bytes
+    kept = inventory.remainder
+    if _graphs_hold(evidence, inventory):
+        # What autograd has saved of tensors that Python made has a Python object, too.
+        kept, unnamed = kept + unnamed, 0
+    plain += max(0, unnamed - max(0, behind - kept))
     names = ", ".join(dict.fromkeys(each.name for each in named[:4] if each.bytes))
     temporaries = sum(each.bytes for each in evidence.purposes if each.name == "optimizer step")
-    remainder = max(0, inventory.remainder - (evidence.rounding or 0) - evidence.pending - behind)
+    remainder = max(0, kept - (evidence.rounding or 0) - evidence.pending - behind)
     if temporaries:
         taken = live.take("temporaries", min(temporaries, remainder), "the optimizer's step")
         remainder -= taken
@@ -168,8 +174,18 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         live.take(
             "activations",
             remainder,
-            "no Python object: what autograd has saved, temporaries of the failing call, C++",
+            "no name: what autograd has saved, temporaries of the failing call, memory of C++",
         )
+
+
+def _graphs_hold(evidence: Evidence, inventory: Inventory) -> bool:
+    """Whether a graph is there that tensors without a name may belong to."""
+    stacks = (evidence.stack, main_stack(evidence.threads))
+    return (
+        any(each.graph_nodes for each in (*inventory.variables, *inventory.containers))
+        or any(goes_through(stack, "/torch/nn/modules/") for stack in stacks)
+        or any(in_backward(stack) for stack in stacks)
+    )
 
 
 def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:

@@ -13,7 +13,6 @@ looks like a leak and is none:
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -43,7 +42,8 @@ DEEP = 200
 """Nodes of a graph that is longer than that of one step of a small model."""
 DEEPER = 8
 """How often longer than the next one a graph is that sums up over steps."""
-TRACEBACK = "frame kept by a traceback"
+TRACEBACK = "traceback"
+"""In what stands between a container and its tensors."""
 _CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
 
 LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "unnamed"]
@@ -95,18 +95,17 @@ def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
             return None
         span = points[-1][0] - points[0][0]
         return Rate(grows.rate, grows.low, grows.high, "step", source, span)
-    # The first step makes the optimizer's state.
     added = [
         (after[1] - before[1]) / (after[0] - before[0])
-        for before, after in pairwise(points[1:])
+        for before, after in pairwise(points)
         if after[0] > before[0]
     ]
-    if len(added) < FEWEST_STEPS - 1:
+    if len(added) < 2 or points[-1][0] - points[0][0] < FEWEST_STEPS:
         return None
     middle = median(added)
     if middle <= 0 or min(added) < middle / 2 or max(added) > 2 * middle:
         return None
-    return Rate(middle, min(added), max(added), "step", source, points[-1][0] - points[1][0])
+    return Rate(middle, min(added), max(added), "step", source, points[-1][0] - points[0][0])
 
 
 def find_leak(evidence: Evidence) -> Leak | None:
@@ -150,7 +149,6 @@ def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
     """The holder that explains the most."""
     found = [
         *(_container(each, evidence, inventory, rate, grew) for each in inventory.containers),
-        _tracebacks(evidence, inventory, rate),
         _total(evidence, inventory, rate, grew),
         *(_replaced(each, evidence, inventory) for each in inventory.variables),
     ]
@@ -161,8 +159,8 @@ def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
 def _container(
     held: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
 ) -> Leak | None:
-    if held.scope.startswith(TRACEBACK):
-        return None
+    if TRACEBACK in held.through:
+        return _tracebacks(held, evidence, inventory, rate)
     graphs = held.graphs * 2 >= max(1, held.tensors)
     replaced = _replaced_items(held, evidence, inventory)
     if replaced is not None:
@@ -186,7 +184,7 @@ def _container(
         kind="graphs" if graphs else "list",
         subject=_container_words(held),
         name=held.name,
-        where=held.where,
+        where=_line(held),
         bytes=size,
         held=held.bytes,
         rate=rate,
@@ -197,8 +195,8 @@ def _container(
 
 
 def _behind(inventory: Inventory, evidence: Evidence) -> int:
-    """What graphs may hold: no Python object reaches it."""
-    return max(0, inventory.remainder - (evidence.rounding or 0))
+    """What graphs may hold: nothing else names it."""
+    return max(0, inventory.remainder + inventory.other_bytes - (evidence.rounding or 0))
 
 
 def _in_forward(where: CodeLine | None, evidence: Evidence) -> bool:
@@ -223,37 +221,36 @@ def _still_filled(held: Container, evidence: Evidence) -> bool:
 
 
 def _container_words(held: Container) -> str:
-    kind = held.kind if held.kind != "object" else "object"
-    place = line_words(held.where) if held.where is not None else held.scope
-    return f"{held.name} ({kind} of {grouped(held.length)}, {place})"
+    kind = held.kind
+    return f"{held.name} ({kind} of {grouped(held.length)}, {_place(held)})"
 
 
-def _tracebacks(evidence: Evidence, inventory: Inventory, rate: Rate | None) -> Leak | None:
-    """Tensors in frames that stored exceptions keep alive."""
-    kept: dict[tuple[str, str], list[Variable | Container]] = defaultdict(list)
-    for each in evidence.named:
-        if each.scope.startswith(TRACEBACK):
-            place = "" if each.where is None else line_words(each.where)
-            kept[each.name, place].append(each)
-    whole = [each for group in kept.values() for each in group]
-    held = sum(each.bytes for each in whole)
-    # Of more than the inventory names, the rest is among the tensors without a name.
-    if not whole or held + inventory.other_bytes < SHARE * evidence.allocated:
+def _line(held: Container | Variable) -> CodeLine | None:
+    """The line that adds to it, else where its function stands."""
+    return held.adds or held.where
+
+
+def _place(held: Container | Variable) -> str:
+    line = _line(held)
+    return held.scope if line is None else line_words(line)
+
+
+def _tracebacks(
+    held: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None
+) -> Leak | None:
+    """Exceptions that are kept: their tracebacks keep frames, and those their tensors."""
+    if held.bytes < SHARE * evidence.allocated:
         return None
-    (name, place), group = max(kept.items(), key=lambda item: sum(each.bytes for each in item[1]))
-    if len(group) < FEW and held < LARGE * evidence.allocated:
-        return None
-    number = f"{grouped(len(group))} of " if len(group) > 1 else ""
     return Leak(
         kind="traceback",
-        subject=f"exceptions that are kept keep frames alive: {number}{name} ({place})",
-        name=name,
-        where=group[0].where,
-        bytes=held,
-        held=held,
+        subject=f"{_container_words(held)}, {held.through},",
+        name=held.name,
+        where=_line(held),
+        bytes=held.bytes,
+        held=held.bytes,
         rate=rate,
-        each=None,
-        graphs=0,
+        each=held.bytes // max(1, held.length),
+        graphs=held.graphs,
         training=_training(inventory),
     )
 
@@ -279,13 +276,13 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         return None
     if _in_forward(longest.where, evidence):
         return None
-    place = line_words(longest.where) if longest.where is not None else longest.scope
+    nodes = count(longest.graph_nodes, "node")
     size = longest.bytes + _behind(inventory, evidence)
     return Leak(
         kind="total",
-        subject=f"{longest.name} (a graph of {count(longest.graph_nodes, 'node')}, {place})",
+        subject=f"{longest.name} (a graph of {nodes}, {_place(longest)})",
         name=longest.name,
-        where=longest.where,
+        where=_line(longest),
         bytes=min(size, grew) if grew else size,
         held=longest.bytes,
         rate=rate,
@@ -306,7 +303,7 @@ def _replaced(held: Variable, evidence: Evidence, inventory: Inventory) -> Leak 
         return None
     if not _longer(held.bytes, held.shape, evidence.asked):
         return None
-    return _cat(held.name, held.where, held.scope, held.bytes, evidence, inventory)
+    return _cat(held, evidence, inventory)
 
 
 def _longer(size: int, shape: Sequence[int], asked: int) -> bool:
@@ -327,29 +324,21 @@ def _replaced_items(held: Container, evidence: Evidence, inventory: Inventory) -
     joins = "cat(" in evidence.source or _CACHE.search(held.name)
     if not joins or not each < evidence.asked <= 1.25 * each:
         return None
-    return _cat(held.name, held.where, held.scope, held.bytes, evidence, inventory)
+    return _cat(held, evidence, inventory)
 
 
-def _cat(
-    name: str,
-    where: CodeLine | None,
-    scope: str,
-    size: int,
-    evidence: Evidence,
-    inventory: Inventory,
-) -> Leak | None:
+def _cat(held: Container | Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
     # The tensor of a batch that grows on purpose is replaced by a longer one too.
-    told = "cat(" in evidence.source or _CACHE.search(name)
+    told = "cat(" in evidence.source or _CACHE.search(held.name)
     if _training(inventory) and not told:
         return None
-    place = line_words(where) if where is not None else scope
     return Leak(
         kind="cat",
-        subject=f"{name} ({place})",
-        name=name,
-        where=where,
-        bytes=size,
-        held=size,
+        subject=f"{held.name} ({_place(held)})",
+        name=held.name,
+        where=_line(held),
+        bytes=held.bytes,
+        held=held.bytes,
         rate=None,
         each=None,
         graphs=0,
@@ -359,8 +348,7 @@ def _cat(
 
 def _batch_grows(inventory: Inventory, grew: int) -> bool:
     """Whether the tensors of the newest step alone are what grew."""
-    plain = sum(each.bytes for each in inventory.variables)
-    return plain + inventory.other_bytes // 2 >= grew / 2
+    return sum(each.bytes for each in inventory.variables) >= grew / 2
 
 
 def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) -> Leak:
@@ -422,6 +410,4 @@ def pace_words(leak: Leak) -> str:
         return f"{held} and a graph for each" if leak.kind == "graphs" else held
     per = "" if rate.per == "s" else f" per {rate.per}"
     verb = "grow" if leak.kind == "unnamed" or leak.subject[:1].isdigit() else "grows"
-    if leak.kind == "traceback":
-        verb = "which grow"
     return f"{verb} by {round_words(int(rate.rate))}{per or ' per second'}"

@@ -38,7 +38,7 @@ def seen_device(processes: WatchedProcesses, left: Left, oom: Oom) -> SeenDevice
 
 def circumstances(run: Run, left: Left, oom: Oom, seen: SeenDevice | None) -> Circumstances:
     """What the watch knows of one OOM besides its snapshot."""
-    inventory = _inventory(oom)
+    inventory = oom.inventory
     stack = asking_stack(oom, inventory)
     where = user_frame(stack)
     source = "" if where is None else source_line(_absolute(where.filename, run), where.line)
@@ -56,11 +56,6 @@ def _absolute(filename: str, run: Run) -> str:
     return filename if filename.startswith("/") else f"{run.cwd}/{filename}"
 
 
-def _inventory(oom: Oom) -> Inventory | None:
-    found = getattr(oom, "inventory", None)
-    return found if isinstance(found, Inventory) else None
-
-
 def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
     """The stack that asked; of a thread of torch's own the main thread's, which waits for it."""
     threads = () if inventory is None else inventory.threads
@@ -73,7 +68,7 @@ def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
 
 def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
     """Say why an allocation failed, by the numbers of the observer and the inventory alone."""
-    inventory = _inventory(oom)
+    inventory = oom.inventory
     threads = () if inventory is None else inventory.threads
     # The observer is told the device's total, or what torch was allowed of it.
     limited = oom.free >= oom.asked and oom.reserved + oom.asked > oom.limit

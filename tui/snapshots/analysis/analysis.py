@@ -259,8 +259,7 @@ class DeviceAnalysis:
 
     def _told(self, event: int, circumstances: Circumstances) -> Told:
         """What the file tells of its last OOM besides: only this one has an inventory."""
-        inventory = getattr(self.snapshot, "inventory", None)
-        facts = getattr(self.snapshot, "oom_facts", None)
+        inventory, facts = self.snapshot.agent.inventory, self.snapshot.agent.facts
         last = event == self.replay.ooms[-1]
         here = facts is not None and facts.device == self.device.index and last
         return Told(inventory if here else None, facts if here else None, circumstances)
