@@ -15,7 +15,7 @@ from tui.explain.explanation import AccountName, AccountRow
 from tui.explain.frames import goes_through, in_backward, main_stack
 from tui.explain.leak import Leak
 from tui.explain.words import round_words
-from tui.watch.inventory import Inventory
+from tui.watch.inventory import ModelPart
 from workloads.protocol.frozen import frozen
 
 GIB = 1 << 30
@@ -150,7 +150,8 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     for role, name in ROLES.items():
         parts = [part for part in inventory.parts if part.role == role]
         owners = ", ".join(dict.fromkeys(part.owner for part in parts))
-        live.take(name, sum(part.bytes for part in parts), owners)
+        own_of_leak = [p.bytes for p in parts if leak is not None and _is_of(leak, p)]
+        live.take(name, sum(part.bytes for part in parts) - sum(own_of_leak), owners)
     leaked = 0 if leak is None else live.take("leak", leak.bytes, leak.subject)
     # What a leak holds was counted: first what its name reaches, then what its graphs hold.
     of_name = 0 if leak is None else min(leak.held, leaked)
@@ -159,7 +160,7 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     named = [each for each in evidence.named if not own or each.name != own]
     plain, unnamed = sum(each.bytes for each in named), inventory.other_bytes
     kept = inventory.remainder
-    if _graphs_hold(evidence, inventory):
+    if _graphs_hold(evidence):
         # What autograd has saved of tensors that Python made has a Python object, too.
         kept, unnamed = kept + unnamed, 0
     plain += max(0, unnamed - max(0, behind - kept))
@@ -178,11 +179,15 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         )
 
 
-def _graphs_hold(evidence: Evidence, inventory: Inventory) -> bool:
+def _is_of(leak: Leak, part: ModelPart) -> bool:
+    return leak.name == f"{part.role} of {part.owner}"
+
+
+def _graphs_hold(evidence: Evidence) -> bool:
     """Whether a graph is there that tensors without a name may belong to."""
     stacks = (evidence.stack, main_stack(evidence.threads))
     return (
-        any(each.graph_nodes for each in (*inventory.variables, *inventory.containers))
+        any(each.graph_nodes for each in evidence.named)
         or any(goes_through(stack, "/torch/nn/modules/") for stack in stacks)
         or any(in_backward(stack) for stack in stacks)
     )
@@ -275,6 +280,31 @@ def _merged(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[Ac
         for (name, key), size in found.items()
     ]
     return tuple(sorted(made, key=lambda row: (row.name == "unknown", -row.bytes, row.name)))
+
+
+MODEL_SHARE = 0.25
+"""Of the largest model's parameters, from which an owner is a model of its own and no part of one
+that is being built or copied."""
+
+
+def models_of(evidence: Evidence) -> list[str]:
+    """Who has parameters enough to be a model, most bytes first."""
+    inventory = evidence.inventory
+    parts = [] if inventory is None else [p for p in inventory.parts if p.role == "parameters"]
+    largest = max((part.bytes for part in parts), default=0)
+    found = [part for part in parts if part.bytes >= MODEL_SHARE * largest]
+    return [part.owner for part in sorted(found, key=lambda part: -part.bytes)]
+
+
+def models_words(evidence: Evidence) -> str:
+    """``model (GPT), teacher (GPT) and modules that are being built or copied``."""
+    models, all_of = models_of(evidence), owners(evidence, "parameters")
+    named = ", ".join(models[:3])
+    return (
+        f"{named} and modules that are being built or copied"
+        if len(all_of) > len(models)
+        else named
+    )
 
 
 def owners(evidence: Evidence, role: str) -> list[str]:

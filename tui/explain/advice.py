@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tui.explain.account import Account, Capacity
+from tui.explain.account import Account, Capacity, models_of, models_words
 from tui.explain.conclusion import roundup
 from tui.explain.evidence import Evidence
 from tui.explain.explanation import LeadingCause, Remedy
@@ -40,6 +40,8 @@ NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
 it has been said that they would."""
 _EVALUATES = re.compile(r"eval|valid|test|predict|infer|generate|score|embed", re.IGNORECASE)
 _OUTPUTS = re.compile(r"pred|out|logit|embed|feat|score|result|prob", re.IGNORECASE)
+_OF_TRAINING = re.compile(r"penalt|grad|norm|regular", re.IGNORECASE)
+_CHECKPOINT = re.compile(r"state|ckpt|checkpoint|weights", re.IGNORECASE)
 _WIDE = ("float32", "float64")
 
 
@@ -92,8 +94,11 @@ def advise(
 ) -> tuple[Remedy, ...]:
     """Advice on one failure, the most telling first."""
     asked = _Asked(evidence, found, leak, device, where)
-    made = list(_OF_CAUSE[cause](asked))
-    made += _twice_a_block(asked, cause)
+    cast = _twice_a_block(asked, cause)
+    # By the dtype of a named tensor it is known, by sizes it may be chance.
+    made = cast if evidence.half_block_is_narrow else []
+    made = [*made, *_OF_CAUSE[cause](asked)]
+    made += [] if evidence.half_block_is_narrow else cast
     made += _lost_to_rounding(asked, cause)
     made += _not_enough(asked, cause)
     made += _record(asked, cause)
@@ -112,6 +117,15 @@ def _leak(asked: _Asked) -> list[Remedy]:
     if leak.kind == "graphs":
         return _graphs(leak, name, place, held)
     if leak.kind == "total":
+        if leak.carried:
+            return [
+                Remedy(
+                    f"cut the graph of {name}{place} with detach() before it is carried on, or work "
+                    "under torch.no_grad() where no backward follows",
+                    f"its graph goes back through all iterations until then, and each keeps what it "
+                    f"has saved for backward; {held}",
+                )
+            ]
         return [
             Remedy(
                 f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
@@ -145,6 +159,14 @@ def _leak(asked: _Asked) -> list[Remedy]:
                 "a traceback keeps its frames alive, and those all their tensors",
             )
         ]
+    if leak.kind == "list" and leak.name:
+        return [
+            Remedy(
+                f"bound how much {name} keeps{place} (deque(maxlen=…), clear()), or keep it on the "
+                "host with .cpu(), or a summary of it with item()",
+                f"its tensors carry no graph, so detach() alone does not help; {held}",
+            )
+        ]
     if leak.kind == "unnamed":
         return [
             Remedy(
@@ -173,7 +195,9 @@ def _leak(asked: _Asked) -> list[Remedy]:
 
 def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
     function = leak.where.name if leak.where is not None else ""
-    evaluates = not leak.training or bool(_EVALUATES.search(function) or _OUTPUTS.search(name))
+    evaluates = bool(_EVALUATES.search(function) or _OUTPUTS.search(name)) or not (
+        leak.training or _OF_TRAINING.search(name)
+    )
     no_grad = Remedy(
         f"wrap the evaluation{place} in torch.no_grad() or torch.inference_mode()",
         f"{count(leak.graphs, 'tensor')} in {name} carry a graph, which keeps the activations of "
@@ -194,7 +218,8 @@ def _parameters(asked: _Asked) -> list[Remedy]:
     made = []
     stack = (*asked.evidence.stack, *main_stack(asked.evidence.threads))
     who = asked.owners("parameters")
-    if goes_through(stack, "/torch/serialization.py"):
+    loaded = any(each.bytes and _CHECKPOINT.search(each.name) for each in asked.evidence.named[:1])
+    if goes_through(stack, "/torch/serialization.py") or loaded:
         made.append(
             Remedy(
                 f"load the checkpoint to the host: torch.load(…, map_location='cpu'){asked.line}",
@@ -208,12 +233,12 @@ def _parameters(asked: _Asked) -> list[Remedy]:
                 f"an average (EMA) or a reference model doubles {asked.size('parameters')}",
             )
         )
-    elif len(who) > 1:
+    elif len(models_of(asked.evidence)) > 1 or len(who) > len(models_of(asked.evidence)):
         made.append(
             Remedy(
                 "delete the old model (del, then gc.collect()) before the next one is loaded, or "
                 "keep one of them on the host",
-                f"{', '.join(who[:3])} hold {asked.size('parameters')} together",
+                f"{models_words(asked.evidence)} hold {asked.size('parameters')} together",
             )
         )
     kinds = asked.dtypes("parameters")

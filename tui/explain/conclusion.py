@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tui.explain.account import Account, Capacity, owners
+from tui.explain.account import Account, Capacity, models_of, models_words, owners
 from tui.explain.evidence import Evidence
 from tui.explain.explanation import AccountName, LeadingCause
 from tui.explain.frames import place_words
@@ -57,12 +57,13 @@ def _of_device(size: int, device: Capacity) -> str:
 
 
 def _parameters(evidence: Evidence, found: Account, device: Capacity) -> str:
-    who = owners(evidence, "parameters")
+    models, all_of = models_of(evidence), owners(evidence, "parameters")
     held = _of_device(found.of("parameters") + found.of("buffers"), device)
-    if len(who) > 1:
-        return f"Parameters: {len(who)} models, {', '.join(who[:3])}, hold {held}."
-    if who:
-        return f"Parameters: {who[0]} holds {held}."
+    if len(all_of) > 1:
+        number = f"{len(models)} models, " if len(models) > 1 else ""
+        return f"Parameters: {number}{models_words(evidence)}, hold {held}."
+    if models:
+        return f"Parameters: {models[0]} holds {held}."
     return f"Parameters hold {held}."
 
 
@@ -129,7 +130,7 @@ def _tensors(evidence: Evidence, found: Account, device: Capacity) -> str:
 
 def _rounding(evidence: Evidence, found: Account, device: Capacity) -> str:
     divisions = roundup(evidence)
-    who = f"roundup_power2_divisions ({divisions})" if divisions else "rounding of sizes"
+    who = f"roundup_power2_divisions:{divisions}" if divisions else "rounding of sizes"
     return (
         f"Rounding: {who} makes blocks {_of_device(found.of('rounding'), device)} larger than "
         "asked for."
@@ -139,7 +140,11 @@ def _rounding(evidence: Evidence, found: Account, device: Capacity) -> str:
 def roundup(evidence: Evidence) -> str:
     """What ``roundup_power2_divisions`` is set to; empty where it is off."""
     value = dict(evidence.settings).get("roundup_power2_divisions", "")
-    return value if _DIVISIONS.search(value) else ""
+    if not _DIVISIONS.search(value):
+        return ""
+    # torch tells one for each size, most often the same for all.
+    kinds = {part.rpartition(":")[2].strip(" '\"{}") for part in value.split(",")}
+    return kinds.pop() if len(kinds) == 1 else value
 
 
 def _fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:

@@ -49,6 +49,8 @@ class Circumstances:
     """Of allocated, as measured from outside."""
     holders: tuple[Holder, ...] = ()
     """Other processes on the device, as NVML lists them."""
+    known: tuple[Holder, ...] = ()
+    """All processes on any device, as NVML has listed them last: whose pid is whose."""
     process: int | None = None
     """What NVML says this process holds of the device."""
     source: str = ""
@@ -140,6 +142,8 @@ class Evidence:
     largest_site: str = ""
     half_block: str = ""
     """The line of a live block of exactly half of what was asked for."""
+    half_block_is_narrow: bool = False
+    """That block is a named tensor of a 16-bit type."""
     settings: tuple[tuple[str, str], ...] = ()
     """Of the allocator."""
     expandable: bool | None = None

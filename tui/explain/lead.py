@@ -19,6 +19,9 @@ FOR_LONG = 0.05
 """Of the used memory: what has to be given back for a program that ran before to go on for long."""
 FOR_LONG_AT_START = 0.15
 """The same in a first step, of which nobody knows what it would have asked for next."""
+FRAGMENTED = 0.2
+"""Of the used memory: cached pieces from here on are to blame if they were enough for the request;
+below, if they were enough for another one like it, too."""
 OTHERS_SHARE = 0.1
 """Of the device: other processes are to blame from here on; each has a context at least."""
 BESIDES = 2 << 30
@@ -81,7 +84,18 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
         return False
     if leak.rate is not None:
         return held >= min(evidence.shortfall, int(LARGE * evidence.allocated))
-    return held >= max(found.of("other processes"), found.of("fragmentation"))
+    others: tuple[AccountName, ...] = (
+        "other processes",
+        "outside torch",
+        "fragmentation",
+        "other streams",
+        "CUDA graphs",
+        "MemPool",
+        "private pools",
+        "rounding",
+        "pending",
+    )
+    return held >= max(map(found.of, others))
 
 
 def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause | None:
@@ -102,6 +116,8 @@ def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCau
         "outside torch": max(evidence.shortfall, BESIDES, int(OUTSIDE_SHARE * known)),
     }
     held = {name: found.of(name) for name in least}
+    if held["fragmentation"] < evidence.shortfall + evidence.asked:
+        least["fragmentation"] = max(least["fragmentation"], int(FRAGMENTED * found.used))
     able = {name: held[name] for name in least if held[name] >= least[name] and held[name]}
     if able:
         return _as_cause(max(able, key=lambda name: able[name]))

@@ -23,7 +23,14 @@ from tui.explain.frames import in_module_call, line_words, main_stack
 from tui.explain.words import round_words
 from tui.text.numbers import count, grouped
 from tui.watch import findings
-from tui.watch.inventory import CodeLine, Container, Inventory, StepMemory, Variable
+from tui.watch.inventory import (
+    CodeLine,
+    Container,
+    Inventory,
+    ModelPart,
+    StepMemory,
+    Variable,
+)
 from workloads.protocol.frozen import frozen
 
 FEW = 8
@@ -36,14 +43,21 @@ LARGE = 0.3
 """The same where no growth was measured."""
 ROUNDED = 512
 """Bytes that a request may be told larger than it was."""
+MOST = 0.5
+"""The same where none was measured and the tensors carry no graph."""
 FEWEST_STEPS = 4
 """After which a growth is told, if each step adds about the same."""
 DEEP = 200
 """Nodes of a graph that is longer than that of one step of a small model."""
+REUSED = 30
+"""Nodes of a graph for each parameter's tensor, from which the same layers ran many times."""
 DEEPER = 8
 """How often longer than the next one a graph is that sums up over steps."""
 TRACEBACK = "traceback"
 """In what stands between a container and its tensors."""
+NUMBERED = 32
+"""Buffers of one module under names that differ in a number alone, from which they are a leak."""
+_DIGITS = re.compile(r"\d+")
 _CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
 
 LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "unnamed"]
@@ -70,6 +84,8 @@ class Leak:
     """Bytes for each item, where no rate is known."""
     graphs: int
     training: bool
+    carried: bool = False
+    """A state that is carried from one iteration to the next, not a sum."""
 
 
 def measured(evidence: Evidence) -> Rate | None:
@@ -151,6 +167,7 @@ def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         *(_container(each, evidence, inventory, rate, grew) for each in inventory.containers),
         _total(evidence, inventory, rate, grew),
         *(_replaced(each, evidence, inventory) for each in inventory.variables),
+        *(_numbered(each, evidence, inventory, rate) for each in inventory.parts),
     ]
     leaks = [each for each in found if each is not None]
     return max(leaks, key=lambda each: (each.bytes, each.graphs), default=None)
@@ -172,7 +189,8 @@ def _container(
     if rate is None:
         if steady(evidence) and not graphs:
             return None
-        if held.tensors < MANY or whole < LARGE * evidence.allocated:
+        least = LARGE if graphs else MOST
+        if held.tensors < MANY or whole < least * evidence.allocated:
             return None
         # Data that was put on the device once is no leak.
         if not graphs and (_training(inventory) or not _still_filled(held, evidence)):
@@ -264,9 +282,10 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
     rest = next((each.graph_nodes for each in ordered[1:] if not _same(each, longest)), 0)
     deep = longest.graph_nodes >= DEEP
     if rate is None:
-        # A loop over a sequence in one pass makes as long a graph, but behind no scalar.
-        scalar = not longest.shape or longest.shape == (1,)
-        if steady(evidence) or not (deep and scalar) or _training(inventory):
+        # One pass through many layers makes as long a graph, but has parameters for each.
+        own = sum(part.count for part in inventory.parts if part.role == "parameters")
+        again = longest.graph_nodes >= REUSED * max(1, own)
+        if steady(evidence) or not (deep and again) or _training(inventory):
             return None
         if _behind(inventory, evidence) < LARGE * evidence.allocated:
             return None
@@ -288,6 +307,30 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         rate=rate,
         each=None,
         graphs=1,
+        training=_training(inventory),
+        carried=bool(longest.shape) and longest.shape != (1,),
+    )
+
+
+def _numbered(
+    part: ModelPart, evidence: Evidence, inventory: Inventory, rate: Rate | None
+) -> Leak | None:
+    """A module that is given new buffers or parameters under numbered names, step after step."""
+    stems = {_DIGITS.sub("", each.name) for each in part.largest}
+    many = part.role in ("buffers", "parameters") and part.count >= NUMBERED and len(stems) == 1
+    numbered = all(_DIGITS.search(each.name) and "." not in each.name for each in part.largest)
+    if not many or not numbered or part.bytes < LARGE * evidence.allocated:
+        return None
+    return Leak(
+        kind="list",
+        subject=f"{part.role} of {part.owner} ({grouped(part.count)}, {part.largest[0].name} …)",
+        name=f"{part.role} of {part.owner}",
+        where=None,
+        bytes=part.bytes,
+        held=part.bytes,
+        rate=rate,
+        each=part.bytes // part.count,
+        graphs=0,
         training=_training(inventory),
     )
 
@@ -406,8 +449,9 @@ def pace_words(leak: Leak) -> str:
     """``grows by 32 MiB per step``; what it holds where no pace is known."""
     rate = leak.rate
     if rate is None:
-        held = f"holds {round_words(leak.bytes)}"
+        held = f"{'hold' if ' of ' in leak.name else 'holds'} {round_words(leak.bytes)}"
         return f"{held} and a graph for each" if leak.kind == "graphs" else held
     per = "" if rate.per == "s" else f" per {rate.per}"
-    verb = "grow" if leak.kind == "unnamed" or leak.subject[:1].isdigit() else "grows"
+    plural = leak.kind == "unnamed" or leak.subject[:1].isdigit() or " of " in leak.name
+    verb = "grow" if plural else "grows"
     return f"{verb} by {round_words(int(rate.rate))}{per or ' per second'}"

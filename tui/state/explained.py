@@ -5,7 +5,7 @@ Reads a line of the program's source, which ran on this machine.
 
 from __future__ import annotations
 
-from tui.explain.evidence import Circumstances, Evidence, Rate
+from tui.explain.evidence import Circumstances, Evidence, Holder, Rate
 from tui.explain.explain import explain
 from tui.explain.explanation import Explanation
 from tui.explain.frames import main_stack, user_frame
@@ -36,8 +36,22 @@ def seen_device(processes: WatchedProcesses, left: Left, oom: Oom) -> SeenDevice
     return None
 
 
-def circumstances(run: Run, left: Left, oom: Oom, seen: SeenDevice | None) -> Circumstances:
-    """What the watch knows of one OOM besides its snapshot."""
+def circumstances(
+    run: Run,
+    left: Left,
+    oom: Oom,
+    seen: SeenDevice | None,
+    known: tuple[Holder, ...] = (),
+) -> Circumstances:
+    """What the watch knows of one OOM besides its snapshot.
+
+    Args:
+        run: of the process.
+        left: what its agent has left.
+        oom: one of its.
+        seen: the device, as it was seen from outside.
+        known: all processes that NVML has listed.
+    """
     inventory = oom.inventory
     stack = asking_stack(oom, inventory)
     where = user_frame(stack)
@@ -47,6 +61,7 @@ def circumstances(run: Run, left: Left, oom: Oom, seen: SeenDevice | None) -> Ci
         recorded=left.records,
         growth=None if seen is None else growth_of(seen.track),
         holders=() if seen is None else seen.holders,
+        known=known,
         process=None if seen is None else seen.placed.process,
         source=source,
     )

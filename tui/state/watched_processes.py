@@ -46,6 +46,8 @@ class WatchedProcesses:
         self.left: tuple[Left, ...] = ()
         self._newest: dict[int, SeenProcess] = {}
         """By pid: of two that had the same, the later."""
+        self._known: dict[int, Holder] = {}
+        """By pid."""
         self._agents: dict[int, AgentState] = {}
         self._troubles: tuple[str, ...] = ()
         self._devices: Sequence[Device] = ()
@@ -117,6 +119,7 @@ class WatchedProcesses:
             at: Unix time.
         """
         self._devices = devices
+        self._remember_names(devices)
         changed = {}
         for pid, process in self._newest.items():
             if process.gone or not process.devices:
@@ -130,6 +133,17 @@ class WatchedProcesses:
                 if placed != device.placed:
                     device.placed = changed[f"{pid} {name}"] = placed
         return DevicesPlaced(at, changed) if changed else None
+
+    def _remember_names(self, devices: Sequence[Device]) -> None:
+        for device in devices:
+            for row in device.processes or ():
+                named = Holder(row.pid, row.memory or 0, row.user or "", row.command or "")
+                self._known[row.pid] = named
+
+    @property
+    def known(self) -> tuple[Holder, ...]:
+        """All processes that NVML has listed while the run was watched."""
+        return tuple(self._known.values())
 
     def take_agents(self, states: Iterable[AgentState]) -> None:
         """All agents of the run that answer."""

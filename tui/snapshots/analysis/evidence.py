@@ -44,16 +44,19 @@ def code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
     )
 
 
-def pool_kind(pool: tuple[int, int], stacks: Iterable[tuple[Frame, ...]]) -> PoolKind:
+def pool_kind(
+    pool: tuple[int, int], streams: Iterable[int], stacks: Iterable[tuple[Frame, ...]]
+) -> PoolKind:
     """Whose a private pool is.
 
     A capture makes its own pool with the number first (``c10::cuda::MemPool::graph_pool_handle``
     with ``is_user_created=false``). A handle that graphs share and a ``torch.cuda.MemPool`` both
     have it second; there the stacks of what was allocated in it tell, if they go through torch's
-    files of CUDA graphs.
+    files of CUDA graphs, and the stream: the default one cannot be captured.
 
     Args:
         pool: its two numbers.
+        streams: that its segments belong to.
         stacks: of what was allocated in it.
     """
     if pool[0]:
@@ -62,7 +65,7 @@ def pool_kind(pool: tuple[int, int], stacks: Iterable[tuple[Frame, ...]]) -> Poo
         lines = code_lines(stack)
         if goes_through(lines, "/torch/cuda/graphs.py") or goes_through(lines, "cudagraph_trees"):
             return "CUDA graphs"
-    return "private pools"
+    return "MemPool" if 0 in streams else "private pools"
 
 
 def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dict[PoolKind, int]:
@@ -74,8 +77,9 @@ def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dic
         if pool not in (DEFAULT_POOL, need):
             parts.setdefault(pool, []).append(part)
     for pool, filled in parts.items():
+        streams = {part.range.stream for part in filled}
         kept = {held.stack for part in filled for held in part.held}
-        kind = pool_kind(pool, (stacks.of(stack) for stack in kept if stack > 0))
+        kind = pool_kind(pool, streams, (stacks.of(stack) for stack in kept if stack > 0))
         found[kind] += sum(part.free for part in filled)
     return dict(found)
 
@@ -121,20 +125,20 @@ def grown_of(found: Growth | None, stacks: Stacks) -> Grown | None:
 
 def half_block(
     table: Allocations, stacks: Stacks, event: int, asked: int, live: int, told: Told
-) -> str:
-    """Who has a large live block of exactly half of a request; empty where there is none."""
+) -> tuple[str, bool]:
+    """Who has a large live block of exactly half of a request, and whether its type is 16 bits."""
     inventory = told.inventory
     for each in () if inventory is None else inventory.variables:
         narrow = each.dtype in ("float16", "bfloat16")
         if narrow and abs(2 * each.bytes - asked) < ROUNDED and each.bytes >= LARGE_BLOCK * live:
-            return f"{each.name} ({each.dtype})"
+            return f"{each.name} ({each.dtype})", True
     for row in table.live_at(event):
         size = table.size[row]
         if size >= LARGE_BLOCK * live and abs(2 * size - asked) < ROUNDED:
             site = stacks.site(table.stack[row])
             if site.kind is not None:
-                return site.label
-    return ""
+                return site.label, False
+    return "", False
 
 
 def has_history(trace: Trace) -> bool:
@@ -183,6 +187,7 @@ def gather_evidence(
         refused = facts.free >= needed and state.reserved + needed > facts.limit
         total, allowed = (None, facts.limit) if refused else (facts.limit, allowed)
     known = purposes(table, categories, stacks, event)
+    half, narrow = half_block(table, stacks, event, entry.size, state.live, told)
     history = has_history(trace) or bool(known)
     stack = code_lines(entry.stack) or (() if facts is None else facts.stack)
     inventory = told.inventory
@@ -207,7 +212,7 @@ def gather_evidence(
         process=seen.process if message is None or message.process is None else message.process,
         others=figures.others,
         others_least=figures.others_least,
-        holders=seen.holders or _named_in(message),
+        holders=seen.holders or _named_in(message, seen.known),
         stack=stack,
         threads=() if inventory is None else inventory.threads,
         thread="main" if facts is None else facts.thread,
@@ -215,7 +220,8 @@ def gather_evidence(
         purposes=known,
         grown=grown_of(growth, stacks),
         rate=seen.growth,
-        half_block=half_block(table, stacks, event, entry.size, state.live, told),
+        half_block=half,
+        half_block_is_narrow=narrow,
         settings=tuple(sorted(snapshot.settings.items())),
         expandable=figures.expandable or is_on(snapshot.settings, "expandable_segments"),
         expandable_setting=expandable_segments(snapshot.torch),
@@ -228,8 +234,9 @@ def gather_evidence(
     )
 
 
-def _named_in(message: OomText | None) -> tuple[Holder, ...]:
+def _named_in(message: OomText | None, known: tuple[Holder, ...]) -> tuple[Holder, ...]:
     """Other processes that a text names; without this one's own figure it may be among them."""
     if message is None or message.process is None:
         return ()
-    return tuple(Holder(pid, size) for pid, size in message.others)
+    names = {each.pid: (each.user, each.command) for each in known}
+    return tuple(Holder(pid, size, *names.get(pid, ("", ""))) for pid, size in message.others)
