@@ -120,10 +120,10 @@ def _leak(asked: _Asked) -> list[Remedy]:
         if leak.carried:
             return [
                 Remedy(
-                    f"cut the graph of {name}{place} with detach() before it is carried on, or work "
-                    "under torch.no_grad() where no backward follows",
-                    f"its graph goes back through all iterations until then, and each keeps what it "
-                    f"has saved for backward; {held}",
+                    f"cut the graph of {name}{place} with detach() before it is carried on, or "
+                    "work under torch.no_grad() where no backward follows",
+                    "its graph goes back through all iterations until then, and each keeps what "
+                    f"it has saved for backward; {held}",
                 )
             ]
         return [
