@@ -77,7 +77,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         evidence(inventory(MODEL, container("CACHE", 6900, 217, kind="dict", where=None))),
         "other tensors",
         "Tensors that the program keeps hold 6.7 GiB of the device's 7.3 GiB; CACHE, most of it.",
-        "keep CACHE (train.py:13) on the host",
+        "keep CACHE on the host",
     ),
     (
         "the same global dict",
@@ -154,7 +154,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: 190 tensors of train.py:15 train grow by 32.5 MiB per iteration.",
-        "keep detach() or item() of it",
+        "keep detach() or item() of what is made at train.py:15",
     ),
     (
         "growth that the watch measured, of a container without optimizer steps",

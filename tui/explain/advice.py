@@ -182,8 +182,8 @@ def _leak(asked: _Asked) -> list[Remedy]:
         ]
     return [
         Remedy(
-            f"keep detach() or item() of it, move it to the host with .cpu(), or bound how much "
-            f"{name} keeps{place}",
+            f"keep detach() or item() of what is made{place}, move it to the host with .cpu(), or "
+            "bound the collection that keeps it",
             f"{held}; deque(maxlen=…) or clear() bounds a collection",
         ),
         Remedy(

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from tui.explain.account import Account, Capacity, models_of, models_words, owners
 from tui.explain.evidence import Evidence
 from tui.explain.explanation import AccountName, LeadingCause
 from tui.explain.frames import place_words
-from tui.explain.lead import in_optimizer
+from tui.explain.lead import in_optimizer, roundup_on
 from tui.explain.leak import Leak, pace_words
 from tui.explain.words import round_words
 from tui.text.numbers import share
 
 Sentence = Callable[[Evidence, Account, Capacity], str]
-_DIVISIONS = re.compile(r":\s*[1-9]")
 
 
 def conclude(
@@ -140,7 +138,7 @@ def _rounding(evidence: Evidence, found: Account, device: Capacity) -> str:
 def roundup(evidence: Evidence) -> str:
     """What ``roundup_power2_divisions`` is set to; empty where it is off."""
     value = dict(evidence.settings).get("roundup_power2_divisions", "")
-    if not _DIVISIONS.search(value):
+    if not roundup_on(evidence):
         return ""
     # torch tells one for each size, most often the same for all.
     kinds = {part.rpartition(":")[2].strip(" '\"{}") for part in value.split(",")}

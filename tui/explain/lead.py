@@ -8,6 +8,8 @@ would have left.
 
 from __future__ import annotations
 
+import re
+
 from tui.explain.account import Account, Capacity
 from tui.explain.evidence import Evidence
 from tui.explain.explanation import AccountName, LeadingCause
@@ -38,8 +40,10 @@ SLACK = 1 << 20
 TOTAL_WITHIN = 1000
 """The total is true to such a part of itself: a text prints two decimals."""
 
+_DIVISIONS = re.compile(r":\s*[1-9]")
 _OPTIMIZER = "/torch/optim/"
 _STATE_MADE_IN = ("_init_group", "_init_state", "load_state_dict")
+_MADE_IN_BACKWARD = ("gradients", "backward pass")
 _MODULE = "/torch/nn/modules/module.py"
 _LIVE: tuple[AccountName, ...] = (
     "parameters",
@@ -82,6 +86,11 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
     held = found.of("leak")
     if held < SHARE * evidence.allocated:
         return False
+    if leak.rate is None or leak.rate.per == "iteration":
+        # A setting that takes a good part of the device for nothing is certain, a loop is not.
+        lost = found.of("rounding") if roundup_on(evidence) else 0
+        if lost >= FRAGMENTED * found.used:
+            return False
     if leak.rate is not None:
         return held >= min(evidence.shortfall, int(LARGE * evidence.allocated))
     others: tuple[AccountName, ...] = (
@@ -96,6 +105,12 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
         "pending",
     )
     return held >= max(map(found.of, others))
+
+
+def roundup_on(evidence: Evidence) -> bool:
+    """Whether the allocator rounds sizes up to parts of a power of two."""
+    value = dict(evidence.settings).get("roundup_power2_divisions", "")
+    return _DIVISIONS.search(value) is not None
 
 
 def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause | None:
@@ -129,7 +144,11 @@ def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCau
         "private pools",
     )
     together = {name: held[name] for name in (*cached, "other processes") if held[name]}
-    if evidence.stuck is not None and sum(together.values()) >= max(enough, 2 * long):
+    if (
+        len(together) > 1
+        and evidence.stuck is not None
+        and sum(together.values()) >= max(enough, 2 * long)
+    ):
         most = max(together, key=lambda name: together[name])
         return _as_cause(most) if together[most] >= long else None
     return None
@@ -215,7 +234,10 @@ def _is_gradient(evidence: Evidence) -> bool:
     """Whether a backward pass asked for what a parameter's gradient takes."""
     inventory = evidence.inventory
     if inventory is None:
-        return False
+        # A thread without Python frames is autograd's, most often.
+        return not evidence.stack and any(
+            each.name in _MADE_IN_BACKWARD for each in evidence.purposes
+        )
     stack = main_stack(evidence.threads)
     if evidence.thread is not None and not goes_through(stack, "/torch/autograd/"):
         return False

@@ -179,6 +179,7 @@ def _container(
     if TRACEBACK in held.through:
         return _tracebacks(held, evidence, inventory, rate)
     graphs = held.graphs * 2 >= max(1, held.tensors)
+    rate = rate or _since_first(held, evidence, inventory)
     replaced = _replaced_items(held, evidence, inventory)
     if replaced is not None:
         return replaced
@@ -210,6 +211,24 @@ def _container(
         graphs=held.graphs,
         training=_training(inventory),
     )
+
+
+def _since_first(held: Container, evidence: Evidence, inventory: Inventory) -> Rate | None:
+    """Growth of a container that is larger than all that was allocated after the first step.
+
+    The least rate takes all of that for the container's, the greatest nothing of it.
+    """
+    first = next(iter(inventory.steps), None)
+    steps = 0 if first is None else inventory.step - first.step
+    if first is None or steps < FEW or held.length < FEW:
+        return None
+    least = held.bytes - first.allocated
+    if least < LARGE * evidence.allocated:
+        return None
+    most = held.bytes / steps
+    each = held.bytes / held.length if abs(held.length - inventory.step) <= 2 else most
+    source = "what it holds, and what was allocated after the first step"
+    return Rate(each, least / steps, most, "step", source, steps)
 
 
 def _behind(inventory: Inventory, evidence: Evidence) -> int:

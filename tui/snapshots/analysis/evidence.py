@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from tui.explain.evidence import Circumstances, Evidence, Grown, Holder, Purpose
-from tui.explain.frames import goes_through
+from tui.explain.frames import goes_through, in_backward
 from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.cause import Figures, segment_for
@@ -16,7 +16,7 @@ from tui.snapshots.analysis.layers import Categories
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
 from tui.snapshots.model.results import Entry, Growth, OomText, State
 from tui.snapshots.model.snapshot import Action, Frame, Snapshot, Trace
-from tui.watch.inventory import CodeLine, Inventory, OomFacts
+from tui.watch.inventory import CodeLine, Inventory, OomFacts, ThreadStack
 from workloads.protocol.frozen import frozen
 
 PoolKind = Literal["CUDA graphs", "MemPool", "private pools"]
@@ -146,6 +146,27 @@ def has_history(trace: Trace) -> bool:
     return Action.ALLOC in trace.action or Action.FREE_COMPLETED in trace.action
 
 
+MOST_LOOKED_BACK = 100_000
+"""Entries before an OOM that are looked through for the call of backward."""
+
+
+def backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[CodeLine, ...]:
+    """The stack of the last call of a backward pass before an event; empty where there is none.
+
+    Autograd's thread has no Python stack. The call itself makes the first gradient, in the thread
+    of the program.
+    """
+    seen: dict[int, bool] = {0: False}
+    for place in range(event - 1, max(-1, event - MOST_LOOKED_BACK), -1):
+        number = trace.stack[place]
+        calls = seen.get(number)
+        if calls is None:
+            calls = seen[number] = in_backward(code_lines(stacks.of(number)))
+        if calls:
+            return code_lines(stacks.of(number))
+    return ()
+
+
 def gather_evidence(
     *,
     snapshot: Snapshot,
@@ -191,6 +212,12 @@ def gather_evidence(
     history = has_history(trace) or bool(known)
     stack = code_lines(entry.stack) or (() if facts is None else facts.stack)
     inventory = told.inventory
+    threads = () if inventory is None else inventory.threads
+    thread = "main" if facts is None else facts.thread
+    if not stack and not threads:
+        calls = backward_call(trace, stacks, event)
+        threads = (ThreadStack("MainThread", False, True, calls),) if calls else ()
+        thread = None if calls else thread
     return Evidence(
         device=state.device,
         asked=entry.size,
@@ -214,8 +241,8 @@ def gather_evidence(
         others_least=figures.others_least,
         holders=seen.holders or _named_in(message, seen.known),
         stack=stack,
-        threads=() if inventory is None else inventory.threads,
-        thread="main" if facts is None else facts.thread,
+        threads=threads,
+        thread=thread,
         inventory=inventory,
         purposes=known,
         grown=grown_of(growth, stacks),

@@ -26,7 +26,7 @@ from workloads.protocol.frozen import frozen
 
 MANY = 100
 """Live allocations of one stack inside a module from which it can be growth."""
-OFTEN = 8
+OFTEN = 12
 """Allocations of one stack outside of all modules from which it can be growth."""
 SHARE = 0.1
 """Of the live bytes, from which growth is worth telling."""
@@ -120,7 +120,9 @@ class _Phases:
         if found is None:
             phases = map(phase_of, self._stacks.of(stack))
             told = next((phase for phase in phases if phase is not None), None)
-            found = self._phases[stack] = "" if told is None else told.name
+            name = "" if told is None else told.name
+            copied = any(frame.name == "deepcopy" for frame in self._stacks.of(stack))
+            found = self._phases[stack] = "parameters" if copied else name
         return found
 
     def inside_module(self, stack: int) -> bool:
@@ -221,6 +223,10 @@ def _is_replaced(table: Allocations, live: list[int], made: list[int]) -> bool:
     if len(made) < OFTEN or 2 * len(live) > len(made):
         return False
     first = sorted(made, key=table.start.__getitem__)[: max(1, len(made) // PARTS)]
+    quarter = table.start[first[-1]]
+    then = sum(table.start[row] <= quarter < table.completed[row] for row in first)
+    if len(live) > max(OFTEN, 2 * then):
+        return False  # it grows in number
     before = sum(table.size[row] for row in first) / len(first)
     return sum(table.size[row] for row in live) / len(live) >= LONGER * before
 
@@ -240,7 +246,9 @@ def _growth(
     for row in most.live:
         by_stack[table.stack[row]] += table.size[row]
     began, now = trace.time_us[first], trace.time_us[moment]
-    frequent = max(together, key=lambda line: line.often)
+    # Of a line that ran as often as its loop, one outside of modules.
+    often = max(line.often for line in together)
+    loops = often if often >= OFTEN else most.most
     return Growth(
         label=most.site.label,
         kind=most.site.kind,
@@ -254,7 +262,7 @@ def _growth(
         stack=max(by_stack, key=lambda stack: by_stack[stack]),
         net=sum(line.grew for line in together),
         # Between the first and the last.
-        repeats=max(1, (len(most.made) if most.replaced else frequent.often or most.most) - 1),
+        repeats=max(1, (len(most.made) if most.replaced else loops) - 1),
         replaced=most.replaced,
     )
 
