@@ -309,7 +309,7 @@ def _temporaries(asked: _Asked) -> list[Remedy]:
 
 def _activations(asked: _Asked) -> list[Remedy]:
     line = asked.line
-    return [
+    less = [
         Remedy(
             f"give the pass less: a smaller batch (with gradient accumulation) or a shorter "
             f"sequence{line}",
@@ -319,8 +319,16 @@ def _activations(asked: _Asked) -> list[Remedy]:
             "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
             "it keeps the inputs of parts and works out the rest again in backward",
         ),
-        *_inference(asked),
     ]
+    function = asked.where.name if asked.where is not None else ""
+    if _EVALUATES.search(function):
+        without = Remedy(
+            f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
+            f"{function} keeps {asked.size('activations')} for a backward pass that does not "
+            "follow",
+        )
+        return [without, *less]
+    return [*less, *_inference(asked)]
 
 
 def _inference(asked: _Asked) -> list[Remedy]:

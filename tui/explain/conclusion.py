@@ -70,6 +70,8 @@ def _gradients(_evidence: Evidence, found: Account, device: Capacity) -> str:
     beside = " and ".join(
         f"{round_words(found.of(name))} of {name}" for name in besides if found.of(name)
     )
+    if found.of("gradients") < found.of("parameters") // 20:
+        return f"Gradients do not fit beside {beside}."
     held = _of_device(found.of("gradients"), device)
     return f"Gradients hold {held}" + (f", beside {beside}." if beside else ".")
 
@@ -151,6 +153,12 @@ def _fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:
         if evidence.largest is None
         else f", in pieces of at most {round_words(evidence.largest)}"
     )
+    if evidence.largest is None:
+        held = _of_device(found.of("fragmentation"), device)
+        return (
+            f"Fragmentation, other streams or private pools: {held} is cached and not in use; "
+            f"{round_words(evidence.asked)} was asked for."
+        )
     return (
         f"Fragmentation: {_of_device(found.of('fragmentation'), device)} is cached and not in use"
         f"{pieces}; {round_words(evidence.asked)} was asked for."

@@ -10,7 +10,7 @@ from tui.explain.explain import explain
 from tui.explain.explanation import Explanation
 from tui.explain.frames import main_stack, user_frame
 from tui.state.watched_processes import WatchedProcesses
-from tui.state.watched_run import SeenDevice
+from tui.state.watched_run import SeenDevice, WatchedDevice
 from tui.watch.findings import Track
 from tui.watch.inventory import CodeLine, Inventory
 from tui.watch.kept import Left, Oom
@@ -26,6 +26,24 @@ def growth_of(track: Track) -> Rate | None:
     if grows is None or not any(found.key == "growth" for found in track.findings()):
         return None
     return Rate(grows.rate, grows.low, grows.high, track.growth_per, FROM_OUTSIDE)
+
+
+def circumstances_of_row(row: WatchedDevice) -> Circumstances:
+    """What the page of a run knows of one device, without a look at any file."""
+    grows = row.growth
+    told = grows is not None and any(found.key == "growth" for found in row.findings)
+    rate = (
+        Rate(grows.rate, grows.low, grows.high, row.growth_per, FROM_OUTSIDE)
+        if grows is not None and told
+        else None
+    )
+    return Circumstances(
+        watched=True,
+        recorded=row.left is not None and row.left.records,
+        growth=rate,
+        holders=row.holders,
+        process=row.placed.process,
+    )
 
 
 def seen_device(processes: WatchedProcesses, left: Left, oom: Oom) -> SeenDevice | None:
@@ -102,6 +120,8 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             allowed=oom.limit if limited else None,
             process=known.process,
             others=others,
+            # The allocator has given back whole free segments before it fails.
+            stuck=max(0, oom.reserved - oom.allocated),
             holders=known.holders,
             stack=next((each.frames for each in threads if each.asked), ())
             if threads

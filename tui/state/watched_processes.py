@@ -234,6 +234,7 @@ class WatchedProcesses:
                     why_no_growth="" if judged.growth else NO_GROWTH if seen else told.reason,
                     ended=ended,
                     findings=judged.findings,
+                    holders=seen.holders if seen else (),
                 )
             )
         return found

@@ -77,6 +77,8 @@ class WatchedDevice:
     """How it has ended; empty while it goes on."""
     findings: tuple[Finding, ...] = ()
     """What its figures tell over time, a sentence each; a leak with its rate comes first."""
+    holders: tuple[Holder, ...] = ()
+    """Other processes on its GPU, as NVML has listed them last beside it."""
 
 
 @frozen

@@ -29,7 +29,7 @@ def account_lines(explanation: Explanation, cells: int) -> list[Line]:
     used = f"Used {text.size(explanation.used)} of {explanation.device_words}"
     rows: list[Line] = [(), line(Span(used, TextStyle.STRONG))]
     shown, small = _apart(explanation.account)
-    rows += [_row_line(row, cells) for row in shown]
+    rows += [row_line(row, cells) for row in shown]
     if small:
         names = ", ".join(f"{row.name} {text.size(row.bytes)}" for row in small)
         rows += [fit_line(line(Span(f"{'':>14}less than 1%: {names}", TextStyle.QUIET)), cells)]
@@ -43,7 +43,8 @@ def _apart(account: Sequence[AccountRow]) -> tuple[list[AccountRow], list[Accoun
     return [row for row in account if row.share >= SMALL], small
 
 
-def _row_line(row: AccountRow, cells: int) -> Line:
+def row_line(row: AccountRow, cells: int) -> Line:
+    """One cause: bytes, share, a bar, its name, whose it is."""
     style = TextStyle.NOTE if row.name == "unknown" else TextStyle.PLAIN
     parts: list[str | Span] = [
         Span(f"{text.size(row.bytes):>9} {text.share(row.share):>4} ", TextStyle.QUIET)

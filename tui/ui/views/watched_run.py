@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tui.session.watching import KeptRun
+from tui.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import numbers as text
 from tui.text.glyphs import clean
 from tui.text.numbers import plain, significant
+from tui.ui.views.explained import row_line
 from tui.ui.views.lines import (
     Line,
     Span,
@@ -30,6 +32,8 @@ from tui.watch.kept import Oom
 from tui.watch.runs import EXAMPLE, Run
 from workloads.protocol.frozen import frozen
 
+MOST_ROWS = 3
+"""Of the account of an OOM that stand on the page of its run; the verdict has all."""
 BY_OBSERVER = "torch's OOM observer"
 """Where the numbers of an OOM come from."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -135,6 +139,10 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
     oom = newest_oom(state.devices)
     if oom is not None:
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.BAD
+        explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
+        found += paragraph(explanation.line, cells, style, indent="  ")
+        found += [row_line(row, cells) for row in explanation.account[:MOST_ROWS]]
+        style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
         found += paragraph(oom_words(oom, selected), cells, style, indent="  ")
     if state.frozen_at is not None:
         words = f"frozen at {clock_words(state.frozen_at)}: the run goes on; f follows it again"
