@@ -20,7 +20,7 @@ FOUND = explain(
     )
 )
 AT_80 = """\
-OOM at step 190, train.py:15 in train. Leak: losses (list of 190, train.py:13)
+OOM at step 181, train.py:15 in train. Leak: losses (list of 190, train.py:13)
 grows by 32 MiB per step.
 
 Used 6.5 GiB of 6.5 GiB

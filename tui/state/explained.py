@@ -5,17 +5,21 @@ Reads a line of the program's source, which ran on this machine.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tui.explain.evidence import Circumstances, Evidence, Holder, Rate
 from tui.explain.explain import explain
 from tui.explain.explanation import Explanation
 from tui.explain.frames import main_stack, user_frame
 from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import SeenDevice, WatchedDevice
+from tui.watch import runs
 from tui.watch.findings import Track
 from tui.watch.inventory import CodeLine, Inventory
 from tui.watch.kept import Left, Oom
-from tui.watch.log_texts import source_line
+from tui.watch.log_texts import oom_of_snapshot, source_line, texts_of
 from tui.watch.runs import Run
+from workloads.protocol.frozen import frozen
 
 FROM_OUTSIDE = "torch's figures, read from outside"
 
@@ -44,6 +48,29 @@ def circumstances_of_row(row: WatchedDevice) -> Circumstances:
         holders=row.holders,
         process=row.placed.process,
     )
+
+
+@frozen
+class KnownOfSnapshot:
+    """What the folder of its run tells of an OOM's snapshot."""
+
+    text: str
+    circumstances: Circumstances
+
+
+def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
+    """What the run that wrote a snapshot tells of its OOM; ``None`` for a file of no kept run."""
+    try:
+        if path.parent.parent.resolve() != runs.folder().resolve():
+            return None
+        run = runs.named(path.parent.name)
+    except (OSError, LookupError):
+        return None
+    found = oom_of_snapshot(path)
+    if found is None:
+        return None
+    left, oom = found
+    return KnownOfSnapshot(texts_of(run, oom), circumstances(run, left, oom, None))
 
 
 def seen_device(processes: WatchedProcesses, left: Left, oom: Oom) -> SeenDevice | None:

@@ -167,6 +167,13 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
         for path in paths
     )
     first, last = options.range
+    known = None
+    if len(absolute) == 1 and not options.without_names:
+        # The door to the runs that are kept, which other files do not need.
+        from tui.state.explained import known_of_snapshot
+
+        known = known_of_snapshot(Path(absolute[0]))
+        text = text or (known.text if known is not None else "")
     return Load(
         0,
         absolute,
@@ -178,6 +185,7 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
         top=options.top,
         redact=options.without_names,
         memory=options.allowed,
+        circumstances=None if known is None else known.circumstances,
     )
 
 

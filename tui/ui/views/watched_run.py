@@ -136,14 +136,13 @@ def oom_words(found: OomOf, selected: WatchedDevice | None) -> str:
 def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) -> list[Line]:
     """What has to be known before any figure: OOMs, no new figures, frozen, other remarks."""
     found: list[Line] = []
+    account: list[Line] = []
     oom = newest_oom(state.devices)
     if oom is not None:
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.BAD
         explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
         found += paragraph(explanation.line, cells, style, indent="  ")
-        found += [row_line(row, cells) for row in explanation.account[:MOST_ROWS]]
-        style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
-        found += paragraph(oom_words(oom, selected), cells, style, indent="  ")
+        account = [row_line(row, cells) for row in explanation.account[:MOST_ROWS]]
     if state.frozen_at is not None:
         words = f"frozen at {clock_words(state.frozen_at)}: the run goes on; f follows it again"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
@@ -154,7 +153,10 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         found += paragraph(note, cells, TextStyle.NOTE, indent="  ")
     if not state.devices:
         found += paragraph(_no_process(state), cells)
-    return found
+    if oom is not None:  # last, as a small screen shows what comes first
+        style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
+        found += paragraph(oom_words(oom, selected), cells, style, indent="  ")
+    return found + account
 
 
 def _no_process(state: WatchedRun) -> str:
