@@ -93,7 +93,7 @@ RUN = (
             Key("Enter", r"▸ matmul.* 16/"),
         ),
     ),
-    Step("see where the GPU overtakes", (Key("i", r"overtakes cpu between n=|is the faster one"),)),
+    Step("see where the GPU overtakes", (Key("i", "overtakes cpu between n=|faster than cpu"),)),
     Step(
         "open a snapshot and name who holds the memory",
         (

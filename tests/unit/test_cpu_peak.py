@@ -70,6 +70,21 @@ def test_a_chain_takes_three_tensors_whatever_the_heap_holds(
     assert (result.memory.process_peak or 0) > (result.memory.allocated_peak or 0)
 
 
+def test_a_peak_smaller_than_what_the_kernel_may_miss_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    malloc.fix_thresholds()
+    cells = cpu_peak.resolution() // 8
+
+    def small(on: Place) -> Callable[[], object]:
+        x = on.randn(cells)
+        return lambda: x + 1
+
+    result = ran(monkeypatch, small)
+    assert result.memory.allocated_peak is None
+    assert "MiB may be missing" in result.unavailable[PATH]
+
+
 def test_what_the_first_call_makes_and_keeps_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     malloc.fix_thresholds()
 

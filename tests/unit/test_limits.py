@@ -72,7 +72,7 @@ def test_the_names_of_the_parts_do_not_match_one_anothers_rows() -> None:
         ("NVIDIA A100 80GB PCIe", 79, 1935),
         ("NVIDIA A100-SXM4-80GB", 79, 2039),
         ("NVIDIA GH200 480GB", 95, 4000),
-        ("NVIDIA GH200 144G HBM3e", 141, 4800),
+        ("NVIDIA GH200 144G HBM3e", 141, 4900),
         ("A100-SXM4-40GB", 39, 1555),
         ("NVIDIA A100-PCIE-40GB", 39, 1555),
         ("Tesla V100-SXM2-32GB", 31, 900),

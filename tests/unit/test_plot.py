@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tui.text import glyphs
@@ -30,6 +30,21 @@ def rates() -> Plot:
     scale = scale_for([1e9, 6.7e13])
     level = Level("float32 peak", 6.7e13)
     return Plot(Axis("n", "", places_scale(SIZES)), Axis("", "FLOP/s", scale), (cpu, gpu), (level,))
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5),
+    st.sampled_from(["", "s", "byte", "FLOP/s", "x"]),
+)
+@example([5e-324], "")
+@example([1.7e308, 5e-324], "FLOP/s")
+def test_an_axis_is_made_of_any_numbers(values: list[float], unit: str) -> None:
+    scale = scale_for(values, unit)
+    ticks = scale.ticks(5)
+    assert ticks
+    assert all(map(math.isfinite, ticks))
+    assert all(0.0 <= scale.share(value) <= 1.0 for value in values)
+    assert all(map(math.isfinite, places_scale(sorted(values)).ticks(5)))
 
 
 def memory() -> Plot:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,13 +13,13 @@ from tests.screens.results import DEFAULTS, result, timing
 from tui.state.events import ParametersSet, RunQueued, SweepSet
 from tui.state.parameters import MOST_RUNS, Invalid, Sweep, Valid, read_sweep, sweep_example, values
 from tui.state.store import Store
-from tui.state.sweep_result import Swept, progress_text, swept
+from tui.state.sweep_result import Swept, progress_text, swept, where_decided
 from tui.ui.views.chart import plot_rows
 from tui.ui.views.detail import detail_lines
 from tui.ui.views.lines import plain, width
 from tui.ui.views.workload_table import Row, row
 from workloads.protocol import messages
-from workloads.protocol.results import ParameterInfo, WorkloadInfo
+from workloads.protocol.results import Check, ParameterInfo, WorkloadInfo
 
 SIZE = ParameterInfo("size", 4096, "rows", minimum=16, maximum=65_536)
 DTYPE = ParameterInfo("dtype", "float32", "of the numbers", ("float32", "bfloat16", "float16"))
@@ -240,8 +242,56 @@ def test_without_a_crossover_the_faster_one_is_named() -> None:
     outcome = found(swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}))
     assert outcome.crossovers == ()
     assert outcome.charts[-1].marks == (
-        "cuda:0 is the faster one from size=64 to 128: no crossover",
+        "cuda:0 is faster than cpu from size=64 to 128: no crossover",
     )
+
+
+def test_only_places_that_are_decided_are_in_the_sentence() -> None:
+    alike = {32: 2e-5, 64: 2e-5}
+    store = swept_store({**alike, 128: 9e-5, 256: 9e-4}, {**alike, 128: 2e-5, 256: 2e-5})
+    (words,) = found(store).charts[-1].marks
+    assert words == "cuda:0 is faster than cpu from size=128; undecided below: no crossover"
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=9).filter(any))
+def test_the_sentence_claims_no_place_that_is_not_decided(which: list[bool]) -> None:
+    places = [float(2**number) for number in range(len(which))]
+    decided = {place: 1 for place, sure in zip(places, which, strict=True) if sure}
+    words = where_decided("n", places, decided)
+    numbers = [float(each) for each in re.findall(r"[\d.]+", words.partition(";")[0])]
+    if words.startswith("from") and " to " not in words:
+        claimed = [place for place in places if place >= numbers[0]]
+    elif words.startswith("up to"):
+        claimed = [place for place in places if place <= numbers[0]]
+    elif words.startswith("from"):
+        claimed = [place for place in places if numbers[0] <= place <= numbers[1]]
+    else:
+        claimed = numbers
+    assert claimed == list(decided)
+    assert ("undecided" in words) == (not all(which))
+
+
+@pytest.mark.parametrize("check", [Check(False, 1.0, 1e-4, "float64"), None])
+def test_a_wrong_result_is_faster_than_nothing(check: Check | None) -> None:
+    store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 4e-5})
+    for size in (64, 128):
+        parameters = {**DEFAULTS, "size": size}
+        run_id = f"wrong {size}"
+        store.apply(RunQueued(messages.Run(run_id, "matmul", "cuda:0", parameters, {})))
+        wrong = result(
+            "matmul", "cuda:0", id=run_id, parameters=parameters, status="failed",
+            reason="wrong result", check=check,
+        )  # fmt: skip
+        store.apply(messages.Finished(wrong))
+    outcome = found(store)
+    assert outcome.crossovers == ()
+    assert outcome.limits == ()
+    assert [chart.name for chart in outcome.charts if chart.name == "rate"] in ([], ["rate"])
+    assert outcome.charts[-1].series[0].values == (None, None)
+    assert the_row(store).cells["speed-up"].text in ("", "n/a")
+    words = "\n".join(plain(line) for line in detail_lines(store, "matmul", 100))
+    assert "as fast as" not in words
+    assert "% of float32" not in words
 
 
 def test_a_size_that_was_refused_is_a_gap_with_its_reason() -> None:

@@ -10,7 +10,14 @@ from typing import Any
 
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
-from workloads.protocol.results import Arm, Comparison, RunResult, Setting, Verdict
+from workloads.protocol.results import (
+    Arm,
+    Comparison,
+    RunResult,
+    Setting,
+    Verdict,
+    claims_hold,
+)
 
 # Why a figure is absent.
 TOO_SHORT = "it was measured for less than the time between two samples"
@@ -276,6 +283,11 @@ def _key(run: RunState) -> _Key:
 def result_of(run: RunState | None) -> RunResult | None:
     """A result that has a time."""
     return run.result if run and run.result and run.result.time else None
+
+
+def can_be_compared(ours: RunResult, theirs: RunResult) -> bool:
+    """Whether the times of two results say which is faster: neither is wrong, and sizes agree."""
+    return claims_hold(ours) and claims_hold(theirs) and ours.chosen == theirs.chosen
 
 
 def median_of(run: RunState | None) -> float | None:

@@ -43,7 +43,7 @@ from tui.state.runs import (
 from tui.text.numbers import rate, size
 from workloads.protocol import messages
 from workloads.protocol.messages import ended_run
-from workloads.protocol.results import COPY
+from workloads.protocol.results import COPY, only_claims_that_hold
 
 
 class Store(Known):
@@ -166,14 +166,15 @@ class Store(Known):
         return frozenset()
 
     def _on_measured(self, event: messages.Measured) -> Parts:
-        result = event.result
+        result = only_claims_that_hold(event.result)
         if result.id not in self.runs:
             return frozenset()
         self.runs.change(result.id, so_far=result)
         return frozenset({Part.WORKLOADS})
 
     def _on_finished(self, event: messages.Finished) -> Parts:
-        result = event.result
+        # A recording may have been made by a program that passed on what did not hold.
+        result = only_claims_that_hold(event.result)
         if result.id not in self.runs:
             return frozenset()
         self.runs.change(result.id, result=result)

@@ -9,12 +9,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tui.state import parameters
 from tui.state.devices import CPU
 from tui.state.parameters import Sweep
-from tui.state.runs import RunState, median_of, rate_at_limit, rate_of, result_of, standing
+from tui.state.runs import (
+    RunState,
+    can_be_compared,
+    median_of,
+    rate_at_limit,
+    rate_of,
+    result_of,
+    standing,
+)
 from tui.state.store import Store
 from tui.text.numbers import place as place_text
 from tui.text.numbers import quantity
 from workloads.protocol.frozen import frozen
-from workloads.protocol.results import Basis, Cell, Chart, Column, RunResult, Series, Setting, Table
+from workloads.protocol.results import (
+    Basis,
+    Cell,
+    Chart,
+    Column,
+    RunResult,
+    Series,
+    Setting,
+    Table,
+)
 
 Runs = Mapping[str, RunState | None]
 """Of one point, by device."""
@@ -81,9 +98,13 @@ def limits_of(runs: Iterable[RunState | None], unit: str) -> tuple[SweptLimit, .
 
 
 def speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
-    """Their time over ours; ``None`` where one is lacking or each had a size of its own."""
+    """Their time over ours.
+
+    Returns:
+        ``None`` where one is lacking or wrong, or each had a size of its own.
+    """
     mine, other = result_of(ours), result_of(theirs)
-    if mine is None or other is None or mine.chosen != other.chosen:
+    if mine is None or other is None or not can_be_compared(mine, other):
         return None
     time, over = median_of(ours), median_of(theirs)
     return over / time if time and over else None
@@ -104,13 +125,42 @@ def faster(ours: RunResult | None, theirs: RunResult | None) -> int | None:
     """1 if ours is faster, -1 if slower, 0 where the intervals overlap; ``None`` if not known."""
     if ours is None or theirs is None or ours.time is None or theirs.time is None:
         return None
-    if ours.chosen != theirs.chosen:
+    if not can_be_compared(ours, theirs):
         return None
     low, high = ours.time.ci95_s or (ours.time.q1_s, ours.time.q3_s)
     other_low, other_high = theirs.time.ci95_s or (theirs.time.q1_s, theirs.time.q3_s)
     if high < other_low:
         return 1
     return -1 if low > other_high else 0
+
+
+def where_decided(axis: str, places: Sequence[float], decided: Mapping[float, int]) -> str:
+    """Say where a device is faster for certain, and where nothing is decided.
+
+    Args:
+        axis: the name of what runs from left to right.
+        places: all that were compared, ascending.
+        decided: those with a verdict, all the same one; at least one.
+
+    Returns:
+        ``from n=128; undecided below``, or where what is decided is in pieces, each of them.
+    """
+    first, last = min(decided), max(decided)
+    inside = [place for place in places if first <= place <= last]
+    if any(place not in decided for place in inside):
+        at = ", ".join(place_text(place) for place in places if place in decided)
+        open_at = ", ".join(place_text(place) for place in places if place not in decided)
+        return f"at {axis}={at}; undecided at {open_at}"
+    below, above = places[0] < first, places[-1] > last
+    if not below and not above:
+        return f"from {axis}={place_text(first)} to {place_text(last)}"
+    if below and above:
+        span = "at" if first == last else "from"
+        to = "" if first == last else f" to {place_text(last)}"
+        return f"{span} {axis}={place_text(first)}{to}; undecided below and above"
+    if below:
+        return f"from {axis}={place_text(first)}; undecided below"
+    return f"up to {axis}={place_text(last)}; undecided above"
 
 
 class Curves:
@@ -230,10 +280,8 @@ class Curves:
                 words.append(f"{winner} overtakes {loser} {between}{about}")
         if not words:
             winner, loser = (device, base) if decided[0][1] > 0 else (base, device)
-            ends = f"{place_text(signs[0][0])} to {place_text(signs[-1][0])}"
-            words.append(
-                f"{winner} is the faster one from {self._axis}={ends}{about}: no crossover"
-            )
+            where = where_decided(self._axis, [place for place, _ in signs], dict(decided))
+            words.append(f"{winner} is faster than {loser} {where}{about}: no crossover")
         return found, "; ".join(words)
 
     def _meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:

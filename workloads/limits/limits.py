@@ -268,7 +268,7 @@ PEAKS = (
     _row(r"H200 NVL", (139, 141), (60, 418, 836, 1671), 4800, 5, f"{_L}, sparse there, halved"),
     _row(r"NVIDIA H200$", (139, 141), (67, 494.5, 989, 1979), 4800, 5, _M, _T, nvlink=900),
     _row(r"GH200", (94, 97), (67, 494.5, 989, 1979), 4000, None, _M),
-    _row(r"GH200", (139, 144), (67, 494.5, 989, 1979), 4800, None, _M),
+    _row(r"GH200", (139, 144), (67, 494.5, 989, 1979), 4900, None, _M),
     _row(r"NVIDIA B200", (178, 183), (80, 1125, 2250, 4500), 8000, 5, _M, _T, nvlink=1800),
     # Of GB10's tensor cores only a sparse 4-bit figure is published; its memory is the system's.
     _row(r"NVIDIA GB10$", (110, 128), (31, None, None, None), 273, None, _D),

@@ -11,6 +11,8 @@ makes what an optimizer keeps, and before the timing.
 from __future__ import annotations
 
 import gc
+import mmap
+import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -22,7 +24,20 @@ from workloads.measure.timing import Control, first_call
 from workloads.protocol.results import PeakMemory
 
 PATH = "memory.allocated_peak"
+LEAST_SHARE = 0.1
+"""Of a peak that the kernel's count may lack; where it may lack more, the peak is not known."""
 NOT_TOLD = "what one call takes of the CPU's memory is told with glibc and /proc, and not of ranks"
+
+
+def resolution() -> int:
+    """Bytes by which the kernel's count of a process's resident memory may be too low.
+
+    Since Linux 6.2 it is a ``percpu_counter``: each processor counts up to ``max(32, 2 x
+    processors)`` pages before it adds them to what ``/proc`` shows (``mm_counter`` in
+    include/linux/mm.h, ``percpu_counter_batch`` in lib/percpu_counter.c).
+    """
+    processors = os.cpu_count() or 1
+    return max(32, 2 * processors) * processors * mmap.PAGESIZE
 
 
 def tensors_held() -> int:
@@ -89,6 +104,7 @@ class FirstCalls:
 
         Of the preparation what is left counts, and not its own highest moment. ``None``: not told.
         """
+        self._why_no_peak = NOT_TOLD
 
     def __call__(self, call: Callable[[], object], clock: Clock) -> float:
         """Seconds of the first call."""
@@ -105,7 +121,16 @@ class FirstCalls:
         self._highest = memory.highest_resident() or 0
         held = tensors_held() - before
         on_top = peak_of_call(call)
-        return None if on_top is None else max(0, held) + on_top
+        if on_top is None:
+            return None
+        peak, lacking = max(0, held) + on_top, resolution()
+        if lacking > LEAST_SHARE * (peak + lacking):
+            self._why_no_peak = (
+                f"so small a peak is not known: the kernel counts resident pages in lots, of which "
+                f"{lacking / 2**20:.3g} MiB may be missing on this machine's processors"
+            )
+            return None
+        return peak
 
     def with_peak(
         self, peaks: PeakMemory, absent: dict[str, str]
@@ -114,7 +139,7 @@ class FirstCalls:
         if self._device.type != "cpu":
             return peaks, absent
         if self.peak is None:
-            return peaks, {**absent, PATH: NOT_TOLD}
+            return peaks, {**absent, PATH: self._why_no_peak}
         known = {path: why for path, why in absent.items() if path != PATH}
         highest = max(peaks.process_peak or 0, self._highest) or None
         return replace(peaks, allocated_peak=self.peak, process_peak=highest), known

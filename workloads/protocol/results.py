@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal, Union
 
 from workloads.protocol.frozen import frozen
@@ -332,6 +332,78 @@ class RunResult:
     """Processes of this host that ran it; empty where the worker itself did."""
     chosen: dict[str, Setting] = field(default_factory=dict)
     """Parameters that may be left to the kind of the device, as they were used."""
+
+
+NOT_PASSED = "the check of the result has not passed"
+NOT_CHECKED = "the result is not checked yet"
+_RATIOS = ("x", "%")
+
+
+def is_claim(unit: str) -> bool:
+    """Whether a number of a unit says how good a run was: a rate, a speed-up, a share."""
+    return unit in _RATIOS or unit.endswith("/s")
+
+
+def claims_hold(result: RunResult) -> bool:
+    """Whether a run may say how fast it was: its check has passed, or it ended well without one."""
+    return result.check.passed if result.check is not None else result.status == "ok"
+
+
+def only_claims_that_hold(result: RunResult) -> RunResult:
+    """Return a result as it is where :func:`claims_hold`, else without its claims."""
+    return result if claims_hold(result) else without_claims(result, NOT_PASSED)
+
+
+def without_claims(result: RunResult, reason: str) -> RunResult:
+    """Return a result without rates, shares of a limit and speed-ups.
+
+    A wrong answer may be had in no time. The time itself stays, and so do sizes and counts.
+
+    Args:
+        result: of a run, ended or not.
+        reason: why they are absent.
+    """
+    why = dict(result.unavailable)
+    for name, value in vars(result.rates).items():
+        if value is not None:
+            why[f"rates.{name}"] = reason
+    if result.limit is not None:
+        why["limit"] = reason
+    figures = dict(result.figures)
+    for name, figure in result.figures.items():
+        if is_claim(figure.unit) and figure.value is not None:
+            figures[name] = replace(figure, value=None)
+            why[f"figures.{name}"] = reason
+    return replace(
+        result,
+        rates=Rates(None, None, None),
+        limit=None,
+        figures=figures,
+        tables=tuple(_table_without_claims(table) for table in result.tables),
+        charts=tuple(_chart_without_claims(chart) for chart in result.charts),
+        unavailable=why,
+    )
+
+
+def _table_without_claims(table: Table) -> Table:
+    claims = [is_claim(column.unit) for column in table.columns]
+    if not any(claims):
+        return table
+    rows = tuple(
+        tuple(None if claim else cell for claim, cell in zip(claims, row, strict=True))
+        for row in table.rows
+    )
+    return replace(table, rows=rows)
+
+
+def _chart_without_claims(chart: Chart) -> Chart:
+    if not any(is_claim(series.unit) for series in chart.series):
+        return chart
+    kept = tuple(
+        replace(series, values=(None,) * len(series.values)) if is_claim(series.unit) else series
+        for series in chart.series
+    )
+    return replace(chart, series=kept, marks=())
 
 
 @frozen

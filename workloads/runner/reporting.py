@@ -26,7 +26,16 @@ from workloads.protocol.messages import (
     nothing_measured,
 )
 from workloads.protocol.process import Channel
-from workloads.protocol.results import Check, Limit, Rates, RunResult, Status, Timing, first_line
+from workloads.protocol.results import (
+    Check,
+    Limit,
+    Rates,
+    RunResult,
+    Status,
+    Timing,
+    first_line,
+    only_claims_that_hold,
+)
 
 DEEPEST = 20
 """Frames of a traceback that are told: the innermost."""
@@ -349,7 +358,7 @@ class Reporter(Control):
     def measured(self, result: RunResult) -> None:
         """Send what is known once the time is taken."""
         try:
-            line = wire.encode_checked(Measured(result))
+            line = wire.encode_checked(Measured(only_claims_that_hold(result)))
         except wire.WireError:
             # What cannot travel is told of once, at the end.
             return
@@ -375,6 +384,7 @@ def finished(result: RunResult, *, worker_usable: bool = True) -> tuple[RunResul
         result: of the run.
         worker_usable: no error of the device has left this process with nothing to run on.
     """
+    result = only_claims_that_hold(result)
     try:
         return result, wire.encode_checked(Finished(result, worker_usable))
     except wire.WireError as error:

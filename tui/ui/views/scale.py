@@ -15,6 +15,8 @@ LOGARITHMIC_FROM = 10.0
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _PARTS = 5
 """Steps, at the most, that an axis from zero is rounded to."""
+_LEAST, _MOST = 1e-140, 1e140
+"""Sizes between which an axis reaches: ratios and products of two such floats are finite."""
 _NEAR = 1e-9
 """A value that lies this share beside a round one is that one."""
 
@@ -88,9 +90,20 @@ class Scale:
         return tuple(number * step * unit for number in range(first, last + 1)) or (self.low,)
 
 
+def _power_of_ten(value: float) -> float:
+    return 10.0 ** math.floor(math.log10(value))
+
+
+def _within_reach(value: float) -> float:
+    """The value, where it is too large or too near to zero for an axis the next that is not."""
+    if abs(value) < _LEAST:
+        return 0.0
+    return min(_MOST, max(-_MOST, value))
+
+
 def below(value: float) -> float:
     """The largest of 1, 2, 5 times a power of ten that is not above it; ``value`` above zero."""
-    power = 10.0 ** math.floor(math.log10(value))
+    power = _power_of_ten(value)
     return max(
         (step * power for step in _STEPS if step * power <= value * (1 + _NEAR)), default=power
     )
@@ -98,7 +111,7 @@ def below(value: float) -> float:
 
 def above(value: float) -> float:
     """The smallest of 1, 2, 5 times a power of ten that is not below it; ``value`` above zero."""
-    power = 10.0 ** math.floor(math.log10(value))
+    power = _power_of_ten(value)
     return min(step * power for step in _STEPS if step * power >= value * (1 - _NEAR))
 
 
@@ -106,10 +119,10 @@ def scale_for(values: Sequence[float], unit: str = "") -> Scale:
     """A scale with round ends for values: by ratios where they span many, else from zero.
 
     Args:
-        values: finite, at least one.
+        values: finite, at least one; below 1e-140 they count as zero, above 1e140 as that.
         unit: theirs, in which the ends are round.
     """
-    low, high = min(values), max(values)
+    low, high = _within_reach(min(values)), _within_reach(max(values))
     if low > 0 and high / low >= LOGARITHMIC_FROM:
         return Scale(below(low), above(high), True)
     most = max(high, -low)
@@ -123,7 +136,7 @@ def scale_for(values: Sequence[float], unit: str = "") -> Scale:
 
 def places_scale(places: Sequence[float]) -> Scale:
     """A scale for what was chosen: from the first to the last, by ratios where they grow so."""
-    low, high = min(places), max(places)
+    low, high = _within_reach(min(places)), _within_reach(max(places))
     doubling = all(value > 0 and math.log2(value).is_integer() for value in places)
     return Scale(low, high, low > 0 and high / low >= 4, doubling)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tui.state import parameters
 from tui.state.devices import CPU
-from tui.state.runs import EarlierResult, RunState
+from tui.state.runs import EarlierResult, RunState, can_be_compared
 from tui.state.store import Store
 from tui.text import glyphs
 from tui.text import numbers as text
@@ -267,8 +267,8 @@ def _speed_up(results: list[RunResult | None]) -> Span:
     times = [result.time for result in timed if result.time]
     if len(times) < 2 or not times[1].median_s:
         return Span("")
-    if timed[0].chosen != timed[1].chosen:
-        return Span(text.NA, TextStyle.QUIET)  # the detail names the sizes
+    if not can_be_compared(timed[0], timed[1]):
+        return Span(text.NA, TextStyle.QUIET)  # the detail names the sizes, or the failed check
     widths = [half_width(time) for time in times]
     # Relative errors of independent medians add in quadrature.
     known = None if None in widths else sum((width or 0.0) ** 2 for width in widths) ** 0.5

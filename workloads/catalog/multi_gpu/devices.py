@@ -72,8 +72,9 @@ def device_list(on: Place) -> Case:
     "the copy goes straight over NVLink or PCIe; else it passes through host memory.",
     look_for="The matrix of rates: GPUs of one NVLink group, or under one PCIe switch, copy faster "
     "among themselves. A pair without peer access, or far below the others, slows every "
-    "all-reduce that crosses it. The limit is NVLink's, of parts that always have it: a small "
-    "share of it means that the copies go another way.",
+    "all-reduce that crosses it. The limit is all of a GPU's NVLinks together, of parts that "
+    "always have them: behind an NVSwitch a pair can use them all; wired directly it has a third "
+    "of them or fewer. A share far below that means that the copies go another way.",
     devices=("cuda",),
     needs=("2 GPUs",),
 )
