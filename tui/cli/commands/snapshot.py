@@ -74,7 +74,7 @@ def add_options(parser: Parser) -> None:
         "--oom-text",
         dest="exceptions",
         metavar="FILE",
-        help="the exception's text, - for standard input",
+        help="the exception's text, or a log that holds it; - for standard input",
     )
     # An empty text, as of a shell's variable that is not set, is the same as none.
     parser.add_argument(
