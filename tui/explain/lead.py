@@ -131,7 +131,9 @@ def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCau
         "outside torch": max(evidence.shortfall, BESIDES, int(OUTSIDE_SHARE * known)),
     }
     held = {name: found.of(name) for name in least}
-    if held["fragmentation"] < evidence.shortfall + evidence.asked:
+    # In which pieces, and whose, is not known without a snapshot.
+    known_pieces = evidence.largest is not None
+    if not known_pieces or held["fragmentation"] < evidence.shortfall + evidence.asked:
         least["fragmentation"] = max(least["fragmentation"], int(FRAGMENTED * found.used))
     able = {name: held[name] for name in least if held[name] >= least[name] and held[name]}
     if able:
