@@ -57,7 +57,7 @@ def test_whether_live_memory_fills_a_device_of_unknown_total_cannot_be_told() ->
     assert verdict.total is None
     assert "text of the exception" in verdict.unavailable["total"]
     assert any("its total is not in the file" in reason for reason in verdict.reasons)
-    assert "train.py:5 train_step held 2.0 GiB" in whats(verdict)
+    assert "train.py:5 train_step held 2 GiB" in whats(verdict)
 
 
 def test_nothing_is_told_of_a_device_whose_free_memory_is_not_known_either() -> None:
@@ -99,7 +99,7 @@ def test_cached_in_private_pools() -> None:
     assert verdict.cause == "private pools"
     assert verdict.serving_free_block == 0
     assert verdict.state.private_cached == 200 * MIB
-    assert "200 MiB was free inside other pools" in whats(verdict)
+    assert "200 MiB was free inside private pools" in whats(verdict)
 
 
 def test_a_private_pool_serves_its_own_requests() -> None:

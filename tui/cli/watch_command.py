@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui.child.process import ChildProcess
-from tui.cli.headless import reading
 from tui.cli.output import Failure, pass_through, say
 from tui.cli.watch_output import Row, as_plain, end_in_words
+from tui.cli.watch_verdicts import MOST_VERDICTS, explained
+from tui.explain.explanation import Explanation
 from tui.monitor import serving as monitor_serving
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
 from tui.session.watching import Folder, Looked, Sampler
-from tui.snapshots.reader.messages import Export, Load
 from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import SeenProcess
 from tui.text import numbers as fmt
@@ -180,16 +180,8 @@ def _pass_on(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
         os.killpg(process.pid, number)
 
 
-MOST_VERDICTS = 3
-"""Processes whose verdict is printed: ranks run out for the same reason."""
-TOP = 10
+NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench snapshot reads others"
 _OOM = ("at", "step", "device", "asked", "free", "handled", "text", "text_source")
-
-
-def told_ooms(left: Sequence[Left]) -> list[tuple[Left, Oom]]:
-    """The newest OOM of each process, those first that ended one or may have."""
-    found = [(each, each.ooms[-1]) for each in left if each.ooms]
-    return sorted(found, key=lambda pair: (pair[1].handled is True, pair[1].at))
 
 
 # ---- text ----
@@ -208,17 +200,13 @@ async def as_text(outcome: Outcome) -> list[str]:
         for pid, device, track in outcome.tracks
         for found in track.findings()
     ]
-    told = told_ooms(left)
-    for each, oom in told[:MOST_VERDICTS]:
-        lines += ["", *oom_lines(each, oom)]
-        if oom.snapshot is not None:
-            lines += ["", *(await _verdict(oom.snapshot, oom.text, markdown=False))]
-    lines += [f"{each.pid}: {oom.snapshot}" for each, oom in told[MOST_VERDICTS:] if oom.snapshot]
-    if told and not any(each.records for each, _ in told):
-        lines.append(
-            "who held the memory, by file and line, is told where torch's memory history is kept: "
-            "run it with --record"
-        )
+    told = await explained(outcome.run, outcome.processes, left, "text")
+    for one in told[:MOST_VERDICTS]:
+        lines += ["", one.explanation.line, "", *oom_lines(one.left, one.oom)]
+        lines += ["", *(one.lines or _explanation_lines(one.explanation))]
+    for one in told[MOST_VERDICTS:]:
+        where = f" ({one.oom.snapshot})" if one.oom.snapshot else ""
+        lines.append(f"{one.left.pid}: {one.explanation.line}{where}")
     if not left:
         lines.append("no process of it has used CUDA, or none with the agent")
     return lines
@@ -227,13 +215,26 @@ async def as_text(outcome: Outcome) -> list[str]:
 async def as_markdown(outcome: Outcome) -> list[str]:
     """The same for an issue: the newest OOM that ended something, and its report."""
     left = outcome.left
-    lines = [f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run), ""]
+    told = await explained(outcome.run, outcome.processes, left, "markdown")
+    lines = [f"**{each.explanation.line}**" for each in told[:1]]
+    lines += ["", f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run), ""]
     lines += [f"- {process_line(each)}" for each in left]
-    for each, oom in told_ooms(left)[:1]:
-        lines += ["", *oom_lines(each, oom), ""]
-        if oom.snapshot is not None:
-            lines += await _verdict(oom.snapshot, oom.text, markdown=True)
+    for one in told[:1]:
+        lines += ["", *oom_lines(one.left, one.oom), "", *one.lines]
+        if not one.lines:
+            lines += [f"- {advice.what}: {advice.why}" for advice in one.explanation.advice]
     return lines
+
+
+def _explanation_lines(explanation: Explanation) -> list[str]:
+    """The account and the advice, where there is no snapshot to read."""
+    # The door to the views, which nothing else here needs.
+    from tui.ui.views.explained import account_lines, advice_lines
+    from tui.ui.views.lines import plain
+
+    cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
+    rows = [*account_lines(explanation, cells), (), *advice_lines(explanation.advice, cells)]
+    return [plain(row).rstrip() for row in rows]
 
 
 def process_line(left: Left) -> str:
@@ -266,34 +267,25 @@ def oom_lines(left: Left, oom: Oom) -> list[str]:
     return lines
 
 
-async def _verdict(snapshot: Path, oom_text: str, *, markdown: bool) -> list[str]:
-    """What the reader makes of a snapshot; where it cannot, why."""
-    path = str(snapshot)
-    try:
-        async with reading((path,)) as child:
-            child.load(Load(0, (path,), oom_text=oom_text, top=TOP))
-            # The door to the views, which are imported while the reader reads.
-            from tui.cli import command_output
-            from tui.ui.views.snapshot.overview import progress_words
-
-            loaded = await child.loaded(progress_words)
-            if markdown:
-                told = await child.export(Export(0, "markdown", top=TOP))
-            else:
-                told = await command_output.snapshot_text(
-                    child, loaded, event=None, top=TOP, at_peak=False, compares=False
-                )
-            return told.rstrip("\n").split("\n")
-    except Failure as failure:
-        say(str(failure))
-        return [f"{path} cannot be read: {failure}"]
-
-
 # ---- plain data ----
 
 
-def as_object(outcome: Outcome) -> dict[str, Any]:
-    """As ``watch --json`` has it of a process, with the command, its end, steps and OOMs."""
+async def as_explained_object(outcome: Outcome) -> dict[str, Any]:
+    """:func:`as_object` with the explanation of the newest OOM of each process."""
+    told = await explained(outcome.run, outcome.processes, outcome.left, "none")
+    found = {(each.left.pid, each.oom.number): each.explanation for each in told}
+    return as_object(outcome, found)
+
+
+def as_object(
+    outcome: Outcome, explanations: Mapping[tuple[int, int], Explanation] | None = None
+) -> dict[str, Any]:
+    """As ``watch --json`` has it of a process, with the command, its end, steps and OOMs.
+
+    Args:
+        outcome: of the run.
+        explanations: by pid and number of the OOM.
+    """
     run = outcome.run
     plain = as_plain(outcome.rows)
     unavailable: dict[str, str] = plain["unavailable"]
@@ -305,7 +297,7 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
             by_pid[pid] = _not_sampled(each, outcome, unavailable)
             processes.append(by_pid[pid])
     for pid, process in by_pid.items():
-        _add_what_is_left(process, left.get(pid), unavailable)
+        _add_what_is_left(process, left.get(pid), unavailable, explanations or {})
         process["growth"] = _growth(pid, outcome, unavailable)
     if run.code is None:
         unavailable["exit.code"] = "it was ended by a signal"
@@ -332,7 +324,10 @@ def _not_sampled(left: Left, outcome: Outcome, unavailable: dict[str, str]) -> d
 
 
 def _add_what_is_left(
-    process: dict[str, Any], left: Left | None, unavailable: dict[str, str]
+    process: dict[str, Any],
+    left: Left | None,
+    unavailable: dict[str, str],
+    explanations: Mapping[tuple[int, int], Explanation],
 ) -> None:
     path = f"processes.{process['pid']}"
     if left is None:
@@ -347,6 +342,7 @@ def _add_what_is_left(
     process["ooms"] = [
         {name: getattr(oom, name) for name in _OOM}
         | {"snapshot": None if oom.snapshot is None else str(oom.snapshot)}
+        | {"explanation": _explanation(explanations.get((left.pid, oom.number)))}
         for oom in left.ooms
     ]
     for number, oom in enumerate(left.ooms):
@@ -354,6 +350,19 @@ def _add_what_is_left(
             unavailable[f"{path}.ooms.{number}.handled"] = oom.why_not_known
         if oom.snapshot is None:
             unavailable[f"{path}.ooms.{number}.snapshot"] = oom.why_no_snapshot
+        found = explanations.get((left.pid, oom.number))
+        if found is None:
+            unavailable[f"{path}.ooms.{number}.explanation"] = NOT_NEWEST
+        else:
+            for name, why in found.unavailable.items():
+                unavailable[f"{path}.ooms.{number}.explanation.{name}"] = why
+
+
+def _explanation(found: Explanation | None) -> dict[str, Any] | None:
+    # The door to the analysis, which a run without an OOM does not need.
+    from tui.snapshots.analysis.report import explanation_report
+
+    return None if found is None else explanation_report(found)
 
 
 def _growth(

@@ -301,8 +301,19 @@ class SnapshotReader:
             self.store.end("failed", f"the reader cannot be started: {error}")
             self._changed()
             return
-        text = self.store.oom_text[-LONGEST_TEXT:]
-        child.send(Load(next(self._numbers), paths, oom_text=text, memory=self._memory))
+        # The door to the runs that are kept, which a start does not need.
+        from tui.state.explained import known_of_snapshot
+
+        known = known_of_snapshot(Path(paths[0]))
+        text = self.store.oom_text or (known.text if known is not None else "")
+        load = Load(
+            next(self._numbers),
+            paths,
+            oom_text=text[-LONGEST_TEXT:],
+            memory=self._memory,
+            circumstances=None if known is None else known.circumstances,
+        )
+        child.send(load)
         async for event in child.events():
             if isinstance(event, Garbage):
                 self.store.end("failed", f"the reader said what is no answer: {event.reason}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tui.explain.evidence import Holder
 from tui.monitor.messages import Device
 from tui.state.watched_run import (
     NOT_DESCRIBED,
@@ -45,6 +46,8 @@ class WatchedProcesses:
         self.left: tuple[Left, ...] = ()
         self._newest: dict[int, SeenProcess] = {}
         """By pid: of two that had the same, the later."""
+        self._known: dict[int, Holder] = {}
+        """By pid."""
         self._agents: dict[int, AgentState] = {}
         self._troubles: tuple[str, ...] = ()
         self._devices: Sequence[Device] = ()
@@ -116,6 +119,7 @@ class WatchedProcesses:
             at: Unix time.
         """
         self._devices = devices
+        self._remember_names(devices)
         changed = {}
         for pid, process in self._newest.items():
             if process.gone or not process.devices:
@@ -125,9 +129,21 @@ class WatchedProcesses:
                 device = process.devices[name]
                 if placed.id is None and device.placed.id is not None:
                     continue  # it does not move: NVML says nothing more, or it is about to end
+                device.holders = _others_on(placed.id, pid, devices)
                 if placed != device.placed:
                     device.placed = changed[f"{pid} {name}"] = placed
         return DevicesPlaced(at, changed) if changed else None
+
+    def _remember_names(self, devices: Sequence[Device]) -> None:
+        for device in devices:
+            for row in device.processes or ():
+                named = Holder(row.pid, row.memory or 0, row.user or "", row.command or "")
+                self._known[row.pid] = named
+
+    @property
+    def known(self) -> tuple[Holder, ...]:
+        """All processes that NVML has listed while the run was watched."""
+        return tuple(self._known.values())
 
     def take_agents(self, states: Iterable[AgentState]) -> None:
         """All agents of the run that answer."""
@@ -218,6 +234,7 @@ class WatchedProcesses:
                     why_no_growth="" if judged.growth else NO_GROWTH if seen else told.reason,
                     ended=ended,
                     findings=judged.findings,
+                    holders=seen.holders if seen else (),
                 )
             )
         return found
@@ -291,3 +308,14 @@ def _never_seen(left: Left) -> SeenProcess:
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
     told = undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
     return SeenProcess(replace(told, rank=rank, torch=left.torch))
+
+
+def _others_on(identity: str | None, pid: int, devices: Sequence[Device]) -> tuple[Holder, ...]:
+    """What other processes hold of a GPU, by NVML's id of it."""
+    return tuple(
+        Holder(row.pid, row.memory, row.user or "", row.command or "")
+        for device in devices
+        if identity is not None and device.id == identity
+        for row in device.processes or ()
+        if row.pid != pid and row.memory
+    )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from tui.explain.evidence import Holder
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
 from tui.watch.findings import Finding, Growth, GrowthPer, Track
@@ -76,6 +77,8 @@ class WatchedDevice:
     """How it has ended; empty while it goes on."""
     findings: tuple[Finding, ...] = ()
     """What its figures tell over time, a sentence each; a leak with its rate comes first."""
+    holders: tuple[Holder, ...] = ()
+    """Other processes on its GPU, as NVML has listed them last beside it."""
 
 
 @frozen
@@ -131,6 +134,8 @@ class SeenDevice:
         self.figures = figures
         """The newest."""
         self.placed = UNPLACED
+        self.holders: tuple[Holder, ...] = ()
+        """Other processes on the GPU, as NVML has listed them last beside this one."""
         self.track = Track()
         self.points: list[StepPoint] = []
         self.flushes: deque[Mark] = deque(maxlen=MOST_FLUSHES)

@@ -74,7 +74,7 @@ def add_options(parser: Parser) -> None:
         "--oom-text",
         dest="exceptions",
         metavar="FILE",
-        help="the exception's text, - for standard input",
+        help="the exception's text, or a log that holds it; - for standard input",
     )
     # An empty text, as of a shell's variable that is not set, is the same as none.
     parser.add_argument(
@@ -167,6 +167,13 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
         for path in paths
     )
     first, last = options.range
+    known = None
+    if len(absolute) == 1 and not options.without_names:
+        # The door to the runs that are kept, which other files do not need.
+        from tui.state.explained import known_of_snapshot
+
+        known = known_of_snapshot(Path(absolute[0]))
+        text = text or (known.text if known is not None else "")
     return Load(
         0,
         absolute,
@@ -178,6 +185,7 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
         top=options.top,
         redact=options.without_names,
         memory=options.allowed,
+        circumstances=None if known is None else known.circumstances,
     )
 
 

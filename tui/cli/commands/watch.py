@@ -320,7 +320,7 @@ async def _without_a_screen(options: Launch) -> int:
     run_it = watch_command.RunWithoutScreen(options.command, options.entries, shows_output=shows)
     outcome = await run_it.work()
     if options.json:
-        print_json(watch_command.as_object(outcome))
+        print_json(await watch_command.as_explained_object(outcome))
     elif options.markdown:
         print_text(rows_of_text(await watch_command.as_markdown(outcome)))
     else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from tui.explain.evidence import Circumstances, Evidence
 from tui.snapshots.analysis import moment
 from tui.snapshots.analysis import timeline as timelines
 from tui.snapshots.analysis.allocations import Allocations, allocations, round_up
-from tui.snapshots.analysis.cause import segment_for
+from tui.snapshots.analysis.cause import Figures, segment_for
+from tui.snapshots.analysis.evidence import Told, gather_evidence
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.growth import Side, diff, growth
 from tui.snapshots.analysis.layers import Categories, Layers
@@ -195,32 +197,72 @@ class DeviceAnalysis:
             last=last,
         )
 
-    def verdict(self, event: int, texts: tuple[OomText, ...] = (), *, top: int = TOP) -> Verdict:
+    def verdict(
+        self,
+        event: int,
+        texts: tuple[OomText, ...] = (),
+        *,
+        top: int = TOP,
+        circumstances: Circumstances | None = None,
+    ) -> Verdict:
         """Why the allocation of an OOM entry failed.
 
         Args:
             event: the number of an OOM entry.
             texts: messages of exceptions; one that fits the entry adds what the file lacks.
             top: sites to list.
+            circumstances: what a watch knows of the program.
 
         Raises:
             ValueError: the entry is no OOM.
         """
         if event not in self.replay.ooms:
             raise ValueError(f"event {event} of device {self.device.index} is no OOM event")
-        entry = self.entry(event)
+        entry, state, growth = self.entry(event), self.state(event), self.growth(event)
+        message = self.message_of(event, texts)
+        told = self._told(event, circumstances or Circumstances())
+
+        def evidence(figures: Figures) -> Evidence:
+            return gather_evidence(
+                snapshot=self.snapshot,
+                trace=self.device.trace,
+                stacks=self.stacks,
+                table=self.allocations,
+                categories=self.categories,
+                layout=self.layout(event),
+                state=state,
+                entry=entry,
+                figures=figures,
+                growth=growth,
+                message=message,
+                told=told,
+            )
+
         return verdict(
             snapshot=self.snapshot,
             device=self.device,
             replayed=self.replay,
             layout=self.layout(event),
-            state=self.state(event),
+            state=state,
             entry=entry,
             top=self.top(event, top),
-            growth=self.growth(event),
+            growth=growth,
             site=self.stacks.site(self.device.trace.stack[event]),
-            message=matching_text(texts, self.device.index, _told_sizes(entry.size)),
+            message=message,
+            evidence=evidence,
         )
+
+    def message_of(self, event: int, texts: tuple[OomText, ...]) -> OomText | None:
+        """The message that tells of an OOM entry; ``None`` where none does."""
+        size = self.device.trace.size[event]
+        return matching_text(texts, self.device.index, _told_sizes(size))
+
+    def _told(self, event: int, circumstances: Circumstances) -> Told:
+        """What the file tells of its last OOM besides: only this one has an inventory."""
+        inventory, facts = self.snapshot.agent.inventory, self.snapshot.agent.facts
+        last = event == self.replay.ooms[-1]
+        here = facts is not None and facts.device == self.device.index and last
+        return Told(inventory if here else None, facts if here else None, circumstances)
 
     def summary(self, *, top: int = TOP) -> Summary:
         """The figures that sum up the device."""

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable
 
+from tui.explain.frames import base_name, kind_of_code
 from tui.snapshots.model.results import FrameKind, Site
 from tui.snapshots.model.snapshot import Frame, Snapshot, Stack
 
@@ -21,45 +22,13 @@ BEFORE_TRACE = Site("allocated before the recording (no stack)", None, None)
 BEFORE_TRACE_STACK = -1
 """Stands for a stack's number where the allocation predates the trace and has none."""
 
-_NATIVE = re.compile(
-    r"\.(so[.\d]*|dylib|dll|pyd|exe|a|o|s|c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl)$", re.IGNORECASE
-)
-_FRAMEWORK = re.compile(
-    r"/(site-packages|dist-packages)/"
-    # torch run from its source tree
-    r"|/torch/(_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|distributions|export|fft|func"
-    r"|futures|fx|jit|linalg|multiprocessing|nested|nn|onnx|optim|profiler|sparse|special|utils)/"
-    r"|/torch/(_\w+|functional|hub|library|overrides|random|serialization|storage)\.py$"
-    # what torch.compile and torch.fx write
-    r"|/torchinductor_[^/]*/|^<eval_with_key>"
-    # console scripts: torchrun, accelerate, …
-    r"|/bin/[^/.]+$|/scripts/[^/]+\.exe/__main__\.py$"
-)
-_INTERPRETER = re.compile(
-    r"/lib(64)?/(python|pypy)\d[^/]*/"
-    r"|/(python\d[\d.]*|python|anaconda\d?|miniconda\d?|miniforge\d?|envs/[^/]+)/lib/"
-    r"|/python\d+\.zip/"
-    r"|^<(frozen|__array_function__)"
-)
-
 
 def frame_kind(frame: Frame) -> FrameKind:
     """Tell whose code a frame is, by its file's name; POSIX and Windows paths.
 
     Cells of a notebook, ``<stdin>`` and ``<string>`` are the user's.
     """
-    path = frame.filename.replace("\\", "/")
-    if path in ("", "??") or _NATIVE.search(path) or ("::" in frame.name and frame.line == 0):
-        return "native"
-    lower = path.lower()
-    if _FRAMEWORK.search(lower):
-        return "framework"
-    return "interpreter" if _INTERPRETER.search(lower) else "user"
-
-
-def base_name(filename: str) -> str:
-    """The last part of a POSIX or Windows path."""
-    return filename.replace("\\", "/").rpartition("/")[2] or filename
+    return kind_of_code(frame.filename, frame.line, frame.name)
 
 
 def frame_label(frame: Frame) -> str:

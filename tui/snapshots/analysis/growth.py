@@ -1,35 +1,71 @@
-"""What grew: a site that kept allocating, and sites compared between two states.
+"""What grew: lines of a program whose memory keeps growing, and sites compared between two states.
 
-A growth is a site that kept allocating at a steady pace and of which next to nothing was freed.
-It is told apart from what lives long and was made at once (the parameters of a model): growth is
-spread over the events. And from what each step makes and frees (activations): of the stacks of a
-growth nothing was freed before either. The activations of a first pass look the same, so a stack
-must come again more often than a model has layers.
+A line grows if the least that it holds rises steadily: counted net, so temporaries of the same line
+do not hide it, and in bytes, so a tensor that ``torch.cat`` replaces by a longer one is seen. It is
+told apart from what lives long and was made at once (the parameters of a model, the state that the
+first step of an optimizer makes): growth goes on to the end. And from the activations of a pass,
+which look the same within the first one: a line outside of all modules does not run as often in
+one pass as a program has steps, and a stack inside of one must come again more often than a model
+has layers.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import Literal
 
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
+from tui.snapshots.analysis.layers import phase_of
 from tui.snapshots.analysis.sites import SiteTree
 from tui.snapshots.model.results import Change, Difference, DiffRow, Growth, Site, SiteRow
-from tui.snapshots.model.snapshot import NEVER_TOLD, Trace
+from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Trace
 from tui.text.numbers import count, duration, grouped, seconds
 from tui.text.numbers import size as text
 from workloads.protocol.frozen import frozen
 
 MANY = 100
-"""Live allocations of one stack from which it can be growth."""
+"""Live allocations of one stack inside a module from which it can be growth."""
+OFTEN = 12
+"""Allocations of one stack outside of all modules from which it can be growth."""
 SHARE = 0.1
 """Of the live bytes, from which growth is worth telling."""
-MOST_FREED = 0.05
-"""Of the allocations of a stack, up to which it counts as never freed."""
+LONGER = 1.5
+"""How much larger what is live is than what a line made at first, where its tensor is replaced by
+longer ones."""
+REPLACED_SHARE = 0.25
+"""Of the live bytes, from which that is worth telling."""
 PARTS = 4
 LEAST_OF_PART = 0.1
-"""Of the allocations of a site, in each quarter of the events since the first of them."""
+"""Of the growth of a site, in each quarter of the events since the first of its allocations."""
+_MADE_ONCE = ("parameters", "optimizer state", "optimizer step", "gradients", "cuBLAS workspace")
+_TRAINS = ("optimizer state", "optimizer step", "gradients", "backward pass")
+_MODULES = "/torch/nn/modules/"
+
+
+@frozen
+class _Line:
+    """One site with what its stacks allocated up to a moment."""
+
+    site: Site
+    live: list[int]
+    """Rows that are live."""
+    made: list[int]
+    """All rows."""
+    often: int
+    """Allocations of the stack that comes most often among those outside of all modules."""
+    most: int
+    """Live allocations of the stack that comes most often."""
+    grew: int
+    """Net bytes since its first allocation."""
+    replaced: bool
+    """Its tensors are replaced by longer ones."""
+
+    @property
+    def function(self) -> tuple[str, str]:
+        """The file and the function that it stands in."""
+        frame = self.site.frame
+        return ("", "") if frame is None else (frame.filename, frame.name)
 
 
 def growth(
@@ -45,75 +81,190 @@ def growth(
         live: requested bytes that were live then.
     """
     moment = table.events - 1 if event is None else event
-    rows = [row for row in table.live_at(moment) if table.start[row] >= 0]
-    often = {
-        stack: number
-        for stack, number in Counter(map(table.stack.__getitem__, rows)).items()
-        if stack and number >= MANY
-    }
-    kept = _never_freed(table, often, moment)
+    phases = _Phases(stacks)
+    lines = [
+        line
+        for line in _lines(table, stacks, phases, moment, live)
+        if line.grew >= SHARE * live / 2
+    ]
+    repeated = {line.function for line in lines if line.often >= OFTEN and not line.replaced}
+    trains = any(phases.of(stack) in _TRAINS for stack in set(table.stack))
+    accepted = [
+        line
+        for line in lines
+        if (line.replaced and not trains and line.grew >= REPLACED_SHARE * live)
+        or (not line.replaced and (line.most >= MANY or line.function in repeated))
+    ]
+    by_function: dict[tuple[str, str], list[_Line]] = defaultdict(list)
+    for line in accepted:
+        by_function[line.function].append(line)
+    together = max(
+        by_function.values(), key=lambda group: sum(line.grew for line in group), default=[]
+    )
+    if not together or sum(line.grew for line in together) < SHARE * live:
+        return None
+    most = max(together, key=lambda line: line.grew)
+    return _growth(table, trace, most, together, moment=moment, live=live)
+
+
+class _Phases:
+    """The phase of a training step of each stack, and whether a module's code is on it."""
+
+    def __init__(self, stacks: Stacks) -> None:
+        self._stacks = stacks
+        self._phases: dict[int, str] = {}
+        self._inside: dict[int, bool] = {}
+
+    def of(self, stack: int) -> str:
+        found = self._phases.get(stack)
+        if found is None:
+            phases = map(phase_of, self._stacks.of(stack))
+            told = next((phase for phase in phases if phase is not None), None)
+            name = "" if told is None else told.name
+            copied = any(frame.name == "deepcopy" for frame in self._stacks.of(stack))
+            found = self._phases[stack] = "parameters" if copied else name
+        return found
+
+    def inside_module(self, stack: int) -> bool:
+        found = self._inside.get(stack)
+        if found is None:
+            found = any(map(_of_module, self._stacks.of(stack)))
+            self._inside[stack] = found
+        return found
+
+
+def _of_module(frame: Frame) -> bool:
+    return _MODULES in frame.filename.replace("\\", "/")
+
+
+def _lines(
+    table: Allocations, stacks: Stacks, phases: _Phases, moment: int, live: int
+) -> list[_Line]:
+    """The sites that hold enough and grow steadily."""
+    held: dict[int, list[int]] = defaultdict(list)
+    for row in table.live_at(moment):
+        if table.start[row] >= 0 and table.stack[row]:
+            held[table.stack[row]].append(row)
     by_site: dict[Site, list[int]] = defaultdict(list)
-    for row in rows:
-        if table.stack[row] in kept:
-            by_site[stacks.site(table.stack[row])].append(row)
-    found = (
-        _growth(table, trace, site, its, kept, moment=moment, live=live)
-        for site, its in by_site.items()
-    )
-    return max((one for one in found if one is not None), key=lambda one: one.bytes, default=None)
+    for stack in held:
+        if phases.of(stack) not in _MADE_ONCE:
+            by_site[stacks.site(stack)].append(stack)
+    large = {
+        site: numbers
+        for site, numbers in by_site.items()
+        if sum(table.size[row] for stack in numbers for row in held[stack]) >= SHARE * live / 2
+    }
+    site_of = {stack: site for site, numbers in large.items() for stack in numbers}
+    made: dict[Site, list[int]] = defaultdict(list)
+    for row, (stack, start) in enumerate(zip(table.stack, table.start, strict=True)):
+        if 0 <= start <= moment and stack in site_of:
+            made[site_of[stack]].append(row)
+    found = []
+    for site, numbers in large.items():
+        rows = [row for stack in numbers for row in held[stack]]
+        grew = _steady_growth(table, made[site], moment)
+        if grew <= 0:
+            continue
+        outside = [stack for stack in numbers if not phases.inside_module(stack)]
+        replaced = _is_replaced(table, rows, made[site])
+        found.append(
+            _Line(
+                site=site,
+                live=rows,
+                made=made[site],
+                often=max((len(held[stack]) for stack in outside), default=0),
+                most=max(len(held[stack]) for stack in numbers),
+                grew=grew,
+                replaced=replaced,
+            )
+        )
+    return found
 
 
-def _never_freed(table: Allocations, often: dict[int, int], moment: int) -> dict[int, int]:
-    """Of stacks with so many live allocations, those of which nearly all are: with the freed."""
-    if not often:
-        return {}
-    made = Counter(
-        stack
-        for stack, start in zip(table.stack, table.start, strict=True)
-        if stack in often and 0 <= start <= moment
-    )
-    freed = {stack: made[stack] - number for stack, number in often.items()}
-    return {stack: gone for stack, gone in freed.items() if gone <= MOST_FREED * made[stack]}
+def _steady_growth(table: Allocations, made: list[int], moment: int) -> int:
+    """Net bytes by which the least that is held rises in each quarter of the events; else 0."""
+    changes = [(table.start[row], table.size[row]) for row in made]
+    changes += [
+        (table.completed[row], -table.size[row]) for row in made if table.completed[row] <= moment
+    ]
+    changes.sort()
+    first = changes[0][0]
+    events = moment - first + 1
+    if events < PARTS:
+        return 0
+    floors: list[int | None] = [None] * PARTS
+    value, part = 0, 0
+    for event, change in changes:
+        now = min(PARTS - 1, (event - first) * PARTS // events)
+        while part < now:
+            # What was held at the end of a part lasts into the next one.
+            floors[part] = _least(floors[part], value)
+            part += 1
+            floors[part] = value
+        value += change
+        if change < 0 or floors[part] is None:
+            floors[part] = _least(floors[part], value)
+    while part < PARTS - 1:
+        floors[part] = _least(floors[part], value)
+        part += 1
+        floors[part] = value
+    told = [floor or 0 for floor in floors]
+    grew = value - told[0]
+    rises = [after - before for before, after in zip(told, [*told[1:], value], strict=True)]
+    return grew if grew > 0 and min(rises) >= LEAST_OF_PART * grew else 0
+
+
+def _least(one: int | None, other: int) -> int:
+    return other if one is None else min(one, other)
+
+
+def _is_replaced(table: Allocations, live: list[int], made: list[int]) -> bool:
+    """Whether few are live of many, and these are larger than the first were."""
+    if len(made) < OFTEN or 2 * len(live) > len(made):
+        return False
+    first = sorted(made, key=table.start.__getitem__)[: max(1, len(made) // PARTS)]
+    quarter = table.start[first[-1]]
+    then = sum(table.start[row] <= quarter < table.completed[row] for row in first)
+    if len(live) > max(OFTEN, 2 * then):
+        return False  # it grows in number
+    before = sum(table.size[row] for row in first) / len(first)
+    return sum(table.size[row] for row in live) / len(live) >= LONGER * before
 
 
 def _growth(
     table: Allocations,
     trace: Trace,
-    site: Site,
-    rows: list[int],
-    kept: dict[int, int],
+    most: _Line,
+    together: list[_Line],
     *,
     moment: int,
     live: int,
-) -> Growth | None:
-    held = sum(map(table.size.__getitem__, rows))
-    starts = [table.start[row] for row in rows]
-    first = min(starts)
-    if held < SHARE * live or not _steady(starts, first, moment):
-        return None
-    by_stack: Counter[int] = Counter()
-    for row in rows:
+) -> Growth:
+    held = sum(table.size[row] for row in most.live)
+    first = min(table.start[row] for row in (most.made if most.replaced else most.live))
+    by_stack: dict[int, int] = defaultdict(int)
+    for row in most.live:
         by_stack[table.stack[row]] += table.size[row]
     began, now = trace.time_us[first], trace.time_us[moment]
+    # Of a line that ran as often as its loop, one outside of modules.
+    often = max(line.often for line in together)
+    loops = often if often >= OFTEN else most.most
     return Growth(
-        label=site.label,
-        kind=site.kind,
+        label=most.site.label,
+        kind=most.site.kind,
         bytes=held,
-        count=len(rows),
-        freed=sum(kept[stack] for stack in by_stack),
+        count=len(most.live),
+        freed=len(most.made) - len(most.live),
         share=held / live if live else 0.0,
         first=first,
         event=moment,
         seconds=None if NEVER_TOLD in (began, now) else max(0, now - began) / 1e6,
-        stack=by_stack.most_common(1)[0][0],
+        stack=max(by_stack, key=lambda stack: by_stack[stack]),
+        net=sum(line.grew for line in together),
+        # Between the first and the last.
+        repeats=max(1, (len(most.made) if most.replaced else loops) - 1),
+        replaced=most.replaced,
     )
-
-
-def _steady(starts: list[int], first: int, moment: int) -> bool:
-    """Whether each quarter of the events since the first has its part."""
-    events = moment - first + 1
-    parts = Counter((start - first) * PARTS // events for start in starts)
-    return all(parts[part] >= LEAST_OF_PART * len(starts) for part in range(PARTS))
 
 
 def growth_words(found: Growth, whose: Literal["were", "are"] = "were") -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tui.explain.evidence import Circumstances
+from tui.explain.explanation import Explanation
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.frames import frame_kind, frame_label
 from tui.snapshots.analysis.report import chosen_devices
@@ -31,13 +33,14 @@ def snapshot_markdown(
     at: int | None = None,
     top: int = TOP,
     texts: tuple[OomText, ...] = (),
+    circumstances: Circumstances | None = None,
 ) -> str:
     """The report of a file; arguments and errors as of :func:`report.snapshot_report`."""
     snapshot = analysis.snapshot
     lines = [f"# Allocator snapshot `{_code(snapshot.file)}`", ""]
     lines += [f"{snapshot.container}, {text(snapshot.byte)}", ""]
     for one in chosen_devices(analysis, device, at):
-        lines += _device(one, at, top, texts)
+        lines += _device(one, at, top, texts, circumstances)
     notes = [*snapshot.notes, *warnings]
     if notes:
         lines += ["## Warnings", "", *(f"- {_plain(note)}" for note in notes), ""]
@@ -45,12 +48,16 @@ def snapshot_markdown(
 
 
 def _device(
-    analysis: DeviceAnalysis, at: int | None, top: int, texts: tuple[OomText, ...]
+    analysis: DeviceAnalysis,
+    at: int | None,
+    top: int,
+    texts: tuple[OomText, ...],
+    circumstances: Circumstances | None,
 ) -> list[str]:
     facts = analysis.summary(top=top)
     lines = [f"## Device {facts.device}", "", f"{facts.headline}.", ""]
     for event in facts.ooms:
-        lines += _verdict(analysis.verdict(event, texts, top=top))
+        lines += _verdict(analysis.verdict(event, texts, top=top, circumstances=circumstances))
     lines += _figures(facts)
     lines += [f"### Who held the memory at the {facts.top_at}", "", *_top(facts.top)]
     if at is not None and at < analysis.replay.events:
@@ -86,13 +93,24 @@ def _verdict(verdict: Verdict) -> list[str]:
         ("device total", text(verdict.total)),
         ("other processes", text(verdict.others)),
     )
-    lines = [f"### OOM at event {verdict.event}: {verdict.cause}", "", f"{verdict.headline}.", ""]
+    lines = [f"### OOM at event {verdict.event}: {verdict.cause}", ""]
+    lines += [f"**{_plain(verdict.explanation.line)}**", "", f"{verdict.headline}.", ""]
+    lines += _account(verdict.explanation)
     lines += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
     lines += [f"- {_plain(reason)}" for reason in (*verdict.reasons, *state.doubts)]
     lines += ["", "Held by:", "", *_top(verdict.top), *_advice(AGAINST_OOM, verdict.advice)]
     if verdict.stack:
         lines += ["Asked for at:", "", "```", *_stack(verdict.stack), "```", ""]
     return lines
+
+
+def _account(explanation: Explanation) -> list[str]:
+    rows = [
+        f"| {text(row.bytes)} | {share(row.share)} | {row.name} | {_plain(row.words)} |"
+        for row in explanation.account
+    ]
+    heading = f"Used of the device ({explanation.device_words}): {text(explanation.used)}"
+    return [heading, "", "| bytes | share | cause | whose |", "|---:|---:|---|---|", *rows, ""]
 
 
 def _figures(facts: Summary) -> list[str]:

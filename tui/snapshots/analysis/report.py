@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tui.explain.evidence import Circumstances
+from tui.explain.explanation import Explanation
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.frames import frame_key
 from tui.snapshots.model.results import (
@@ -35,6 +37,7 @@ def snapshot_report(
     at: int | None = None,
     top: int = TOP,
     texts: tuple[OomText, ...] = (),
+    circumstances: Circumstances | None = None,
 ) -> Json:
     """The report of a file, without the schema's number.
 
@@ -45,12 +48,13 @@ def snapshot_report(
         at: also the state right after this event, on each device whose trace has it.
         top: sites to list.
         texts: messages of exceptions.
+        circumstances: what a watch knows of the program.
 
     Raises:
         ValueError: the file has no such device, or no trace in it has such an event.
     """
     chosen = chosen_devices(analysis, device, at)
-    devices = [_device(one, at, top, texts) for one in chosen]
+    devices = [_device(one, at, top, texts, circumstances) for one in chosen]
     unavailable = {
         f"devices.{place}.{path}": why
         for place, one in enumerate(devices)
@@ -85,9 +89,17 @@ def chosen_devices(
     return tuple(chosen)
 
 
-def _device(analysis: DeviceAnalysis, at: int | None, top: int, texts: tuple[OomText, ...]) -> Json:
+def _device(
+    analysis: DeviceAnalysis,
+    at: int | None,
+    top: int,
+    texts: tuple[OomText, ...],
+    circumstances: Circumstances | None,
+) -> Json:
     facts = analysis.summary(top=top)
-    verdicts = [analysis.verdict(event, texts, top=top) for event in facts.ooms]
+    verdicts = [
+        analysis.verdict(event, texts, top=top, circumstances=circumstances) for event in facts.ooms
+    ]
     unavailable = dict(facts.unavailable)
     made = _summary(facts)
     made["ooms"] = []
@@ -159,6 +171,7 @@ def _verdict(verdict: Verdict) -> Json:
         },
         "cause": verdict.cause,
         "headline": verdict.headline,
+        "explanation": explanation_report(verdict.explanation),
         "reasons": list(verdict.reasons),
         "doubts": list(verdict.state.doubts),
         "advice": [_advice(advice) for advice in verdict.advice],
@@ -169,9 +182,32 @@ def _verdict(verdict: Verdict) -> Json:
     }
 
 
+def explanation_report(found: Explanation) -> Json:
+    """The explanation of one OOM as plain data."""
+    where = found.where
+    return {
+        "line": found.line,
+        "conclusion": found.conclusion,
+        "cause": found.cause,
+        "where": None
+        if where is None
+        else {"file": where.filename, "line": where.line, "function": where.name},
+        "backward": found.backward,
+        "step": found.step,
+        "used": found.used,
+        "device_bytes": found.device_bytes,
+        "device": found.device_words,
+        "account": [
+            {"name": row.name, "bytes": row.bytes, "share": row.share, "words": row.words}
+            for row in found.account
+        ],
+        "advice": [{"what": each.what, "why": each.why} for each in found.advice],
+    }
+
+
 def _absent(verdict: Verdict) -> dict[str, str]:
     """Why what is only printed here is not there."""
-    reasons = {}
+    reasons = {f"explanation.{name}": why for name, why in verdict.explanation.unavailable.items()}
     if not verdict.site:
         reasons["asked_at"] = "the event has no Python frame on record"
     if verdict.growth is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from tui.explain.frames import base_name
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import (
     BEFORE_TRACE_STACK,
     Stacks,
     address_in,
-    base_name,
     frame_label,
     matching_frames,
 )

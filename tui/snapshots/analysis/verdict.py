@@ -9,12 +9,16 @@ half of the last digit only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 
+from tui.explain.evidence import Evidence
+from tui.explain.explain import explain
+from tui.explain.explanation import Explanation, LeadingCause
 from tui.snapshots.analysis.advice import advise, is_on, rounds_sizes_up
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.cause import BESIDES, Decision, Figures, decide
+from tui.snapshots.analysis.cause import BESIDES, WORDS, Decision, Figures, decide
 from tui.snapshots.analysis.growth import growth_words
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout, Need, could_serve
 from tui.snapshots.analysis.moment import cheapest_window
@@ -28,6 +32,12 @@ _SIZE = r"(?<![\d.])(\d{1,12}(?:\.\d{1,9})?)\s*(bytes?|B|[KMGT]i?B)\b"
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 _START = re.compile(rf"Tried to allocate {_SIZE}", re.IGNORECASE)
+_WARNING = re.compile(
+    r"memory allocation failed with OOM on device (\d{1,5}) while trying to allocate (\d{1,20})"
+    r" bytes \(free: (\d{1,20}), total: (\d{1,20})\)",
+    re.IGNORECASE,
+)
+"""What torch 2.13 logs each time that the driver refuses, whether or not it is raised: in bytes."""
 _DEVICE = (
     re.compile(r"\(GPU (\d{1,5});"),
     re.compile(r"\b(?:GPU|XPU|device) (\d{1,5}) has a total"),
@@ -68,11 +78,42 @@ _ADDRESS_SPACE = re.compile(
 
 
 def parse_oom_texts(text: str) -> tuple[OomText, ...]:
-    """Every message in a text, in its order: alone, in a traceback, or in a whole log."""
-    starts = [found.start() for found in _START.finditer(text)]
-    edges = [*starts, len(text)]
+    """Every message in a text, in its order: alone, in a traceback, or in a whole log.
+
+    Messages are those of the exception, and what torch 2.13 logs where the driver refuses.
+    """
+    warnings = {found.start(): found for found in _WARNING.finditer(" ".join(text.split("\n")))}
+    starts = {found.start() for found in _START.finditer(text)}
+    edges = [*sorted(starts | warnings.keys()), len(text)]
     return tuple(
-        _parse(text[start : min(end, start + _LONGEST_MESSAGE)]) for start, end in pairwise(edges)
+        _parse_warning(warnings[start])
+        if start in warnings
+        else _parse(text[start : min(end, start + _LONGEST_MESSAGE)])
+        for start, end in pairwise(edges)
+    )
+
+
+def has_oom_text(text: str) -> bool:
+    """Whether a text holds any message that :func:`parse_oom_texts` reads."""
+    return bool(parse_oom_texts(text))
+
+
+def _parse_warning(found: re.Match[str]) -> OomText:
+    device, asked, free, total = map(int, found.groups())
+    return OomText(
+        asked=asked,
+        asked_within=0,
+        device=device,
+        total=total,
+        device_free=free,
+        allowed=None,
+        process=None,
+        allocated=None,
+        reserved=None,
+        unallocated=None,
+        private_pools=None,
+        others=(),
+        logged=True,
     )
 
 
@@ -147,9 +188,19 @@ def matching_text(
         and any(abs(text.asked - size) <= text.asked_within for size in sizes)
         and text.device in (None, device)
     ]
-    return fitting[-1] if fitting else None
+    raised = [text for text in fitting if not text.logged]
+    logged = [text for text in fitting if text.logged]
+    if not raised or not logged:
+        return fitting[-1] if fitting else None
+    # The log has in bytes what the exception's text rounds, and what older wordings leave out.
+    exact, told = logged[-1], raised[-1]
+    same = told.total is None or abs(told.total - (exact.total or 0)) <= TOTAL_ROUNDED
+    return replace(told, total=exact.total) if same else told
 
 
+TOTAL_ROUNDED = 16 << 20
+"""Bytes that the total of one message may differ from another's: it is printed in hundredths of a
+GiB."""
 _NO_TEXT = "not in the file; the text of the exception tells it (give it along)"
 
 
@@ -164,6 +215,7 @@ def verdict(
     growth: Growth | None,
     site: Site,
     message: OomText | None,
+    evidence: Callable[[Figures], Evidence],
 ) -> Verdict:
     """Judge one OOM entry.
 
@@ -178,6 +230,7 @@ def verdict(
         growth: the site that grew until then.
         site: what the request is put down to.
         message: the text of the exception that fits the entry, where it is known.
+        evidence: puts together all that is known, from the figures.
     """
     need = Need(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
     serving: list[Filled] = []
@@ -196,7 +249,8 @@ def verdict(
         site="" if site.frame is None else site.label,
         message=message,
     )
-    decision = decide(figures)
+    explanation = explain(evidence(figures))
+    decision = _agreed(decide(figures), explanation)
     cause = decision.cause
     grown = () if growth is None else (growth_words(growth),)
     window = cheapest_window(serving, need.size)
@@ -227,13 +281,65 @@ def verdict(
             *_unsure(snapshot, figures, entry, cause, message),
         ),
         top=top,
-        advice=advise(figures, cause, top, growth, snapshot, window),
+        advice=advise(figures, explanation, cause, window),
         site=figures.site,
         stack=entry.stack,
         growth=growth,
         text=message,
+        explanation=explanation,
         unavailable=unavailable,
     )
+
+
+_SAME: dict[LeadingCause, Cause] = {
+    "fragmentation": "fragmentation",
+    "other streams": "other streams",
+    "CUDA graphs": "private pools",
+    "MemPool": "private pools",
+    "private pools": "private pools",
+    "other processes": "other processes",
+    "process limit": "process limit",
+    "larger than the device": "larger than the device",
+    "larger than what was free": "larger than what was free",
+    "refused with memory free": "refused with memory free",
+}
+"""Leading causes that the allocator's own figures tell, too."""
+_LIVE: tuple[LeadingCause, ...] = (
+    "leak",
+    "parameters",
+    "gradients",
+    "optimizer state",
+    "buffers",
+    "activations",
+    "temporaries",
+    "other tensors",
+    "pending",
+    "rounding",
+    "full",
+)
+"""Leading causes that are live memory of this process."""
+_BY_CHANCE: tuple[Cause, ...] = (
+    "fragmentation",
+    "other streams",
+    "private pools",
+    "other processes",
+    "larger than what was free",
+)
+"""What may have been enough for one request and not for the next one."""
+
+
+def _agreed(decision: Decision, explanation: Explanation) -> Decision:
+    """The allocator's cause, where it is not one by chance: on a full device a few MiB lack."""
+    same = _SAME.get(explanation.cause)
+    if same is not None:
+        cause = same
+    elif explanation.cause in _LIVE and decision.cause in (*_BY_CHANCE, "unknown"):
+        cause = "unknown" if explanation.device_bytes is None else "truly full"
+    elif explanation.cause != "unknown" and decision.cause in _BY_CHANCE:
+        cause = "unknown"
+    else:
+        return decision
+    return decision if cause == decision.cause else Decision(cause, decision.reasons, WORDS[cause])
 
 
 def gather(

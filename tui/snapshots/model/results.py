@@ -13,13 +13,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from tui.explain.explanation import Explanation
+from tui.explain.frames import FrameKind as FrameKind
 from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import Frame
 from workloads.protocol.frozen import frozen
 
-FrameKind = Literal["user", "framework", "interpreter", "native"]
-"""``native`` is C++ or another library without a Python line; ``interpreter`` is the standard
-library and frozen modules."""
 Grouping = Literal[
     "site",
     "function",
@@ -211,6 +210,8 @@ class OomText:
     """Other processes: pid and bytes."""
     address_space: bool = False
     """It failed for lack of virtual address space, not of memory."""
+    logged: bool = False
+    """It is what torch logs where the driver refuses, not the text of an exception."""
 
 
 AGAINST_OOM = "What would help"
@@ -261,7 +262,7 @@ class Part:
 
 @frozen
 class Growth:
-    """A site that kept allocating at a steady pace, of which next to nothing was freed."""
+    """A site that kept allocating: the least that it holds rises steadily, counted net."""
 
     label: str
     kind: FrameKind | None
@@ -270,7 +271,7 @@ class Growth:
     count: int
     """Of these allocations."""
     freed: int
-    """Allocations of the same stacks that were freed; at most a twentieth."""
+    """Allocations of the same line that were freed."""
     share: float
     """The part of all live bytes, 0 to 1."""
     first: int
@@ -281,6 +282,12 @@ class Growth:
     """From the first to that moment; ``None`` where the file holds no times."""
     stack: int
     """The stack of most bytes of them, by number."""
+    net: int = 0
+    """Bytes by which all growing lines of its function grew."""
+    repeats: int = 0
+    """How often its loop ran meanwhile, as far as one line of it tells."""
+    replaced: bool = False
+    """One allocation is replaced by a larger one, as ``torch.cat`` does."""
 
     @property
     def per_event(self) -> int:
@@ -321,6 +328,8 @@ class Verdict:
     """The stack of the request that failed."""
     growth: Growth | None
     text: OomText | None
+    explanation: Explanation
+    """Why, in one line, with the account of the used memory."""
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from tui.explain.evidence import Circumstances
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
 from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
 from tui.snapshots.analysis.moment import begin_digits, state_letters, used_digits
@@ -21,8 +22,12 @@ from workloads.protocol.wire import to_plain
 
 MOST_PINNING = 64
 NO_MESSAGE = (
-    'the text of the exception holds no "Tried to allocate …": give the message of the '
-    "torch.OutOfMemoryError"
+    'the text of the exception was not understood: it holds neither "Tried to allocate …" nor '
+    '"memory allocation failed with OOM …": give the message of the torch.OutOfMemoryError'
+)
+NO_MESSAGE_FITS = (
+    "the text of the exception fits no OOM of this file: another size or another device is named "
+    "in it, so it was left aside"
 )
 SCHEMA = 1
 """The version of what is printed as JSON."""
@@ -35,16 +40,33 @@ class Answers:
         files: read and not yet replayed.
         warnings: what the checks of each file found.
         oom_text: messages of exceptions.
+        circumstances: what a watch knows of the program.
     """
 
     def __init__(
-        self, files: tuple[Analysis, ...], warnings: tuple[tuple[str, ...], ...], oom_text: str
+        self,
+        files: tuple[Analysis, ...],
+        warnings: tuple[tuple[str, ...], ...],
+        oom_text: str,
+        circumstances: Circumstances | None = None,
     ) -> None:
         self.files = files
+        self._circumstances = circumstances
         self.texts = _messages_in(oom_text)
-        lacking = (NO_MESSAGE,) if oom_text.strip() and not self.texts else ()
-        self.warnings = ((*warnings[0], *lacking), *warnings[1:])
+        self.warnings = ((*warnings[0], *self._not_understood(oom_text)), *warnings[1:])
         self._pieces: tuple[tuple[int, int | None, int], tuple[Piece, ...]] | None = None
+
+    def _not_understood(self, oom_text: str) -> tuple[str, ...]:
+        """What has to be said of a text that tells nothing."""
+        if not oom_text.strip():
+            return ()
+        if not self.texts:
+            return (NO_MESSAGE,)
+        devices = self.files[0].devices.values()
+        ooms = [(device, event) for device in devices for event in device.replay.ooms]
+        if ooms and not any(device.message_of(event, self.texts) for device, event in ooms):
+            return (NO_MESSAGE_FITS,)
+        return ()
 
     def answer(self, request: m.Request) -> m.Answer:
         """Answer one request.
@@ -76,7 +98,9 @@ class Answers:
 
     def _verdict(self, request: m.AskVerdict) -> m.VerdictIs:
         device = self._device(request.device)
-        found = device.verdict(request.event, self.texts, top=request.top)
+        found = device.verdict(
+            request.event, self.texts, top=request.top, circumstances=self._circumstances
+        )
         return m.VerdictIs(request.id, found)
 
     def _pinning(self, request: m.AskPinning) -> m.PinningIs:
@@ -169,6 +193,7 @@ class Answers:
             at=request.event,
             top=request.top,
             texts=self.texts,
+            circumstances=self._circumstances,
         )
         return m.Exported(request.id, made if isinstance(made, str) else _json(made))
 
@@ -205,4 +230,6 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def _messages_in(text: str) -> tuple[OomText, ...]:
-    return parse_oom_texts(text) if "tried to allocate" in text.lower() else ()
+    lower = text.lower()
+    told = "tried to allocate" in lower or "allocation failed with oom" in lower
+    return parse_oom_texts(text) if told else ()

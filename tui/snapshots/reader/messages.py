@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import Literal, TypeVar, Union, get_args
 
+from tui.explain.evidence import Circumstances
 from tui.snapshots.model.pictures import Piece, Pinning, RowPicture, Stacking, Timeline
 from tui.snapshots.model.results import (
     Difference,
@@ -51,6 +52,8 @@ class Load:
     """Take user names and home directories out of all that is answered."""
     memory: int | None = None
     """Bytes that reading may take; ``None`` for a quarter of what is available."""
+    circumstances: Circumstances | None = None
+    """What a watch knows of the program that wrote the file; ``None`` where there was none."""
 
 
 @frozen

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from tui.child.inside import ParentChannel
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
@@ -22,7 +23,7 @@ from tui.snapshots.reader import messages
 from tui.snapshots.reader.answers import Answers
 from tui.snapshots.reader.messages import Request, Slot, slot
 from tui.text.redact import Redactor
-from workloads.protocol.wire import encode
+from workloads.protocol.wire import encode, to_plain
 
 
 def redacted(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, Redactor]:
@@ -36,7 +37,13 @@ def redacted(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, R
         The snapshot, and what to redact those texts with.
     """
     redact = Redactor(
-        (snapshot.file, *(frame.filename for frame in snapshot.frames), *snapshot.contexts, *texts)
+        (
+            snapshot.file,
+            *(frame.filename for frame in snapshot.frames),
+            *snapshot.contexts,
+            *_texts_in(to_plain(snapshot.agent)),
+            *texts,
+        )
     )
     frames = tuple(
         Frame(redact(frame.filename), frame.line, frame.name) for frame in snapshot.frames
@@ -50,9 +57,22 @@ def redacted(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, R
             settings={name: redact(value) for name, value in snapshot.settings.items()},
             notes=tuple(map(redact, snapshot.notes)),
             annotations=redact.all_of(snapshot.annotations),
+            agent=redact.all_of(snapshot.agent),
         ),
         redact,
     )
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """All texts in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _texts_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item)
 
 
 class Waiting:
@@ -242,7 +262,7 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
         read, text = _redacted_files(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
     pace.tell(0, len(read), "checking")
-    answers = Answers(files, tuple(file.faults for file in files), text)
+    answers = Answers(files, tuple(file.faults for file in files), text, request.circumstances)
     devices = answers.files[0].devices
     summaries = []
     for number, device in enumerate(devices.values()):

@@ -78,7 +78,10 @@ class VerdictPane(SnapshotPane):
 
     HELP = (
         "Why an allocation failed, one page for each OOM; n goes to the next, d to the next "
-        "device. live: requested bytes of all allocations then; reserved: what the allocator held; "
+        "device. First the line of the program, the optimizer step and the cause: the one without "
+        "which this request and the next steps would have fit. Then what holds the device's used "
+        "memory; the rows add up to it. live: requested bytes of all allocations then; reserved: "
+        "what the allocator held; "
         "cached: reserved and not live; device free: of the whole GPU; largest free block: the "
         "longest free piece of the default pool. The cause is decided from these figures and the "
         "reasons say how. Held the memory: the lines of the program, by bytes at that event, not "

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tui.session.watching import KeptRun
+from tui.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import numbers as text
 from tui.text.glyphs import clean
 from tui.text.numbers import plain, significant
+from tui.ui.views.explained import row_line
 from tui.ui.views.lines import (
     Line,
     Span,
@@ -30,6 +32,8 @@ from tui.watch.kept import Oom
 from tui.watch.runs import EXAMPLE, Run
 from workloads.protocol.frozen import frozen
 
+MOST_ROWS = 3
+"""Of the account of an OOM that stand on the page of its run; the verdict has all."""
 BY_OBSERVER = "torch's OOM observer"
 """Where the numbers of an OOM come from."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -132,10 +136,13 @@ def oom_words(found: OomOf, selected: WatchedDevice | None) -> str:
 def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) -> list[Line]:
     """What has to be known before any figure: OOMs, no new figures, frozen, other remarks."""
     found: list[Line] = []
+    account: list[Line] = []
     oom = newest_oom(state.devices)
     if oom is not None:
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.BAD
-        found += paragraph(oom_words(oom, selected), cells, style, indent="  ")
+        explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
+        found += paragraph(explanation.line, cells, style, indent="  ")
+        account = [row_line(row, cells) for row in explanation.account[:MOST_ROWS]]
     if state.frozen_at is not None:
         words = f"frozen at {clock_words(state.frozen_at)}: the run goes on; f follows it again"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
@@ -146,7 +153,10 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         found += paragraph(note, cells, TextStyle.NOTE, indent="  ")
     if not state.devices:
         found += paragraph(_no_process(state), cells)
-    return found
+    if oom is not None:  # last, as a small screen shows what comes first
+        style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
+        found += paragraph(oom_words(oom, selected), cells, style, indent="  ")
+    return found + account
 
 
 def _no_process(state: WatchedRun) -> str:

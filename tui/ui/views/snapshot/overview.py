@@ -23,6 +23,7 @@ from tui.snapshots.reader.messages import Progress
 from tui.text import glyphs
 from tui.text import numbers as text
 from tui.text.glyphs import clean
+from tui.ui.views.explained import account_lines, first_lines
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
 from tui.ui.views.snapshot.words import (
     FRAME_STYLES,
@@ -203,7 +204,9 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
             Span(clock_words(verdict.time_us), TextStyle.QUIET),
         )
     ]
-    rows += paragraph(verdict.headline, cells, TextStyle.BAD)
+    rows += first_lines(verdict.explanation, cells)
+    rows += account_lines(verdict.explanation, cells)
+    rows += [(), *paragraph(verdict.headline, cells, TextStyle.PLAIN)]
     rows += flow([labelled(name, value) for name, value in _verdict_figures(verdict)], cells)
     rows += paragraph(verdict.cause, cells, label="cause: ")
     for reason in verdict.reasons:
@@ -212,10 +215,13 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
         rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
     held = top_lines("Held the memory then", verdict.top, cells)
     advice = advice_lines(AGAINST_OOM, verdict.advice, cells)
+    if not any(item.kind is not None for item in verdict.top):
+        # Without a line to name, what stands in the account says more.
+        held = []
     asked = [(), line(Span("Asked for at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
     # Where the request is to blame, who asked matters more than who held.
     blamed = verdict.cause in ("larger than the device", "larger than what was free")
-    return rows + (asked + advice + held if blamed else held + advice + asked)
+    return rows + (asked + advice + held if blamed else advice + held + asked)
 
 
 def _verdict_figures(verdict: Verdict) -> list[tuple[str, str]]:

@@ -6,9 +6,10 @@ import datetime
 import itertools
 from collections.abc import Sequence
 
+from tui.explain.frames import base_name
 from tui.session.snapshot_reader import SnapshotStore
 from tui.session.snapshot_session import Focus, SnapshotSession, View
-from tui.snapshots.analysis.frames import base_name, frame_kind, frame_label
+from tui.snapshots.analysis.frames import frame_kind, frame_label
 from tui.snapshots.model.pictures import Timeline
 from tui.snapshots.model.results import FrameKind, Part, State, Summary
 from tui.snapshots.model.snapshot import Frame

@@ -1,0 +1,1 @@
+"""Evidence of out-of-memory errors in, conclusions and advice out."""

@@ -1,0 +1,151 @@
+"""Evidence written by hand: what an inventory, a history, a text and a watch may tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tui.explain.evidence import Evidence
+from tui.watch.inventory import (
+    SCHEMA,
+    CodeLine,
+    Container,
+    Inventory,
+    ModelPart,
+    NamedBytes,
+    Role,
+    StepMemory,
+    ThreadStack,
+    Variable,
+)
+
+MIB, GIB = 1 << 20, 1 << 30
+PROGRAM = "/home/ann/work/train.py"
+PACKAGES = "/opt/venv/lib/python3.12/site-packages/torch"
+
+TRAIN = CodeLine(PROGRAM, 15, "train")
+FORWARD = (
+    CodeLine(f"{PACKAGES}/nn/modules/linear.py", 134, "forward"),
+    CodeLine(f"{PACKAGES}/nn/modules/module.py", 1789, "_call_impl"),
+    TRAIN,
+)
+BACKWARD = (
+    CodeLine(f"{PACKAGES}/autograd/graph.py", 979, "_engine_run_backward"),
+    CodeLine(f"{PACKAGES}/_tensor.py", 623, "backward"),
+    TRAIN,
+)
+STATE = (
+    CodeLine(f"{PACKAGES}/optim/adam.py", 180, "_init_group"),
+    CodeLine(f"{PACKAGES}/optim/adam.py", 240, "step"),
+    TRAIN,
+)
+FOREACH = (
+    CodeLine(f"{PACKAGES}/optim/adam.py", 600, "_multi_tensor_adam"),
+    CodeLine(f"{PACKAGES}/optim/adam.py", 240, "step"),
+    TRAIN,
+)
+TO_CUDA = (
+    CodeLine(f"{PACKAGES}/nn/modules/module.py", 950, "_apply"),
+    CodeLine(f"{PACKAGES}/nn/modules/module.py", 1050, "cuda"),
+    TRAIN,
+)
+DEEPCOPY = (CodeLine("/usr/lib/python3.12/copy.py", 140, "deepcopy"), TRAIN)
+LOAD = (CodeLine(f"{PACKAGES}/serialization.py", 1400, "load"), TRAIN)
+
+
+def part(
+    role: Role, mib: int, owner: str = "model (GPT)", count: int = 12, **more: Any
+) -> ModelPart:
+    largest = (NamedBytes("head.weight", 64 * MIB),)
+    names = {"dtypes": ("float32",), "largest": largest, **more}
+    return ModelPart(role, owner, mib * MIB, count, **names)
+
+
+def container(name: str, mib: int, tensors: int, **more: Any) -> Container:
+    facts: dict[str, Any] = {
+        "kind": "list",
+        "length": tensors,
+        "graphs": 0,
+        "where": TRAIN,
+        "scope": "local of train()",
+        "adds": CodeLine(PROGRAM, 13, "train"),
+        **more,
+    }
+    return Container(name=name, tensors=tensors, bytes=mib * MIB, **facts)
+
+
+def variable(name: str, mib: int, nodes: int = 0, **more: Any) -> Variable:
+    facts: dict[str, Any] = {
+        "shape": (mib, MIB // 4),
+        "dtype": "float32",
+        "where": TRAIN,
+        "scope": "local of train()",
+        "adds": CodeLine(PROGRAM, 12, "train"),
+        **more,
+    }
+    return Variable(name=name, bytes=mib * MIB, graph_nodes=nodes, **facts)
+
+
+def inventory(
+    *held: ModelPart | Container | Variable,
+    other: int = 0,
+    remainder: int = 0,
+    steps: tuple[tuple[int, int], ...] = (),
+    main: tuple[CodeLine, ...] = (),
+    asks: bool = True,
+) -> Inventory:
+    """An inventory of what is given; other, remainder and steps in MiB."""
+    whole = sum(each.bytes for each in held) + (other + remainder) * MIB
+    stack = main or FORWARD
+    return Inventory(
+        schema=SCHEMA,
+        device=0,
+        allocated=whole,
+        seconds=0.1,
+        objects=1000,
+        parts=tuple(each for each in held if isinstance(each, ModelPart)),
+        containers=tuple(each for each in held if isinstance(each, Container)),
+        variables=tuple(each for each in held if isinstance(each, Variable)),
+        other_bytes=other * MIB,
+        other_count=other and 10,
+        remainder=remainder * MIB,
+        threads=(ThreadStack("MainThread", asks, True, stack),),
+        skipped=(),
+        steps=tuple(StepMemory(step, mib * MIB) for step, mib in steps),
+        step=steps[-1][0] if steps else 0,
+    )
+
+
+def evidence(taken: Inventory | None = None, **more: Any) -> Evidence:
+    """A device of 8 GiB that this process fills; what is given in ``more`` stands instead.
+
+    Without an inventory 7.4 GiB is live. A context of 500 MiB is always there.
+    """
+    allocated = taken.allocated if taken is not None else 7 * GIB + 400 * MIB
+    reserved = more.get("reserved", allocated + 4 * MIB)
+    facts: dict[str, Any] = {
+        "device": 0,
+        "asked": 64 * MIB,
+        "needed": 64 * MIB,
+        "allocated": allocated,
+        "rounding": 0,
+        "reserved": reserved,
+        "step": None if taken is None else taken.step,
+        "total": reserved + 510 * MIB,
+        "free": 10 * MIB,
+        "stuck": max(0, reserved - allocated),
+        "largest": min(4 * MIB, max(0, reserved - allocated)),
+        "process": reserved + 500 * MIB,
+        "others": 0,
+        "stack": FORWARD,
+        "threads": () if taken is None else taken.threads,
+        "inventory": taken,
+        "expandable": False,
+        "text": True,
+        "watched": taken is not None,
+    }
+    return Evidence(**{**facts, **more})
+
+
+def growing(begin: int, by: int, steps: int) -> tuple[tuple[int, int], ...]:
+    """What was allocated after some of the steps, in MiB."""
+    return tuple((step, begin + by * step) for step in range(1, steps + 1, max(1, steps // 12)))

@@ -1,0 +1,129 @@
+"""A snapshot with the inventory of a watched run: the explanation goes over the wire, redacted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from tests.explain.scenes import GIB, MIB, TRAIN, container, growing, inventory, part
+from tests.snapshots.scenes import oom, scene, segment
+from tui.explain.evidence import Circumstances, Holder, Rate
+from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.analysis.markdown import snapshot_markdown
+from tui.snapshots.analysis.report import snapshot_report
+from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.model.results import Verdict
+from tui.snapshots.model.snapshot import Snapshot
+from tui.snapshots.reader.serve import redacted
+from tui.watch.inventory import AgentRecord, OomFacts
+from workloads.protocol import wire
+
+TAKEN = inventory(
+    part("parameters", 16),
+    container("losses", 6080, 190, graphs=190),
+    remainder=96,
+    steps=growing(100, 32, 190),
+)
+FACTS = OomFacts(
+    device=0,
+    asked=64 * MIB,
+    free=10 * MIB,
+    limit=7 * GIB,
+    allocated=TAKEN.allocated,
+    reserved=TAKEN.allocated,
+    step=190,
+    thread="main",
+    pid=777,
+    rank=None,
+    stack=(TRAIN,),
+)
+LINE = (
+    "OOM at step 190, train.py:15 in train. Leak: losses (list of 190, train.py:13) grows by 32 MiB"
+    " per step."
+)
+
+
+def watched() -> Snapshot:
+    """As the agent writes it without a recording: no stack but that of the OOM."""
+    live = segment(1 << 40, [("allocated", TAKEN.allocated // MIB)])
+    for block in live["blocks"]:
+        block["frames"] = []
+    stack = [{"filename": TRAIN.filename, "line": TRAIN.line, "name": TRAIN.name}]
+    found = scene([live], oom(64, 10, frames=stack)).snapshot
+    return replace(found, agent=AgentRecord(FACTS, TAKEN))
+
+
+def judged(snapshot: Snapshot, told: Circumstances | None = None, text: str = "") -> Verdict:
+    return Analysis(snapshot).devices[0].verdict(0, parse_oom_texts(text), circumstances=told)
+
+
+def test_the_first_line_is_everywhere_and_goes_over_the_wire() -> None:
+    verdict = judged(watched())
+    assert verdict.explanation.line == LINE
+    assert wire.decode(wire.encode(verdict), (Verdict,)) == verdict
+    report = snapshot_report(Analysis(watched()), ())
+    told = report["devices"][0]["ooms"][0]["explanation"]
+    assert told["line"] == LINE
+    assert (told["cause"], told["step"], told["where"]["line"]) == ("leak", 190, 15)
+    assert sum(row["bytes"] for row in told["account"]) == told["used"]
+    assert f"**{LINE}**" in snapshot_markdown(Analysis(watched()), ())
+
+
+def test_what_was_live_before_the_recording_is_nobodys_line() -> None:
+    said = json.dumps(snapshot_report(Analysis(watched()), ())["devices"][0]["ooms"][0]["advice"])
+    assert "allocated before the recording" not in said
+    assert "gpu-workbench watch -- python" not in said
+
+
+def test_a_redacted_explanation_has_no_user_name() -> None:
+    without, redact = redacted(watched())
+    told = judged(without).explanation
+    assert told.where is not None
+    assert told.where.filename.endswith("/work/train.py")
+    assert "ann" not in wire.encode(told).decode()
+    assert redact("/home/ann/x") == redact(redact("/home/ann/x"))
+
+
+def test_what_the_watch_measured_is_used() -> None:
+    bare = replace(TAKEN, steps=())
+    told = judged(
+        replace(watched(), agent=AgentRecord(FACTS, bare)),
+        Circumstances(growth=Rate(33.0 * MIB, 32.0 * MIB, 34.0 * MIB, "step", "from outside", 190)),
+    )
+    assert told.explanation.conclusion.endswith("grows by 33 MiB per step.")
+
+
+def test_the_log_has_in_bytes_what_the_text_rounds() -> None:
+    warning = (
+        "[W1123 16:25:29.087851676 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM"
+        " on device 0 while trying to allocate 67108864 bytes (free: 10485760, total: 7945060352)."
+    )
+    text = (
+        "CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 7.40 GiB of"
+        " which 10.00 MiB is free. Including non-PyTorch memory, this process has 7.39 GiB memory"
+        " in use."
+    )
+    exact = 7945060352
+    alone, both = parse_oom_texts(warning), parse_oom_texts(f"{warning}\n{text}")
+    assert [(each.total, each.device_free, each.logged) for each in alone] == [
+        (exact, 10485760, True)
+    ]
+    assert len(both) == 2
+    assert judged(watched(), text=warning).total == exact
+    verdict = judged(watched(), text=f"{text}\n{warning}")
+    assert verdict.total == exact
+    assert verdict.text is not None
+    assert verdict.text.process is not None
+
+
+def test_a_process_of_a_text_is_named_where_nvml_has_listed_it() -> None:
+    text = (
+        "Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 16.00 GiB of which 10.00 MiB is"
+        " free. Process 4242 has 9.50 GiB memory in use. Including non-PyTorch memory, this process"
+        " has 6.48 GiB memory in use."
+    )
+    plain = replace(watched(), agent=AgentRecord(FACTS, inventory(part("parameters", 6000))))
+    known = Circumstances(known=(Holder(4242, 0, "ben", "python serve.py"),))
+    told = judged(plain, known, text).explanation
+    assert told.cause == "other processes"
+    assert "process 4242 ben python serve.py 9.5 GiB" in told.line

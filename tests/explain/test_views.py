@@ -1,0 +1,66 @@
+"""The first line and the account on a screen, as plain text, at several sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.scenes import container, evidence, growing, inventory, part
+from tui.explain.explain import explain
+from tui.ui.views.explained import account_lines, advice_lines, first_lines
+from tui.ui.views.lines import plain, width
+
+FOUND = explain(
+    evidence(
+        inventory(
+            part("parameters", 16),
+            container("losses", 6080, 190, graphs=190),
+            remainder=96,
+            steps=growing(100, 32, 190),
+        )
+    )
+)
+AT_80 = """\
+OOM at step 181, train.py:15 in train. Leak: losses (list of 190, train.py:13)
+grows by 32 MiB per step.
+
+Used 6.5 GiB of 6.5 GiB
+  5.9 GiB  91% ███████████· leak               losses (list of 190, train.py:13)
+  500 MiB   7% █··········· outside torch      this process outside torch: CUDA…
+ 96.0 MiB   1% █··········· activations        no name: what autograd has saved…
+ 16.0 MiB  <1% █··········· parameters         model (GPT)
+  4.0 MiB  <1% █··········· fragmentation      cached in pieces beside live blo…"""
+
+
+def shown(cells: int) -> list[str]:
+    rows = [*first_lines(FOUND, cells), *account_lines(FOUND, cells)]
+    return [plain(row).rstrip() for row in rows]
+
+
+def test_at_80_cells() -> None:
+    assert "\n".join(shown(80)) == AT_80
+
+
+@pytest.mark.parametrize("cells", [24, 40, 60, 80, 120, 200])
+def test_nothing_is_wider_than_its_place_and_no_cause_is_lost(cells: int) -> None:
+    rows = [*first_lines(FOUND, cells), *account_lines(FOUND, cells)]
+    rows += advice_lines(FOUND.advice, cells)
+    assert all(width(row) <= cells for row in rows)
+    text = " ".join(" ".join(map(plain, rows)).split())
+    assert "Leak: losses" in text
+    assert "5.9 GiB 91%" in text
+    if cells >= 40:
+        assert all(f"{row.name}" in text for row in FOUND.account)
+
+
+def test_many_small_rows_stand_in_one() -> None:
+    taken = inventory(
+        part("parameters", 16),
+        part("gradients", 16),
+        part("buffers", 8),
+        part("optimizer state", 30, "optimizer (Adam)"),
+        container("kept", 20, 4),
+        remainder=6000,
+    )
+    found = explain(evidence(taken, streams_cached=1 << 20, stuck=3 << 20))
+    text = "\n".join(plain(row) for row in account_lines(found, 120))
+    assert "less than 1%: optimizer state 30.0 MiB" in text

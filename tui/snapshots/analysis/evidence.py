@@ -1,0 +1,269 @@
+"""What a snapshot tells of one failed allocation, as the evidence that it is explained from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal
+
+from tui.explain.evidence import Circumstances, Evidence, Grown, Holder, Purpose
+from tui.explain.frames import goes_through, in_backward
+from tui.snapshots.analysis.advice import expandable_segments, is_on
+from tui.snapshots.analysis.allocations import Allocations
+from tui.snapshots.analysis.cause import Figures, segment_for
+from tui.snapshots.analysis.frames import Stacks
+from tui.snapshots.analysis.layers import Categories
+from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
+from tui.snapshots.model.results import Entry, Growth, OomText, State
+from tui.snapshots.model.snapshot import Action, Frame, Snapshot, Trace
+from tui.watch.inventory import CodeLine, Inventory, OomFacts, ThreadStack
+from workloads.protocol.frozen import frozen
+
+PoolKind = Literal["CUDA graphs", "MemPool", "private pools"]
+LARGE_BLOCK = 0.03
+"""Of the live bytes, from which a block of half of a request is more than chance."""
+ROUNDED = 512
+"""Bytes that a request may be told larger than it was."""
+
+
+@frozen
+class Told:
+    """What a snapshot's file or a watch tell besides the allocator's state."""
+
+    inventory: Inventory | None
+    facts: OomFacts | None
+    circumstances: Circumstances
+
+
+def code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
+    """A stack of a snapshot as lines of Python; C++ frames are left out."""
+    return tuple(
+        CodeLine(frame.filename, frame.line, frame.name)
+        for frame in stack
+        if frame.filename not in ("", "??")
+    )
+
+
+def pool_kind(
+    pool: tuple[int, int], streams: Iterable[int], stacks: Iterable[tuple[Frame, ...]]
+) -> PoolKind:
+    """Whose a private pool is.
+
+    A capture makes its own pool with the number first (``c10::cuda::MemPool::graph_pool_handle``
+    with ``is_user_created=false``). A handle that graphs share and a ``torch.cuda.MemPool`` both
+    have it second; there the stacks of what was allocated in it tell, if they go through torch's
+    files of CUDA graphs, and the stream: the default one cannot be captured.
+
+    Args:
+        pool: its two numbers.
+        streams: that its segments belong to.
+        stacks: of what was allocated in it.
+    """
+    if pool[0]:
+        return "CUDA graphs"
+    for stack in stacks:
+        lines = code_lines(stack)
+        if goes_through(lines, "/torch/cuda/graphs.py") or goes_through(lines, "cudagraph_trees"):
+            return "CUDA graphs"
+    return "MemPool" if 0 in streams else "private pools"
+
+
+def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dict[PoolKind, int]:
+    """What is free in private pools other than the one that was asked, by whose they are."""
+    found: Counter[PoolKind] = Counter()
+    parts: dict[tuple[int, int], list[Filled]] = {}
+    for part in layout.filled:
+        pool = part.range.pool or DEFAULT_POOL
+        if pool not in (DEFAULT_POOL, need):
+            parts.setdefault(pool, []).append(part)
+    for pool, filled in parts.items():
+        streams = {part.range.stream for part in filled}
+        kept = {held.stack for part in filled for held in part.held}
+        kind = pool_kind(pool, streams, (stacks.of(stack) for stack in kept if stack > 0))
+        found[kind] += sum(part.free for part in filled)
+    return dict(found)
+
+
+def purposes(
+    table: Allocations, categories: Categories, stacks: Stacks, event: int
+) -> tuple[Purpose, ...]:
+    """What was live after an event is for; empty where no stack and no category tells anything."""
+    held: Counter[str] = Counter()
+    sites: dict[str, Counter[str]] = {}
+    told = False
+    for row in table.live_at(event):
+        category = categories.of(row)
+        stack = table.stack[row]
+        told = told or stack > 0
+        held[category.name] += table.size[row]
+        site = stacks.site(stack)
+        if site.kind is not None:
+            sites.setdefault(category.name, Counter())[site.label] += table.size[row]
+    if not told:
+        return ()
+    made = []
+    for name, size in held.most_common():
+        most = sites.get(name, Counter()).most_common(1)
+        made.append(Purpose(name, size, *(most[0] if most else ("", 0))))
+    return tuple(made)
+
+
+def grown_of(found: Growth | None, stacks: Stacks) -> Grown | None:
+    """Growth of a history, as evidence."""
+    if found is None or found.kind is None:
+        return None
+    frame = stacks.site(found.stack).frame
+    return Grown(
+        where=None if frame is None else CodeLine(frame.filename, frame.line, frame.name),
+        label=found.label,
+        bytes=found.net or found.bytes,
+        count=found.count,
+        repeats=max(1, found.repeats),
+        by_size=found.replaced,
+    )
+
+
+def half_block(
+    table: Allocations, stacks: Stacks, event: int, asked: int, live: int, told: Told
+) -> tuple[str, bool]:
+    """Who has a large live block of exactly half of a request, and whether its type is 16 bits."""
+    inventory = told.inventory
+    for each in () if inventory is None else inventory.variables:
+        narrow = each.dtype in ("float16", "bfloat16")
+        if narrow and abs(2 * each.bytes - asked) < ROUNDED and each.bytes >= LARGE_BLOCK * live:
+            return f"{each.name} ({each.dtype})", True
+    for row in table.live_at(event):
+        size = table.size[row]
+        if size >= LARGE_BLOCK * live and abs(2 * size - asked) < ROUNDED:
+            site = stacks.site(table.stack[row])
+            if site.kind is not None:
+                return site.label, False
+    return "", False
+
+
+def has_history(trace: Trace) -> bool:
+    """Whether allocations were recorded, not just the OOM."""
+    return Action.ALLOC in trace.action or Action.FREE_COMPLETED in trace.action
+
+
+MOST_LOOKED_BACK = 100_000
+"""Entries before an OOM that are looked through for the call of backward."""
+
+
+def backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[CodeLine, ...]:
+    """The stack of the last call of a backward pass before an event; empty where there is none.
+
+    Autograd's thread has no Python stack. The call itself makes the first gradient, in the thread
+    of the program.
+    """
+    seen: dict[int, bool] = {0: False}
+    for place in range(event - 1, max(-1, event - MOST_LOOKED_BACK), -1):
+        number = trace.stack[place]
+        calls = seen.get(number)
+        if calls is None:
+            calls = seen[number] = in_backward(code_lines(stacks.of(number)))
+        if calls:
+            return code_lines(stacks.of(number))
+    return ()
+
+
+def gather_evidence(
+    *,
+    snapshot: Snapshot,
+    trace: Trace,
+    stacks: Stacks,
+    table: Allocations,
+    categories: Categories,
+    layout: Layout,
+    state: State,
+    entry: Entry,
+    figures: Figures,
+    growth: Growth | None,
+    message: OomText | None,
+    told: Told,
+) -> Evidence:
+    """Put together what is known of one OOM entry.
+
+    Args:
+        snapshot: the file.
+        trace: of the device.
+        stacks: of the file.
+        table: the device's allocations.
+        categories: of these.
+        layout: at the entry, as are ``state`` and ``figures``.
+        state: what was live and reserved.
+        entry: the OOM.
+        figures: of the failure.
+        growth: of one line until then.
+        message: the exception's text that fits the entry.
+        told: what the file or a watch tell besides.
+    """
+    event = entry.event
+    facts, seen = told.facts, told.circumstances
+    cached = private_cached(layout, stacks, entry.pool or DEFAULT_POOL)
+    needed = segment_for(figures.rounded, expandable=figures.expandable)
+    total, allowed = figures.total, figures.allowed
+    if facts is not None and total is None:
+        # What the observer is told is the device's total, or what torch was allowed of it.
+        refused = facts.free >= needed and state.reserved + needed > facts.limit
+        total, allowed = (None, facts.limit) if refused else (facts.limit, allowed)
+    known = purposes(table, categories, stacks, event)
+    half, narrow = half_block(table, stacks, event, entry.size, state.live, told)
+    history = has_history(trace) or bool(known)
+    stack = code_lines(entry.stack) or (() if facts is None else facts.stack)
+    inventory = told.inventory
+    threads = () if inventory is None else inventory.threads
+    thread = "main" if facts is None else facts.thread
+    if not stack and not threads:
+        calls = backward_call(trace, stacks, event)
+        threads = (ThreadStack("MainThread", False, True, calls),) if calls else ()
+        thread = None if calls else thread
+    return Evidence(
+        device=state.device,
+        asked=entry.size,
+        needed=needed,
+        allocated=state.live + state.rounding,
+        rounding=state.rounding,
+        reserved=state.reserved,
+        step=None if facts is None else facts.step,
+        free=figures.device_free if facts is None else facts.free,
+        total=total,
+        allowed=allowed,
+        pending=state.pending,
+        stuck=figures.serving_cached + figures.kind_cached,
+        largest=figures.serving_largest,
+        streams_cached=figures.streams_cached,
+        graphs_cached=cached.get("CUDA graphs", 0),
+        pools_cached=cached.get("MemPool", 0),
+        private_cached=cached.get("private pools", 0),
+        process=seen.process if message is None or message.process is None else message.process,
+        others=figures.others,
+        others_least=figures.others_least,
+        holders=seen.holders or _named_in(message, seen.known),
+        stack=stack,
+        threads=threads,
+        thread=thread,
+        inventory=inventory,
+        purposes=known,
+        grown=grown_of(growth, stacks),
+        rate=seen.growth,
+        half_block=half,
+        half_block_is_narrow=narrow,
+        settings=tuple(sorted(snapshot.settings.items())),
+        expandable=figures.expandable or is_on(snapshot.settings, "expandable_segments"),
+        expandable_setting=expandable_segments(snapshot.torch),
+        address_space=figures.address_space,
+        text=message is not None,
+        watched=seen.watched or facts is not None,
+        recorded=seen.recorded,
+        history=history,
+        source=seen.source,
+    )
+
+
+def _named_in(message: OomText | None, known: tuple[Holder, ...]) -> tuple[Holder, ...]:
+    """Other processes that a text names; without this one's own figure it may be among them."""
+    if message is None or message.process is None:
+        return ()
+    names = {each.pid: (each.user, each.command) for each in known}
+    return tuple(Holder(pid, size, *names.get(pid, ("", ""))) for pid, size in message.others)
