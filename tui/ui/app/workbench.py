@@ -16,10 +16,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from rich.text import Text
-from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette, Provider
+from textual.command import Provider
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
@@ -293,17 +292,17 @@ class WorkbenchApp(TabbedApp):
         return False if self.front is None else command.check(self.front.situation())
 
     def action_command_palette(self) -> None:
-        self.push_screen(CommandPalette(placeholder="words of a command", id="--command-palette"))
+        from tui.ui.screens.closing import Palette
+
+        self.push_screen(Palette(placeholder="words of a command", id="--command-palette"))
 
     def search_themes(self) -> None:
         """Choose a theme, as the framework does, in this program's words."""
         from textual.theme import ThemeProvider
 
-        self.push_screen(CommandPalette([ThemeProvider], placeholder="words of a theme"))
+        from tui.ui.screens.closing import Palette
 
-    @on(CommandPalette.Opened)
-    def _palette_opened(self) -> None:
-        self.screen.query_one(Input).cursor_blink = False
+        self.push_screen(Palette([ThemeProvider], placeholder="words of a theme"))
 
     def action_show_help(self) -> None:
         """Explain the focused pane and list the keys."""

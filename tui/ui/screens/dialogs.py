@@ -13,11 +13,11 @@ from textual.binding import Binding, BindingType
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Container
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from tui.ui.commands.command import Command, Situation
 from tui.ui.commands.registry import BY_ID, COMMANDS, keys_text
+from tui.ui.screens.closing import Dialog
 from tui.ui.screens.command_screen import front_of
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.ui.views.screen_frame import help_lines
@@ -72,7 +72,7 @@ def box(title: str, keys: str, *parts: Widget) -> Container:
 R = TypeVar("R")
 
 
-class BesideCursor(ModalScreen[R]):
+class BesideCursor(Dialog[R]):
     """A dialog about what is under the cursor, which it leaves in sight."""
 
     CSS_PATH = "dialog.tcss"
@@ -89,7 +89,7 @@ class BesideCursor(ModalScreen[R]):
         self.set_class(2 * row >= self.app.size.height, "-above")
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """A scrolling text; any of the keys that lead in lead out."""
 
     CSS_PATH = "dialog.tcss"
@@ -245,7 +245,7 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
         self.dismiss(END_SIGNALS[key][0] if key else None)
 
 
-class TwoSnapshotsScreen(ModalScreen["tuple[Taken, Taken] | None"]):
+class TwoSnapshotsScreen(Dialog["tuple[Taken, Taken] | None"]):
     """Gives back the earlier and the later of two snapshots, or ``None``.
 
     Args:
@@ -305,7 +305,7 @@ ABOUT_OOM_TEXT = (
 )
 
 
-class OomTextScreen(ModalScreen["str | None"]):
+class OomTextScreen(Dialog["str | None"]):
     """Gives back the text, or ``None``."""
 
     CSS_PATH = "snapshot.tcss"
