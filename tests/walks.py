@@ -131,7 +131,9 @@ class Walk:
             WalkError: always.
         """
         keys = " ".join(self._recent)
-        raise WalkError(f"{why}\nseed {self.seed}, after {self.typed} keys, the last: {keys}") from cause
+        raise WalkError(
+            f"{why}\nseed {self.seed}, after {self.typed} keys, the last: {keys}"
+        ) from cause
 
     # ---- what is typed ----
 

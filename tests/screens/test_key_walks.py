@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -20,6 +21,7 @@ from tests.screens.every_screen import SNAPSHOT, kept_results, scenes
 from tests.screens.watched import ScriptedRuns, kept_run
 from tests.walks import Walk
 from tui.results.database import Database, path
+from tui.session.snapshot_session import SnapshotSession
 from tui.ui.screens.closing import ClosesOnce, Palette
 from tui.ui.screens.command_screen import CommandScreen
 from tui.ui.screens.demo import DemoScreen
@@ -61,14 +63,11 @@ async def go(walk: Walk, keys: int, *, readonly: bool = False, snapshot: bool = 
         runs = ScriptedRuns(kept_run(), opens=two)
         events = scenes()["swept"].events
         try:
-            async with running(
-                (100, 30), "two gpus", *events, readonly=readonly, runs=runs
-            ) as on:
+            async with running((100, 30), "two gpus", *events, readonly=readonly, runs=runs) as on:
                 if snapshot:
                     on.app.open_snapshot(str(SNAPSHOT))
                     assert on.app.snapshot is not None
-                    session = on.app.snapshot.session
-                    await on.until(lambda: session.ready)
+                    await on.until(partial(_is_ready, on.app.snapshot.session))
                 for step in walk.steps(keys):
                     if step.size is not None:
                         await on.resize(*step.size)
@@ -80,6 +79,10 @@ async def go(walk: Walk, keys: int, *, readonly: bool = False, snapshot: bool = 
                         break
         except Exception as error:  # noqa: BLE001 (whatever it is, it is told with the keys)
             walk.fail(f"{type(error).__name__}: {error}", error)
+
+
+def _is_ready(session: SnapshotSession) -> bool:
+    return session.ready
 
 
 # ---- what closes a dialog reaches it twice ----

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -344,13 +345,29 @@ class WorkbenchApp(TabbedApp):
         self.actions.restart_runner()
 
     def action_interrupt(self) -> None:
-        """End as Ctrl-C ends a program; where text is selected, copy it."""
+        """End as Ctrl-C ends a program; where text is selected, copy it.
+
+        Where the run that is open goes on, ask first: Ctrl-C may be meant for either. Pressed again
+        instead of an answer, it leaves the run alone.
+        """
+        from tui.ui.screens.dialogs import LeaveOrEndScreen
         from tui.ui.terminal.fallbacks import copy
 
         if selected := _selected(self.screen):
             copy(self, "selection", selected)
-        else:
+            return
+        left = self.watched.left_words() if self.watched is not None else ""
+        if self.readonly or not left or isinstance(self.screen, LeaveOrEndScreen):
             self.exit(return_code=INTERRUPTED)
+            return
+
+        def answered(answer: str | None) -> None:
+            if answer == LeaveOrEndScreen.LEAVE:
+                self.exit(return_code=INTERRUPTED)
+            elif answer == LeaveOrEndScreen.END and self.watched is not None:
+                self.watched.end_run(signal.SIGINT)
+
+        self.push_screen(LeaveOrEndScreen([left]), answered)
 
 
 class Upkeep:

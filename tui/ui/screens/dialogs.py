@@ -245,6 +245,45 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
         self.dismiss(END_SIGNALS[key][0] if key else None)
 
 
+class LeaveOrEndScreen(BesideCursor["str"]):
+    """Gives back :data:`LEAVE`, :data:`END`, or nothing; enter does nothing.
+
+    Args:
+        words: what goes on, a paragraph each.
+    """
+
+    CSS_PATH = "watch.tcss"
+    LEAVE: ClassVar[str] = "leave"
+    END: ClassVar[str] = "end"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l", f"answer('{LEAVE}')", show=False),
+        Binding("e", f"answer('{END}')", show=False),
+        Binding("n,escape,q", "answer('')", show=False),
+    ]
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__()
+        self._words = tuple(words)
+
+    def compose(self) -> ComposeResult:
+        """A box around the words and the two ways."""
+        yield box(
+            "Leave the run or end it?",
+            "l leaves it running   e ends it   n or escape goes back",
+            LinesView(self._lines, id="message"),
+        )
+
+    def _lines(self, cells: int) -> list[Line]:
+        rows = [row for words in self._words for row in paragraph(words, cells)]
+        leave = "the workbench ends, the run goes on; Ctrl-C again does the same"
+        end = "the run gets SIGINT, as by Ctrl-C; the workbench stays and shows how it ends"
+        rows += paragraph(leave, cells, indent="  ", label="l ")
+        return [*rows, *paragraph(end, cells, indent="  ", label="e ")]
+
+    def action_answer(self, answer: str) -> None:
+        self.dismiss(answer)
+
+
 class TwoSnapshotsScreen(Dialog["tuple[Taken, Taken] | None"]):
     """Gives back the earlier and the later of two snapshots, or ``None``.
 
