@@ -119,12 +119,12 @@ async def test_a_dialog_that_is_closed_twice_closes_nothing_else() -> None:
 async def test_a_demo_that_is_left_twice_leaves_the_workbench() -> None:
     async with running((100, 30), "two gpus", *scenes()["busy"].events) as on:
         await on.press("D")
-        assert isinstance(on.app.screen, DemoScreen)
         demo = on.app.screen
+        assert isinstance(demo, DemoScreen)
         demo.action_demo_leave()
         demo.action_demo_leave()
         await on.settle()
-        assert on.app.screen is on.workbench
+        assert on.app.screen_stack == [on.workbench]
 
 
 def test_every_screen_over_another_closes_once() -> None:

@@ -133,6 +133,8 @@ class WorkbenchApp(TabbedApp):
     COMMAND_PALETTE_BINDING = "colon"
     COMMANDS: ClassVar = {_palette}
     MOST_NOTIFICATIONS = 2
+    hears_signals = False
+    """Signals and the terminal's hang-up end it; where it is alone in its process."""
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_of_app(),
         Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
@@ -201,6 +203,8 @@ class WorkbenchApp(TabbedApp):
 
     async def on_load(self) -> None:
         """Take the first look at the devices before there is a screen: the first paint shows it."""
+        if self.hears_signals:
+            self._upkeep.loaded(self)
         self._session.on_error(self._session_failed)
         self._session.watch()
         await self._session.looked(AT_ONCE_S)
@@ -377,13 +381,17 @@ class Upkeep:
         self._hangup_watch: HangupWatch | None = None
         self._forced_exit = ending.forced_exit_of_screen()
 
+    def loaded(self, app: App[Any]) -> None:
+        """The app's loop runs, the terminal is as it was: have signals and its hang-up end it."""
+        terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
+        self._hangup_watch = HangupWatch(
+            lambda code: app.exit(return_code=code), terminal, self._forced_exit
+        )
+        self._hangup_watch.install()
+
     def mounted(self, app: App[Any]) -> None:
-        """The app's loop runs: have signals and a terminal that is gone end it."""
-        if not app.is_headless:
-            terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
-            self._hangup_watch = HangupWatch(
-                lambda code: app.exit(return_code=code), terminal, self._forced_exit
-            )
+        """The screen is made. Textual's driver for a browser has put its own handlers in place."""
+        if self._hangup_watch is not None:
             self._hangup_watch.install()
         app.set_interval(FORGET_S, forget_caches)
 

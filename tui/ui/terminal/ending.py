@@ -99,7 +99,7 @@ class HangupWatch:
         self._forced_exit = forced_exit
 
     def install(self) -> None:
-        """Start watching; the event loop must run in the main thread."""
+        """Start watching, or take the signals back; the event loop must run in the main thread."""
         self._loop = asyncio.get_running_loop()
         for number in (*SIGNALS, *REAL_TIME):
             self._loop.add_signal_handler(number, self._finish, 128 + number)
@@ -107,7 +107,7 @@ class HangupWatch:
                 # The loop is told through its own descriptor; this handler runs in a blocked write
                 # too.
                 signal.signal(number, self._signalled)
-        if self._terminal is not None:
+        if self._terminal is not None and self._timer is None:
             self._look()
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
