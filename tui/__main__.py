@@ -7,13 +7,13 @@ interrupt.end_at_once()
 import sys  # noqa: E402 (after Ctrl-C has its answer)
 
 
-def run() -> int:
+def main() -> int:
     """Run the program; returns its exit code."""
-    from tui.cli.main import main
+    from tui.cli import main as program
 
     try:
         interrupt.raise_in_main()
-        return main()
+        return program.main()
     except KeyboardInterrupt:
         return interrupt.INTERRUPTED
     finally:
@@ -21,4 +21,4 @@ def run() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(main())
