@@ -1,10 +1,24 @@
-"""``python -m tui``: the same as ``gpu-workbench``."""
+"""``gpu-workbench``, and ``python -m tui``, which is the same."""
 
-from __future__ import annotations
+from tui import interrupt
 
-import sys
+interrupt.end_at_once()
 
-from tui.cli.main import main
+import sys  # noqa: E402 (after Ctrl-C has its answer)
+
+
+def main() -> int:
+    """Run the program; returns its exit code."""
+    from tui.cli import main as program
+
+    try:
+        interrupt.raise_in_main()
+        return program.main()
+    except KeyboardInterrupt:
+        return interrupt.INTERRUPTED
+    finally:
+        interrupt.ignore()
+
 
 if __name__ == "__main__":
     sys.exit(main())

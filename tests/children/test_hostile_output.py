@@ -20,6 +20,7 @@ from tests.nvml.fixtures import ScriptedNvml, scripted_library
 from tests.nvml.scenario import Gpu, Scenario
 from tests.recordings.making import recorded
 from tests.results.samples import kept
+from tests.terminal.faults import each_signal
 from tui.cli.headless import Waiter
 from tui.cli.program import command_names
 from tui.results.database import Database
@@ -290,7 +291,7 @@ def test_an_error_of_our_own_is_one_line_with_a_report(place: Place, tmp_path: P
     assert "in fails" in report.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, *SIGNALS], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", each_signal())
 def test_a_signal_costs_nothing_that_was_measured(
     number: signal.Signals, place: Place, tmp_path: Path
 ) -> None:
@@ -319,5 +320,4 @@ async def test_a_signal_that_is_ignored_stays_ignored() -> None:
     finally:
         for number in SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGHUP, before)

@@ -19,7 +19,11 @@ FACTS = {
 }
 
 
-def timing(blocks: Sequence[float], at: float = 1000.0) -> Timing:
+BEGAN = 1_000_000_000.0
+"""Unix time, in 2001."""
+
+
+def timing(blocks: Sequence[float], at: float = BEGAN) -> Timing:
     ordered = sorted(blocks)
     middle = ordered[len(ordered) // 2]
     return Timing(
@@ -74,8 +78,8 @@ def kept(
     process: str = "",
     seen: Conditions | None = None,
 ) -> Kept:
-    """A run that ended ``number`` seconds after the thousandth."""
-    at = 1000.0 + number
+    """A run that ended ``number`` seconds after :data:`BEGAN`."""
+    at = BEGAN + number
     blocks = [median * factor for factor in (0.99, 1.0, 1.0, 1.0, 1.0, 1.0, 1.01)]
     used: dict[str, Setting] = {"n": 4096} if parameters is None else parameters
     result = RunResult(

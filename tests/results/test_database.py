@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.results.samples import kept
+from tests.results.samples import BEGAN, kept
 from tui.results import store_file
 from tui.results.database import Database
 from tui.results.selection import Selection
@@ -66,7 +66,7 @@ def test_what_is_deleted_takes_its_body_tags_and_environment_along(tmp_path: Pat
         database.add([kept(1, tags=("a",)), kept(2, facts={"driver": "590.1"})])
         gone = database.rows(Selection(tags=("a",)))
         database.delete([row.number for row in gone])
-        assert [row.at for row in database.rows()] == [1002.0]
+        assert [row.at for row in database.rows()] == [BEGAN + 2]
         assert database.tags() == {}
         assert [facts.values["driver"] for facts in database.facts().values()] == ["590.1"]
         with pytest.raises(StoreError, match="not there any more"):
@@ -80,8 +80,8 @@ def test_what_is_deleted_takes_its_body_tags_and_environment_along(tmp_path: Pat
         (Selection(facts=(("driver", "58"),)), set()),
         (Selection(facts=(("torch", "2.13"), ("box", "beta"))), {3}),
         (Selection(facts=(("gpu", "h200"),)), {1, 2, 3}),
-        (Selection(before=1002.0), {1}),
-        (Selection(since=1002.0, device="cuda"), {2}),
+        (Selection(before=BEGAN + 2), {1}),
+        (Selection(since=BEGAN + 2, device="cuda"), {2}),
         (Selection(device="cpu"), {3}),
         (Selection(processes=("process-1", "process-3")), {1, 3}),
     ],
@@ -95,7 +95,7 @@ def test_what_is_selected_is_what_holds(wanted: Selection, found: set[int], tmp_
                 kept(3, facts={"box": "beta"}, device="cpu"),
             ]
         )
-        assert {round(row.at) - 1000 for row in database.rows(wanted)} == found
+        assert {round(row.at - BEGAN) for row in database.rows(wanted)} == found
         assert database.count(wanted) == len(found)
 
 
@@ -258,8 +258,8 @@ def test_two_programs_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
     with Database(place) as database:
         ats = [row.at for row in database.rows()]
     for index, first in enumerate((0, 1_000_000)):
-        own = {at for at in ats if 0 <= at - 1000 - first < 1_000_000}
-        assert own >= {1000.0 + first + number for number in range(said[index])}
+        own = {at for at in ats if 0 <= at - BEGAN - first < 1_000_000}
+        assert own >= {BEGAN + first + number for number in range(said[index])}
 
 
 def _killed_again_and_again(place: Path, times: int) -> None:
@@ -275,7 +275,7 @@ def _killed_again_and_again(place: Path, times: int) -> None:
         writer.send_signal(signal.SIGKILL)
         count = 1 + turn % 5 + len(writer.stdout.readlines())
         writer.wait()
-        told |= {1000.0 + first + number for number in range(count)}
+        told |= {BEGAN + first + number for number in range(count)}
     with Database(place) as database:
         assert {row.at for row in database.rows()} >= told
         for row in database.rows(limit=20):

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tests.results.samples import FACTS, kept
+from tests.results.samples import BEGAN, FACTS, kept
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, host, make_store, sample, torch_gpu, uuid
 from tests.screens.results import ran
@@ -28,7 +28,7 @@ from tui.ui.views.workload_table import entries, row
 from workloads.protocol import messages
 from workloads.protocol.results import Setting
 
-LATER = 5000.0
+LATER = BEGAN + 5000.0
 """After all that :func:`kept` makes here."""
 DAY_S = 86_400.0
 
@@ -50,7 +50,7 @@ def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path)
         kept(6, median=6e-3, workload="conv2d", device="cpu", facts={"gpu uuid": ""}),
         kept(4500, median=1e-3),
     )
-    found = earlier_results(place, "alpha", 4000.0, traceless=False)
+    found = earlier_results(place, "alpha", BEGAN + 4000.0, traceless=False)
     assert {(one.workload, one.gpu, one.used["n"], one.median_s) for one in found} == {
         ("matmul", "GPU-1", 4096, 2e-3),
         ("matmul", "GPU-2", 4096, 8e-3),
@@ -58,8 +58,8 @@ def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path)
         ("conv2d", "", 4096, 6e-3),
     }
     newest = next(one for one in found if one.median_s == 2e-3)
-    assert (newest.driver, newest.torch, newest.at) == ("590.1", FACTS["torch"], 1002.0)
-    assert earlier_results(place, "beta", 1003.0, traceless=False) == ()
+    assert (newest.driver, newest.torch, newest.at) == ("590.1", FACTS["torch"], BEGAN + 2)
+    assert earlier_results(place, "beta", BEGAN + 3, traceless=False) == ()
     assert earlier_results(tmp_path / "none", "alpha", LATER, traceless=True) == ()
 
 
@@ -99,7 +99,7 @@ def test_a_look_without_trace_changes_nothing_beside_a_writer_or_alone(tmp_path:
 
 
 def _held(place: Path, *runs: Kept) -> Against | None:
-    return held_against(place, runs, 4000.0, traceless=False)
+    return held_against(place, runs, BEGAN + 4000.0, traceless=False)
 
 
 def test_three_runs_are_held_against_three_and_one_is_unclear(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_three_runs_are_held_against_three_and_one_is_unclear(tmp_path: Path) ->
     ]
     found = _held(place, *mine)
     assert found is not None
-    assert (found.verdict, found.runs, found.at) == ("slower", (5, 3), 1004.0)
+    assert (found.verdict, found.runs, found.at) == ("slower", (5, 3), BEGAN + 4)
     assert found.ratio == pytest.approx(1 / 1.1, rel=0.01)
     assert found.differences == ("driver 580.65.06 → 590.1",)
     found = _held(place, mine[0])
@@ -144,7 +144,7 @@ def test_runs_with_the_same_flags_are_preferred(tmp_path: Path) -> None:
     )
     found = _held(place, kept(4100, facts={"flag cudnn.benchmark": "on"}))
     assert found is not None
-    assert (found.at, found.differences) == (1001.0, ())
+    assert (found.at, found.differences) == (BEGAN + 1, ())
 
 
 # ---- a session ---------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ async def test_a_session_hears_of_earlier_ones_and_of_how_its_runs_compare(
     await sessions.read(store, apply)
     (said,) = heard
     assert isinstance(said, EarlierRead)
-    assert [one.at for one in said.results] == [1003.0]
+    assert [one.at for one in said.results] == [BEGAN + 3]
     *_, ended = ran("matmul", "cuda:0", median=2e-3)
     for event in ran("matmul", "cuda:0", median=2e-3):
         store.apply(event)

@@ -29,7 +29,8 @@ def _write(place: Path, ones: list[Kept]) -> Path:
             st.integers(0, 30),
             st.text(max_size=8),
             st.dictionaries(
-                st.text(max_size=5), st.integers() | st.text(max_size=5) | st.booleans()
+                st.text(max_size=5),
+                st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5) | st.booleans(),
             ),
         ),
         max_size=8,
@@ -129,5 +130,5 @@ def test_a_damaged_line_is_named_and_nothing_is_taken_in(tmp_path: Path) -> None
         read_file(place)
     foreign = text[1].replace(kept(1).record.id, "../../etc")
     place.write_text("\n".join([text[0], foreign]))
-    with pytest.raises(ExchangeError, match=r"line 2: '../../etc' is no id"):
+    with pytest.raises(ExchangeError, match=r"line 2 is damaged: its id is '../../etc'"):
         read_file(place)

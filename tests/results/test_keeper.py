@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.results.samples import timing
+from tests.results.samples import BEGAN, timing
 from tests.screens.helpers import gpu, make_store, sample, uuid
 from tui.results.database import Database
 from tui.results.keeper import Keeper
@@ -35,11 +35,11 @@ def _finished(request: messages.Run, status: Status = "ok", *, timed: bool = Tru
         request.flags,
         status,
         None if status == "ok" else "told",
-        time=timing([1e-3] * 7, 1000.0 + number) if timed else None,
-        started_at=1000.0 + number,
-        ended_at=1002.0 + number,
+        time=timing([1e-3] * 7, BEGAN + number) if timed else None,
+        started_at=BEGAN + number,
+        ended_at=BEGAN + 2 + number,
         chosen={"n": 128} if request.parameters["n"] == 0 else {},
-        spans=(MeasuredSpan(1000.0, 1001.0, (request.device,)),),
+        spans=(MeasuredSpan(BEGAN, BEGAN + 1, (request.device,)),),
     )
     return messages.Finished(result)
 
@@ -67,7 +67,7 @@ async def test_a_run_is_kept_with_its_blocks_and_what_it_was_measured_on(tmp_pat
     assert first.record.run.time is not None
     assert first.record.run.time.block_times_s == (1e-3,) * 7
     assert first.record.parameters == {"n": 128}
-    assert (first.record.budget, first.record.at) == ("normal", 1003.0)
+    assert (first.record.budget, first.record.at) == ("normal", BEGAN + 3)
     facts = first.facts.values
     assert store.environment is not None
     assert {
@@ -155,7 +155,7 @@ async def test_a_comparison_is_kept_once_it_is_done(tmp_path: Path) -> None:
         break_even_calls=None,
         fresh_process=True,
         pair_ratios=(1.9, 2.0, 2.1),
-        measured=((1000.0, 1004.0),),
+        measured=((BEGAN, BEGAN + 4),),
     )
     found = await _kept(
         make_store("one gpu"),
@@ -165,7 +165,7 @@ async def test_a_comparison_is_kept_once_it_is_done(tmp_path: Path) -> None:
         messages.Compared(comparison, done=True),
     )
     assert [one.record.comparison for one in found] == [comparison]
-    assert found[0].record.at == 1004.0
+    assert found[0].record.at == BEGAN + 4
 
 
 async def test_a_store_that_cannot_be_used_is_one_line_and_costs_no_run(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from tests.screens.watched import (
 from tui.state.events import AnyEvent
 from tui.state.watched_run import Mark, WatchedRun
 from tui.ui.screens import watch
-from tui.ui.screens.dialogs import EndScreen, HelpScreen, TwoSnapshotsScreen
+from tui.ui.screens.dialogs import EndScreen, HelpScreen, LeaveOrEndScreen, TwoSnapshotsScreen
 
 TWO = watched(device(), unread())
 
@@ -185,6 +185,32 @@ async def test_a_run_is_ended_by_the_signal_that_was_chosen(
         await at.press("enter", "x")
         assert at.front is not EndScreen
         assert "nothing is sent" in at.text
+
+
+@pytest.mark.parametrize(
+    ("key", "sent", "code"),
+    [("l", False, 130), ("e", True, None), ("escape", False, None), ("ctrl+c", False, 130)],
+)
+async def test_ctrl_c_on_a_run_that_goes_on_asks(key: str, sent: bool, code: int | None) -> None:
+    async with on_runs() as at:
+        await at.press("enter", "ctrl+c")
+        assert at.front is LeaveOrEndScreen
+        said = " ".join(at.said.replace("│", " ").split())
+        assert "torchrun --nproc-per-node 2 train.py --lr 1e-3 goes on" in said
+        assert "gpu-workbench watch 20260101-120000-77 shows it again" in said
+        await at.press(key)
+        assert asked_for(at.runs, "end") == ([("end", signal.SIGINT)] if sent else [])
+        assert at.app.return_code == code
+        assert at.app.is_running == (code is None)
+
+
+async def test_ctrl_c_does_not_ask_about_a_run_that_has_ended_or_may_not_be_ended() -> None:
+    async with on_runs(replace(TWO, replayed=True)) as at:
+        await at.press("enter", "ctrl+c")
+        assert at.app.return_code == 130
+    async with on_runs(readonly=True) as at:
+        await at.press("enter", "ctrl+c")
+        assert at.app.return_code == 130
 
 
 async def test_readonly_offers_nothing_that_acts_on_the_run() -> None:

@@ -1,7 +1,7 @@
 """What befalls the program in a soak: random, and the same for the same seed.
 
-None of these ends the program or sends a signal to a process that is not its own: the keys to quit,
-to end a process and to open the palette are left out.
+None of these ends the program or sends a signal to a process that is not its own: the keys to quit
+and to end a process are left out, and so are these commands of the palette.
 """
 
 from __future__ import annotations
@@ -15,14 +15,30 @@ import psutil
 
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box
+from tests.soak.hostile import Hostile
 from tests.soak.screen import Screen
 from tui.monitor.nvml import Code
+from tui.ui.screens.watch import KEPT_S
 
 KEYS = (
     *("\t", "\x1b[Z", "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H"),
     *("1", "2", "3", "4", "b", " ", "c", "d", "e", "p", "i", "l", "Z", "s", "?", "\x1b", "=", "\r"),
     *("/mat\r", "/\x1b"),
 )
+PALETTE = (
+    "snapshot",
+    "theme",
+    "tab",
+    "help",
+    "detail",
+    "log",
+    "filter",
+    "sort",
+    "zoom",
+    "device",
+    "",
+)
+"""Words whose best match is harmless."""
 SHORT = "/transfer\r1\x1b[H\x1b[B"
 """Select a workload that is soon done."""
 DEADLY = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)
@@ -37,12 +53,14 @@ class Faults:
         seed: of the choice.
         screen: the program's terminal.
         nvml: the driver's library.
+        hostile: puts files into the program's state folder.
     """
 
-    def __init__(self, seed: int, screen: Screen, nvml: ScriptedNvml) -> None:
+    def __init__(self, seed: int, screen: Screen, nvml: ScriptedNvml, hostile: Hostile) -> None:
         self._random = random.Random(seed)
         self._screen = screen
         self._nvml = nvml
+        self._hostile = hostile
         self.counts: dict[str, int] = {}
         self.unread: list[tuple[float, float]] = []
         """When nobody read the terminal, from and to."""
@@ -51,6 +69,9 @@ class Faults:
         """Do one, then let the program live for a moment."""
         choices: Sequence[tuple[Callable[[], None], int]] = (
             (self.keys, 12),
+            (self.palette, 3),
+            (self.hostile_import, 1),
+            (self.hostile_run, 1),
             (self.click, 4),
             (self.resize, 3),
             (self.resize_storm, 1),
@@ -73,6 +94,38 @@ class Faults:
         for key in self._random.choices(KEYS, k=self._random.randint(1, 12)):
             self._screen.type(key)
             self._screen.live(0.02)
+
+    def palette(self) -> None:
+        """Choose a command by words, in a burst: Enter is pressed more often than is needed."""
+        self._screen.type("\x1b")
+        self._screen.live(0.2)
+        self._screen.type(":")
+        self._screen.live(self._random.choice((0.0, 0.02, 0.3)))
+        enters = "\r" * self._random.randint(0, 3)
+        self._screen.type(self._random.choice(PALETTE) + enters)
+        self._screen.live(0.3)
+        self._screen.type("\x1b")
+
+    def hostile_import(self) -> None:
+        """Import results that no program has measured, while the tab of results is open."""
+        self._open("6")
+        self._hostile.import_results(self._random)
+
+    def hostile_run(self) -> None:
+        """Put a run's folder there that a hostile program has filled, and open it."""
+        self._open("5")
+        self._hostile.keep_run(self._random)
+        self._screen.live(KEPT_S + 0.5)
+        self._screen.type("\x1b[H")
+        self._screen.live(0.1)
+        self._screen.type("\r")
+        self._screen.live(1.0)
+        self._screen.type("\x1b")
+
+    def _open(self, tab: str) -> None:
+        for key in ("\x1b", "\x1b", "\x1b", tab):
+            self._screen.type(key)
+            self._screen.live(0.2)
 
     def click(self) -> None:
         """Press, release, turn the wheel; not on the last rows, whose footer holds the way out."""

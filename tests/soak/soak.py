@@ -19,6 +19,7 @@ from tests.nvml.scenario import busy_box
 from tests.soak import heart
 from tests.soak.faults import GPUS, Faults
 from tests.soak.heart import Beats, Late
+from tests.soak.hostile import Hostile
 from tests.soak.screen import Screen
 from workloads.protocol.frozen import frozen
 
@@ -144,7 +145,9 @@ def soak(seconds: float, seed: int, say: Callable[[str], None] = lambda _text: N
         argv = (sys.executable, "-m", "tests.soak.probe", str(folder / "heart"))
         try:
             with Screen(argv, variables, 120, 40) as screen:
-                return _watch(screen, Faults(seed, screen, nvml), folder, mark, seconds, seed, say)
+                hostile = Hostile(folder / "state", variables)
+                faults = Faults(seed, screen, nvml, hostile)
+                return _watch(screen, faults, folder, mark, seconds, seed, say)
         finally:
             control.kill()
             control.wait()

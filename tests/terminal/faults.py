@@ -8,11 +8,28 @@ import sys
 import termios
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.terminal.terminal import PATIENCE_S, Terminal
+from tui.ui.terminal.ending import SIGNALS
 
 MODES = (1049, 1000, 1003, 1006, 2004)
 """Private modes that the program turns on: alternate screen, mouse, bracketed paste."""
+
+
+USUAL = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM")
+"""Signals that people, terminals, batch systems and timers send; the others are slow tests."""
+
+
+def each_signal() -> list[Any]:
+    """Return every signal with a name that would end a program, as parameters of a test."""
+    slow = pytest.mark.slow
+    return [
+        pytest.param(each, id=each.name, marks=() if each.name in USUAL else slow)
+        for each in SIGNALS
+    ]
 
 
 def without_torch(folder: Path) -> tuple[str, ...]:

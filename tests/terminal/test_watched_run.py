@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.terminal.faults import read_to_end
+from tests.terminal.faults import assert_restored, read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
 from tests.waiting import until
 from tui.watch import runs
 
+SLEEPS = "import time\nprint('it goes', flush=True)\ntime.sleep(1e6)\n"
 WAITS = (
     "import os, pathlib, sys, time\n"
     "print('TEXTUAL_ANIMATIONS' in os.environ, os.isatty(0), flush=True)\n"
@@ -59,3 +62,61 @@ def test_a_run_goes_on_when_the_screen_is_left_and_is_opened_again(
         said = terminal.text()
         assert terminal.exit_code() == 0
     assert "shows it again" not in said
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """The screen over a run that goes on; both end with the test."""
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    words = ("watch", "--", sys.executable, "-c", SLEEPS)
+    with Terminal((*PROGRAM, *words), columns=120, rows=40) as terminal:
+        terminal.until_shows("Run", "goes on", "no torch is loaded in this process")
+        try:
+            yield terminal
+        finally:
+            for run in runs.kept():
+                if run.goes_on and run.pid is not None:
+                    os.killpg(run.pid, signal.SIGKILL)
+
+
+def _assert_told(said: str) -> None:
+    """The run goes on, and the last line says how to come back to it."""
+    (run,) = runs.kept()
+    assert run.goes_on
+    said = said.replace("\n", "")  # the terminal breaks lines anywhere
+    assert f"goes on as process {run.pid}; kept in {run.folder}" in said
+    assert f"gpu-workbench watch {run.folder.name} shows it again" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM])
+def test_a_signal_to_the_screen_leaves_the_run_alive_and_says_how_to_come_back(
+    live: Terminal, number: signal.Signals
+) -> None:
+    live.signal(number)
+    assert live.exit_code() == 128 + number
+    assert_restored(live)
+    _assert_told(live.text())
+
+
+def test_ctrl_c_asks_whether_to_leave_the_run_or_to_end_it(live: Terminal) -> None:
+    live.keys("\x03")
+    live.until_shows("Leave the run or end it?", "l leaves it running", "e ends it")
+    live.keys("\x1b")
+    live.until(lambda text: "Leave the run" not in text)
+    live.keys("\x03")
+    live.until_shows("Leave the run or end it?")
+    live.keys("l")
+    assert live.exit_code() == 130
+    assert_restored(live)
+    _assert_told(live.text())
+
+
+def test_ctrl_c_may_end_the_run_and_the_screen_shows_how(live: Terminal) -> None:
+    live.keys("\x03")
+    live.until_shows("Leave the run or end it?")
+    live.keys("e")
+    live.until_shows("Run", "ended by SIGINT")
+    (run,) = runs.kept()
+    assert not run.goes_on
+    live.keys("\x03")
+    assert live.exit_code() == 130

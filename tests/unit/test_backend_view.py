@@ -257,6 +257,21 @@ def test_without_a_break_even_there_is_its_reason() -> None:
     )
 
 
+@pytest.mark.parametrize("calls", [None, 40.0])
+def test_a_break_even_is_told_when_the_comparison_is_done(calls: float | None) -> None:
+    why = {} if calls else {"break_even_calls": "it never pays"}
+
+    def said(pairs: int, *, done: bool) -> str:
+        events = compared(done=done, pairs=pairs, break_even_calls=calls, unavailable=why)
+        return "\n".join(shown(make_store("one gpu", *events)))
+
+    going, done = said(1, done=False), said(5, done=True)
+    told = "pays after 40 calls" if calls else "no break-even: it never pays"
+    assert told in done
+    assert told not in going
+    assert "first call" in going
+
+
 def test_only_the_newest_of_a_flag_and_a_workload_is_shown() -> None:
     store = make_store("one gpu", *compared(pairs=3), *compared("cudnn.allow_tf32"))
     again = comparison(id="again")

@@ -110,7 +110,7 @@ class Waiter:
         session.subscribe(lambda _parts: self._changed.set())
         session.on_error(self._take_error)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, *SIGNALS):
+        for number in SIGNALS:
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue  # as nohup wants it, and a shell that starts it in the background
             loop.add_signal_handler(number, self._take_signal, number)

@@ -10,6 +10,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui import interrupt
 from tui.child.launch import Launched, launch
 from tui.cli.output import UsageError, say
 from tui.cli.results_store import keeper_for
@@ -67,6 +68,8 @@ def open_workbench(options: WorkbenchOptions) -> int:
         Failure: the run that it is to show cannot be started.
     """
     check_terminal()
+    # Until the app hears signals itself there is nothing to clean up: the children end with it.
+    interrupt.end_at_once()
     text = _oom_text(options)
     chosen, problems = resolve(options.given)
     python = python_of(chosen)
@@ -107,6 +110,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
         app.open_run_at_start(first)
     app.snapshot_memory = options.memory
     app.keeps_results = keeper is not None
+    app.hears_signals = True
     app.run(mouse=chosen.value("mouse"))
     _say_what_is_left(first, app.run_left)
     for problem in (*preferences.problems, *(keeper.problems if keeper else ())):

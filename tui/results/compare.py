@@ -296,6 +296,8 @@ def earlier_results(
             found += [
                 _earlier(row, gpu, asked.get(row.number, {}), facts[row.environment])
                 for row in rows
+                # A row of the store that cannot be true has failed.
+                if row.status == "ok" and row.median_s is not None
             ]
     return tuple(found)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,14 @@ from tui import reports
 from tui.results.records import Facts, Kept, Record, Row, canonical, row_of
 from tui.results.selection import Everything, Selection, where
 from tui.results.store_file import StoreError, explained, opened
+from tui.results.validity import (
+    NO_FACTS,
+    ImpossibleError,
+    facts_from_store,
+    parse_finite,
+    row_from_store,
+    same_content,
+)
 from workloads.protocol import wire
 from workloads.protocol.results import Setting
 
@@ -108,7 +115,7 @@ class Database:
         """Keep records, all or none; returns how many of them were not there yet.
 
         Raises:
-            StoreError: they cannot be kept.
+            StoreError: they cannot be kept, or one of them has the id of another.
         """
         self._facts = None
         new = 0
@@ -116,11 +123,35 @@ class Database:
             for one in kept:
                 number, is_new = _put(connection, one)
                 new += is_new
+                if not is_new:
+                    self._check_same(connection, number, one)
                 connection.executemany(
                     "INSERT OR IGNORE INTO tags VALUES (?, ?)",
                     [(_storable(tag), number) for tag in one.tags],
                 )
         return new
+
+    def _check_same(self, connection: sqlite3.Connection, number: int, one: Kept) -> None:
+        """Compare a record with the one of its id that is there already.
+
+        Raises:
+            StoreError: they are two.
+        """
+        found = connection.execute(
+            "SELECT b.body, e.facts, e.unknown FROM bodies b JOIN results r USING (number)"
+            " JOIN environments e ON e.hash = r.environment WHERE b.number = ?",
+            (number,),
+        ).fetchone()
+        same = False
+        if found is not None:
+            with suppress(ImpossibleError, wire.WireError):
+                record = wire.from_plain(Record, parse_finite(str(found[0]).encode()))
+                same = same_content(Kept(record, facts_from_store(*found[1:])), one)
+        if not same:
+            raise StoreError(
+                f"{self.place}: {one.record.id} is there with different content; nothing is taken "
+                "in: one of the two was changed after it was measured"
+            )
 
     def tag(self, numbers: Sequence[int], name: str) -> None:
         """Give records a name, which they may share with others.
@@ -178,10 +209,9 @@ class Database:
         """All that anything was measured on, by hash."""
         if self._facts is None:
             found = self._ask("SELECT hash, facts, unknown FROM environments")
-            self._facts = {
-                hash_: Facts(json.loads(facts), json.loads(unknown))
-                for hash_, facts, unknown in found
-            }
+            self._facts = _KnownFacts(
+                (hash_, facts_from_store(facts, unknown)) for hash_, facts, unknown in found
+            )
         return self._facts
 
     def count(self, wanted: Selection = Everything) -> int:
@@ -201,7 +231,7 @@ class Database:
         most = "" if limit is None else f" LIMIT {limit}"
         order = "ORDER BY r.at DESC, r.number DESC"
         return [
-            _row(found)
+            row_from_store(found)
             for found in self._ask(f"SELECT {_ROW} FROM results r {where} {order}{most}", values)
         ]
 
@@ -224,7 +254,7 @@ class Database:
         )
         numbers = [number for number, *_ in found]
         return [
-            _row(one)
+            row_from_store(one)
             for first in range(0, len(numbers), _AT_ONCE)
             for one in self._numbered(numbers[first : first + _AT_ONCE])
         ]
@@ -242,7 +272,7 @@ class Database:
             for number, body in self._ask(
                 f"SELECT number, body FROM bodies WHERE number IN ({marks})", some
             ):
-                found[number] = (json.loads(body).get("run") or {}).get("parameters") or {}
+                found[number] = _parameters_asked(body)
         return found
 
     def _numbered(self, numbers: Sequence[int]) -> list[Any]:
@@ -260,8 +290,8 @@ class Database:
             raise StoreError(f"{self.place}: {row.id} is not there any more")
         tags = self._ask("SELECT name FROM tags WHERE number = ? ORDER BY name", (row.number,))
         try:
-            record = wire.from_plain(Record, json.loads(found[0][0]))
-        except (ValueError, wire.WireError) as error:
+            record = wire.from_plain(Record, parse_finite(str(found[0][0]).encode()))
+        except (ImpossibleError, wire.WireError) as error:
             raise StoreError(f"{self.place}: {row.id} cannot be read: {error}") from error
         return Kept(record, self.facts()[row.environment], tuple(name for (name,) in tags))
 
@@ -290,6 +320,13 @@ class Database:
 
     def _where(self, wanted: Selection) -> tuple[str, list[object]]:
         return where(wanted, self.facts() if wanted.facts else {})
+
+
+class _KnownFacts(dict[str, Facts]):
+    """Facts by their hash; a hash that a damaged store does not have has none."""
+
+    def __missing__(self, _hash: str) -> Facts:
+        return NO_FACTS
 
 
 def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
@@ -335,32 +372,18 @@ def _storable(value: object) -> object:
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
+def _parameters_asked(body: Any) -> dict[str, Setting]:
+    """The parameters in a body; none where it cannot be read."""
+    try:
+        record: Record = wire.from_plain(Record, parse_finite(str(body).encode()))
+    except (ImpossibleError, wire.WireError):
+        return {}
+    return record.run.parameters if record.run is not None else {}
+
+
 def said(record: Record) -> str:
     """What a list says of a record that has no time of its own."""
     compared = record.comparison
     if compared is not None and compared.ratio is not None:
         return f"{compared.flag}: {compared.verdict}, {compared.ratio:.3g}x"
     return (record.reason or "") if record.median_s is None or record.status != "ok" else ""
-
-
-def _row(found: tuple[Any, ...]) -> Row:
-    number, id_, kind, at, process, workload, device, parameters, status, *rest = found
-    median, low, high, environment, marks, told, clock, limits = rest
-    return Row(
-        number,
-        id_,
-        kind,
-        at,
-        process,
-        workload,
-        device,
-        parameters,
-        status,
-        median,
-        None if low is None or high is None else (low, high),
-        environment,
-        tuple(json.loads(marks)) if marks else (),
-        told,
-        clock,
-        tuple(json.loads(limits)) if limits else (),
-    )

@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from tui.results.records import (
-    ID_LENGTH,
     Facts,
     Kept,
     Record,
@@ -19,6 +18,7 @@ from tui.results.records import (
     facts_of_output,
     id_of,
 )
+from tui.results.validity import ImpossibleError, check_kept, parse_finite, same_content
 from tui.state.devices import CPU
 from tui.state.runs import CompareState, Conditions, RunState
 from tui.state.store import Store
@@ -140,6 +140,10 @@ VERSION = 1
 RUN_SCHEMA = 1
 """Of ``run --json``, whose output can be taken in too."""
 LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes of a line, and of what ``run --json`` printed."""
+LONGEST_FILE = 256 * 1024 * 1024
+"""Bytes of a file; a result has some 10 kB."""
+_TOO_LONG = f"it is longer than {LONGEST_LINE >> 20} MiB: no results; nothing is taken in"
 
 
 class ExchangeError(ValueError):
@@ -190,13 +194,14 @@ class Redaction:
         self._named: dict[tuple[str, str], str] = {}
 
     def __call__(self, kept: Kept) -> Kept:
-        """The result without them; its id stays."""
+        """The result without them; its id is that of its content, which mostly stays."""
         record = self._own_words_kept(kept.record)
         record = replace(
             record,
             run=record.run and self._own_words_kept(record.run),
             comparison=record.comparison and self._own_words_kept(record.comparison),
         )
+        record = replace(record, id=_id_after(kept.record, record))
         return replace(kept, record=record, facts=self.facts(kept.facts))
 
     def _own_words_kept(self, one: T) -> T:
@@ -230,33 +235,78 @@ class Redaction:
         return self._named[key]
 
 
+def _id_after(before: Record, after: Record) -> str:
+    """The id of a changed record: another one only where what it is made of has changed."""
+    made = [(record.run or record.comparison, record.at, record.id) for record in (before, after)]
+    ids = [id_of(measured, at) if measured else own for measured, at, own in made]
+    return before.id if ids[0] == ids[1] else ids[1]
+
+
 # ---- read from a file --------------------------------------------------------------------------
 
 
 def read_file(path: Path) -> list[Kept]:
-    """The results of a file: exported ones, or what ``run --json`` printed.
+    """Read the results of a file: exported ones, or what ``run --json`` printed.
 
     Raises:
-        ExchangeError: it holds neither, or a line of it is damaged.
+        ExchangeError: it holds neither, is too large, or a line of it cannot be true; the text
+            names the line and the reason.
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
-        head = file.readline(LONGEST_LINE)
+        head = _read_bounded(path, 1, file)
         parsed = _parsed(head)
         if isinstance(parsed, dict) and parsed.get("format") == FORMAT:
             _check_version(path, "version", parsed.get("version"), VERSION)
-            return [
-                _read_line(path, number, text)
-                for number, text in enumerate(file, 2)
-                if text.strip()
-            ]
-        whole = _parsed(head + file.read())
+            return _read_lines(path, file, len(head))
+        rest = file.read(LONGEST_LINE + 1 - len(head))
+    if len(head) + len(rest) > LONGEST_LINE:
+        raise ExchangeError(f"{path}: {_TOO_LONG}")
+    whole = _parsed(head + rest)
     if isinstance(whole, dict) and "results" in whole and "environment" in whole:
         _check_version(path, "schema", whole.get("schema"), RUN_SCHEMA)
-        return _of_run(path, whole)
+        try:
+            parse_finite(head + rest)
+            found = _of_run(path, whole)
+            for one in found:
+                check_kept(one)
+        except ImpossibleError as error:
+            raise ExchangeError(f"{path}: {error}; nothing is taken in") from error
+        return found
     raise ExchangeError(
         f"{path}: it holds no results: give what results export or run --json wrote"
     )
+
+
+def _read_bounded(path: Path, number: int, file: BinaryIO) -> bytes:
+    line = file.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        raise ExchangeError(f"{path}: line {number}: {_TOO_LONG}")
+    return line
+
+
+def _read_lines(path: Path, file: BinaryIO, read: int) -> list[Kept]:
+    found: list[Kept] = []
+    numbers: dict[str, int] = {}
+    number = 1
+    while text := _read_bounded(path, number + 1, file):
+        number, read = number + 1, read + len(text)
+        if read > LONGEST_FILE:
+            raise ExchangeError(
+                f"{path}: it is larger than {LONGEST_FILE >> 20} MiB; export fewer results at a "
+                "time; nothing is taken in"
+            )
+        if not text.strip():
+            continue
+        one = _read_line(path, number, text)
+        first = numbers.setdefault(one.record.id, len(found))
+        if first < len(found) and not same_content(found[first], one):
+            raise ExchangeError(
+                f"{path}: line {number}: {one.record.id} is there twice with different content; "
+                "nothing is taken in"
+            )
+        found.append(one)
+    return found
 
 
 def _parsed(text: bytes) -> Any:
@@ -267,7 +317,9 @@ def _parsed(text: bytes) -> Any:
 
 
 def _check_version(path: Path, name: str, found: object, known: int) -> None:
-    if not isinstance(found, int) or found > known:
+    if type(found) is not int or found < 1:
+        raise ExchangeError(f"{path}: {name} {found!r} is none; nothing is taken in")
+    if found > known:
         raise ExchangeError(
             f"{path}: {name} {found}, and this program knows {known}; install the newer"
             " gpu-workbench"
@@ -276,16 +328,14 @@ def _check_version(path: Path, name: str, found: object, known: int) -> None:
 
 def _read_line(path: Path, number: int, text: bytes) -> Kept:
     try:
-        found = wire.from_plain(_Line, json.loads(text))
-    except (ValueError, RecursionError, wire.WireError) as error:
+        line = wire.from_plain(_Line, parse_finite(text))
+        found = Kept(line.record, line.facts, line.tags)
+        check_kept(found)
+    except (ImpossibleError, wire.WireError) as error:
         raise ExchangeError(
             f"{path}: line {number} is damaged: {error}; nothing is taken in"
         ) from error
-    assert isinstance(found, _Line)
-    identity = found.record.id
-    if len(identity) != ID_LENGTH or set(identity) - set("0123456789abcdef"):
-        raise ExchangeError(f"{path}: line {number}: {identity!r} is no id; nothing is taken in")
-    return Kept(found.record, found.facts, found.tags)
+    return found
 
 
 def _of_run(path: Path, whole: dict[str, Any]) -> list[Kept]:

@@ -14,6 +14,7 @@ from tui.results.compare import Compared, compare, gpu_of
 from tui.results.database import Database
 from tui.results.records import FLAG, Facts, Row
 from tui.results.selection import Selection, SelectionError, both, read
+from tui.results.validity import is_time
 from workloads.protocol.frozen import frozen
 
 MOST = 2000
@@ -94,7 +95,7 @@ def listed(place: Path, text: str, now: float, *, traceless: bool) -> Listed:
         many = len(rows) if len(rows) < MOST else database.count(wanted)
         tags = database.tags_of(rows)
         used = {row.environment for row in rows}
-        facts = {key: one for key, one in database.facts().items() if key in used}
+        facts = {key: database.facts()[key] for key in used}
     return Listed(tuple(rows), facts, tags, many, total)
 
 
@@ -158,7 +159,8 @@ def stands_for(row: Row, other: Row, facts: dict[str, Facts], *, of_session: boo
 
 
 def _when(row: Row) -> str:
-    return f"{datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M:%S}"
+    known = is_time(row.at)
+    return f"{datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M:%S}" if known else "n/a"
 
 
 def past(place: Path, subject: Row, *, traceless: bool) -> Past:

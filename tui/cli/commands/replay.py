@@ -9,6 +9,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui import interrupt
 from tui.cli.options import Subcommand, add_screen
 from tui.cli.output import Failure, UsageError, say
 from tui.cli.values import resolve
@@ -99,6 +100,7 @@ def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> i
 
 def _show(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None) -> int:
     check_terminal()
+    interrupt.end_at_once()
     chosen, problems = resolve(options.given)
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
@@ -109,6 +111,7 @@ def _show(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None
     chosen, problems = with_theme(chosen, problems)
     session = ReplaySession(found, options.speed, loop=options.loop)
     app = ReplayApp(session, theme=str(chosen.value("theme")), snapshot=snapshot)
+    app.hears_signals = True
     app.run(mouse=bool(chosen.value("mouse")))
     for problem in problems:
         say(problem)

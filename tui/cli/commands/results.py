@@ -6,7 +6,7 @@ What opens the store, or draws what it says, is imported where that is done.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from workloads.protocol.frozen import frozen
 if TYPE_CHECKING:
     from tui.cli.options import Parser
     from tui.results.database import Database
-    from tui.results.records import Row
+    from tui.results.records import Kept, Row
 
 _SELECTS = f"{FORMS}; several at once with commas"
 SHOWN = 50
@@ -281,13 +281,36 @@ def _export(options: ResultsOptions) -> int:
             from tui.ui.views.results import markdown_lines
 
             if options.without_names:
-                known = {key: redacted.facts(facts) for key, facts in known.items()}
+                used = {row.environment for row in rows}
+                known = {key: redacted.facts(known[key]) for key in used}
             print_text(rows_of_text(markdown_lines(rows, known)))
             return 0
-        kept = map(database.kept, rows)
+        left_out: list[str] = []
+        kept = _readable(database, rows, left_out)
         for line in lines_of(map(redacted, kept) if options.without_names else kept):
             print_line(line)
-    return 0
+    for reason in left_out[:SHOWN]:
+        say(reason)
+    if left_out:
+        say(f"{len(left_out)} of {len(rows)} results cannot be true and are left out")
+    return 1 if left_out else 0
+
+
+def _readable(database: Database, rows: Sequence[Row], left_out: list[str]) -> Iterator[Kept]:
+    """Yield what can be read and be true, so that the export can be taken in elsewhere."""
+    from tui.results.store_file import StoreError
+    from tui.results.validity import ImpossibleError, check_kept
+
+    for row in rows:
+        try:
+            kept = database.kept(row)
+            check_kept(kept)
+        except StoreError as error:
+            left_out.append(str(error))
+        except ImpossibleError as error:
+            left_out.append(f"{row.id}: {error}")
+        else:
+            yield kept
 
 
 def _import(options: ResultsOptions) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,10 +17,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from rich.text import Text
-from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette, Provider
+from textual.command import Provider
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
@@ -133,6 +133,8 @@ class WorkbenchApp(TabbedApp):
     COMMAND_PALETTE_BINDING = "colon"
     COMMANDS: ClassVar = {_palette}
     MOST_NOTIFICATIONS = 2
+    hears_signals = False
+    """Signals and the terminal's hang-up end it; where it is alone in its process."""
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_of_app(),
         Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
@@ -201,6 +203,8 @@ class WorkbenchApp(TabbedApp):
 
     async def on_load(self) -> None:
         """Take the first look at the devices before there is a screen: the first paint shows it."""
+        if self.hears_signals:
+            self._upkeep.loaded(self)
         self._session.on_error(self._session_failed)
         self._session.watch()
         await self._session.looked(AT_ONCE_S)
@@ -293,17 +297,17 @@ class WorkbenchApp(TabbedApp):
         return False if self.front is None else command.check(self.front.situation())
 
     def action_command_palette(self) -> None:
-        self.push_screen(CommandPalette(placeholder="words of a command", id="--command-palette"))
+        from tui.ui.screens.closing import Palette
+
+        self.push_screen(Palette(placeholder="words of a command", id="--command-palette"))
 
     def search_themes(self) -> None:
         """Choose a theme, as the framework does, in this program's words."""
         from textual.theme import ThemeProvider
 
-        self.push_screen(CommandPalette([ThemeProvider], placeholder="words of a theme"))
+        from tui.ui.screens.closing import Palette
 
-    @on(CommandPalette.Opened)
-    def _palette_opened(self) -> None:
-        self.screen.query_one(Input).cursor_blink = False
+        self.push_screen(Palette([ThemeProvider], placeholder="words of a theme"))
 
     def action_show_help(self) -> None:
         """Explain the focused pane and list the keys."""
@@ -345,13 +349,29 @@ class WorkbenchApp(TabbedApp):
         self.actions.restart_runner()
 
     def action_interrupt(self) -> None:
-        """End as Ctrl-C ends a program; where text is selected, copy it."""
+        """End as Ctrl-C ends a program; where text is selected, copy it.
+
+        Where the run that is open goes on, ask first: Ctrl-C may be meant for either. Pressed again
+        instead of an answer, it leaves the run alone.
+        """
+        from tui.ui.screens.dialogs import LeaveOrEndScreen
         from tui.ui.terminal.fallbacks import copy
 
         if selected := _selected(self.screen):
             copy(self, "selection", selected)
-        else:
+            return
+        left = self.watched.left_words() if self.watched is not None else ""
+        if self.readonly or not left or isinstance(self.screen, LeaveOrEndScreen):
             self.exit(return_code=INTERRUPTED)
+            return
+
+        def answered(answer: str | None) -> None:
+            if answer == LeaveOrEndScreen.LEAVE:
+                self.exit(return_code=INTERRUPTED)
+            elif answer == LeaveOrEndScreen.END and self.watched is not None:
+                self.watched.end_run(signal.SIGINT)
+
+        self.push_screen(LeaveOrEndScreen([left]), answered)
 
 
 class Upkeep:
@@ -361,13 +381,17 @@ class Upkeep:
         self._hangup_watch: HangupWatch | None = None
         self._forced_exit = ending.forced_exit_of_screen()
 
+    def loaded(self, app: App[Any]) -> None:
+        """The app's loop runs, the terminal is as it was: have signals and its hang-up end it."""
+        terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
+        self._hangup_watch = HangupWatch(
+            lambda code: app.exit(return_code=code), terminal, self._forced_exit
+        )
+        self._hangup_watch.install()
+
     def mounted(self, app: App[Any]) -> None:
-        """The app's loop runs: have signals and a terminal that is gone end it."""
-        if not app.is_headless:
-            terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
-            self._hangup_watch = HangupWatch(
-                lambda code: app.exit(return_code=code), terminal, self._forced_exit
-            )
+        """The screen is made. Textual's driver for a browser has put its own handlers in place."""
+        if self._hangup_watch is not None:
             self._hangup_watch.install()
         app.set_interval(FORGET_S, forget_caches)
 

@@ -15,6 +15,7 @@ from textual.widgets import Digits
 from tui.state.events import Part
 from tui.state.store import Store
 from tui.text import glyphs
+from tui.ui.screens.closing import ClosesOnce
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.ui.views.demo import (
     headline_lines,
@@ -135,7 +136,7 @@ class DemoPane(Pane):
         return page_lines(self.store, info, cells)
 
 
-class DemoScreen(CommandScreen):
+class DemoScreen(ClosesOnce[None], CommandScreen):
     """Turns pages; a page runs its workload when it is opened.
 
     Every page runs with the catalogue's defaults, whatever the user has edited: what its text says

@@ -13,11 +13,11 @@ from textual.binding import Binding, BindingType
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Container
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from tui.ui.commands.command import Command, Situation
 from tui.ui.commands.registry import BY_ID, COMMANDS, keys_text
+from tui.ui.screens.closing import Dialog
 from tui.ui.screens.command_screen import front_of
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.ui.views.screen_frame import help_lines
@@ -72,7 +72,7 @@ def box(title: str, keys: str, *parts: Widget) -> Container:
 R = TypeVar("R")
 
 
-class BesideCursor(ModalScreen[R]):
+class BesideCursor(Dialog[R]):
     """A dialog about what is under the cursor, which it leaves in sight."""
 
     CSS_PATH = "dialog.tcss"
@@ -89,7 +89,7 @@ class BesideCursor(ModalScreen[R]):
         self.set_class(2 * row >= self.app.size.height, "-above")
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """A scrolling text; any of the keys that lead in lead out."""
 
     CSS_PATH = "dialog.tcss"
@@ -245,7 +245,46 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
         self.dismiss(END_SIGNALS[key][0] if key else None)
 
 
-class TwoSnapshotsScreen(ModalScreen["tuple[Taken, Taken] | None"]):
+class LeaveOrEndScreen(BesideCursor["str"]):
+    """Gives back :data:`LEAVE`, :data:`END`, or nothing; enter does nothing.
+
+    Args:
+        words: what goes on, a paragraph each.
+    """
+
+    CSS_PATH = "watch.tcss"
+    LEAVE: ClassVar[str] = "leave"
+    END: ClassVar[str] = "end"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l", f"answer('{LEAVE}')", show=False),
+        Binding("e", f"answer('{END}')", show=False),
+        Binding("n,escape,q", "answer('')", show=False),
+    ]
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__()
+        self._words = tuple(words)
+
+    def compose(self) -> ComposeResult:
+        """A box around the words and the two ways."""
+        yield box(
+            "Leave the run or end it?",
+            "l leaves it running   e ends it   n or escape goes back",
+            LinesView(self._lines, id="message"),
+        )
+
+    def _lines(self, cells: int) -> list[Line]:
+        rows = [row for words in self._words for row in paragraph(words, cells)]
+        leave = "the workbench ends, the run goes on; Ctrl-C again does the same"
+        end = "the run gets SIGINT, as by Ctrl-C; the workbench stays and shows how it ends"
+        rows += paragraph(leave, cells, indent="  ", label="l ")
+        return [*rows, *paragraph(end, cells, indent="  ", label="e ")]
+
+    def action_answer(self, answer: str) -> None:
+        self.dismiss(answer)
+
+
+class TwoSnapshotsScreen(Dialog["tuple[Taken, Taken] | None"]):
     """Gives back the earlier and the later of two snapshots, or ``None``.
 
     Args:
@@ -305,7 +344,7 @@ ABOUT_OOM_TEXT = (
 )
 
 
-class OomTextScreen(ModalScreen["str | None"]):
+class OomTextScreen(Dialog["str | None"]):
     """Gives back the text, or ``None``."""
 
     CSS_PATH = "snapshot.tcss"

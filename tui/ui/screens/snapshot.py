@@ -9,13 +9,13 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tui.session.snapshot_reader import SnapshotReader
 from tui.session.snapshot_session import SnapshotSession, View
 from tui.snapshots.reader.messages import Export, Exported, Refused
 from tui.ui.commands.command import Situation
+from tui.ui.screens.closing import Dialog
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.ui.screens.dialogs import OomTextScreen, box
 from tui.ui.screens.snapshot_map import MapPane
@@ -281,7 +281,7 @@ class PathInput(Input):
             self.value = ""
 
 
-class FileScreen(ModalScreen["str | None"]):
+class FileScreen(Dialog["str | None"]):
     """Gives back a path, or ``None``."""
 
     CSS_PATH = "snapshot.tcss"

@@ -353,7 +353,7 @@ class WatchTab(CommandScreen):
 
         def answered(number: signal.Signals | None) -> None:
             if number is not None:
-                self._say(self.session.end(number), "information")
+                self.end_run(number)
 
         words = [
             command_words(state.run),
@@ -362,6 +362,10 @@ class WatchTab(CommandScreen):
             "stays in its folder.",
         ]
         self.app.push_screen(EndScreen(words), answered)
+
+    def end_run(self, number: signal.Signals) -> None:
+        """Send a signal to the run that is open, and say what was sent."""
+        self._say(self.session.end(number), "information")
 
     def action_watch_output(self) -> None:
         """The output in place of the memory, or the memory again."""

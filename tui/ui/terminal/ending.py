@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -27,21 +27,37 @@ if sys.platform != "win32":
     WAKE = signal.SIGURG
     """Wakes a thread that is stuck; it means nothing without urgent data on a socket."""
 
-SIGNALS = (
-    (
-        signal.SIGTERM,
-        signal.SIGHUP,
-        signal.SIGQUIT,
-        # By these a batch system says that the time of a job is nearly over; by the last the kernel
-        # says that its processor time is.
-        signal.SIGUSR1,
-        signal.SIGUSR2,
-        signal.SIGXCPU,
-    )
-    if sys.platform != "win32"
-    else ()
+_GOES_ON = (
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGWINCH",
+    # Python ignores these two.
+    "SIGPIPE",
+    "SIGXFSZ",
 )
-"""Those that would end the program at once, but for those that tell of its own crash."""
+"""Signals that do not end a program (signal(7))."""
+_NOT_HEARD = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
+"""Signals that Python cannot answer: the kernel kills, or repeats the instruction that failed."""
+
+
+def _ending() -> Iterator[signal.Signals | int]:
+    others = {getattr(signal, name, None) for name in (*_GOES_ON, *_NOT_HEARD)}
+    return (number for number in sorted(signal.valid_signals()) if number not in others)
+
+
+SIGNALS = tuple(each for each in _ending() if isinstance(each, signal.Signals))
+"""Those that would end the program at once, and leave the terminal as it is.
+
+Batch systems send some of them (SIGUSR1, SIGUSR2), the kernel others when the processor time is up
+(SIGXCPU), timers others (SIGALRM).
+"""
+REAL_TIME = tuple(each for each in _ending() if not isinstance(each, signal.Signals))
+"""The same for real-time signals, which have no names of their own."""
 LOOK_S = 1.0
 """How often the terminal is looked at."""
 FORCED_EXIT_S = 1.4
@@ -83,15 +99,15 @@ class HangupWatch:
         self._forced_exit = forced_exit
 
     def install(self) -> None:
-        """Start watching; the event loop must run in the main thread."""
+        """Start watching, or take the signals back; the event loop must run in the main thread."""
         self._loop = asyncio.get_running_loop()
-        for number in SIGNALS:
+        for number in (*SIGNALS, *REAL_TIME):
             self._loop.add_signal_handler(number, self._finish, 128 + number)
             if self._forced_exit is not None:
                 # The loop is told through its own descriptor; this handler runs in a blocked write
                 # too.
                 signal.signal(number, self._signalled)
-        if self._terminal is not None:
+        if self._terminal is not None and self._timer is None:
             self._look()
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
@@ -102,7 +118,7 @@ class HangupWatch:
         """Stop watching."""
         if self._loop is None:
             return
-        for number in SIGNALS:
+        for number in (*SIGNALS, *REAL_TIME):
             self._loop.remove_signal_handler(number)
         if self._timer is not None:
             self._timer.cancel()

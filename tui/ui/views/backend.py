@@ -181,7 +181,7 @@ def comparison_lines(
     parts = [_what(store, state), *_outcome(state)]
     comparison = state.comparison
     if comparison is not None:
-        parts += [_arms(comparison), *_cost(comparison)]
+        parts += [_arms(comparison), *_cost(comparison, done=state.done)]
         for warning in warnings_of(state):
             parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE)))
     rows = flow(parts, cells, indent="  ")
@@ -330,13 +330,15 @@ def _arms(comparison: Comparison) -> Line:
     return line(", ".join(halves))
 
 
-def _cost(comparison: Comparison) -> list[Line]:
-    """The first calls, and after how many calls a dearer one is paid."""
+def _cost(comparison: Comparison, *, done: bool) -> list[Line]:
+    """The first calls, and after how many calls a dearer one is paid, which the last pair tells."""
     first_a, first_b = (arm.first_call_s for arm in comparison.arms)
     if first_a is None or first_b is None:
         return []
     words = [line(f"first call {text.seconds(first_a)}, {text.seconds(first_b)}")]
     calls = comparison.break_even_calls
+    if not done:
+        return words
     if calls is not None:
         # The faster setting has the dearer first call: with benchmark on, for its search.
         what = "search costs" if comparison.flag == "cudnn.benchmark" else "first call costs"

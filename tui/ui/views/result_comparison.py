@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -29,6 +28,7 @@ from tui.ui.views.lines import (
 from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.ui.views.results import (
     closing,
+    date,
     name_of,
     notes,
     own_differences,
@@ -316,9 +316,7 @@ def _group_lines(known: Software, runs: Sequence[Row], cells: int) -> list[Line]
     words += f" {text.spread(varied.share)} from run to run" if varied else ""
     marked = sum(bool(row.marks) for row in runs)
     words += f", {marked} with warnings" if marked else ""
-    first, last = (
-        f"{datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M}" for row in (runs[0], runs[-1])
-    )
+    first, last = (date(row.at) for row in (runs[0], runs[-1]))
     words += f", {first}" + (f" to {last}" if last != first else "")
     return paragraph(words, cells, indent="  ")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from typing import Literal
 
@@ -21,7 +20,7 @@ from tui.ui.views.lines import (
     line,
     paragraph,
 )
-from tui.ui.views.results import name_of, outcome, when
+from tui.ui.views.results import date, name_of, outcome, when
 from workloads.protocol.frozen import frozen
 
 Order = Literal["newest", "workload", "time"]
@@ -169,12 +168,11 @@ def selected_lines(row: Row | None, found: Listed | None, cells: int) -> list[Li
     if row is None or found is None:
         return []
     facts = found.facts[row.environment]
-    ended = datetime.datetime.fromtimestamp(row.at)
     first = line(
         Span(name_of(row.workload, row.parameters), TextStyle.STRONG),
         f" on {row.device}  {outcome(row)}",
     )
-    second = f"{row.id[:8]}, {row.kind} of {ended:%Y-%m-%d %H:%M:%S}"
+    second = f"{row.id[:8]}, {row.kind} of {date(row.at)}"
     tags = found.tags.get(row.number, ())
     if tags:
         second += f", tags: {', '.join(tags)}"

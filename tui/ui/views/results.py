@@ -18,6 +18,7 @@ from tui.results.compare import (
 )
 from tui.results.records import Facts, Kept, Row, place
 from tui.results.statistics import FEWEST, Spread, spread
+from tui.results.validity import is_time
 from tui.state.parameters import short
 from tui.text import numbers as text
 from tui.ui.views.backend import between
@@ -39,12 +40,19 @@ def when(at: float, now: float | None = None) -> str:
     """Local time to the minute; of another year than this the date alone.
 
     Args:
-        at: Unix time.
+        at: Unix time; n/a where it cannot be one.
         now: likewise; the present where it is not given.
     """
+    if not is_time(at):
+        return text.NA
     local = datetime.datetime.fromtimestamp(at)
     present = datetime.datetime.fromtimestamp(time.time() if now is None else now)
     return f"{local:%m-%d %H:%M}" if local.year == present.year else f"{local:%Y-%m-%d}"
+
+
+def date(at: float) -> str:
+    """Local date and time to the minute; n/a for what cannot be one."""
+    return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" if is_time(at) else text.NA
 
 
 # ---- a list ------------------------------------------------------------------------------------
@@ -254,9 +262,8 @@ def show_lines(kept: Kept, said: str) -> list[str]:
         said: its outcome in a line.
     """
     record, facts = kept.record, kept.facts
-    ended = datetime.datetime.fromtimestamp(record.at)
     lines = [
-        f"{record.id}  {record.kind} of {ended:%Y-%m-%d %H:%M}",
+        f"{record.id}  {record.kind} of {date(record.at)}",
         f"{record.workload} {short(record.parameters)} on {record.device}  {said}",
     ]
     timed = record.run.time if record.run else None

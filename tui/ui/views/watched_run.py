@@ -76,7 +76,7 @@ def going_on_words(run: Run) -> str:
     """What is said of a run that is left."""
     return (
         f"{command_words(run)} goes on; it is kept in {clean(str(run.folder))}. "
-        "gpu-workbench watch lists the runs."
+        f"gpu-workbench watch {clean(run.folder.name)} shows it again."
     )
 
 
