@@ -366,7 +366,8 @@ def _tensors(asked: _Asked) -> list[Remedy]:
                 f"{round_words(asked.evidence.allocated)} live",
             )
         ]
-    place = f" ({line_words(most.where)})" if most.where is not None else ""
+    line = most.adds or most.where
+    place = f" ({line_words(line)})" if line is not None else ""
     return [
         Remedy(
             f"keep {most.name}{place} on the host and move the part that is needed, or free it",

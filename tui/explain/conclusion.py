@@ -121,7 +121,8 @@ def _tensors(evidence: Evidence, found: Account, device: Capacity) -> str:
         named = evidence.named
         if named and named[0].bytes:
             most = named[0]
-            place = f", {place_words(most.where)}" if most.where is not None else ""
+            line = most.adds or most.where
+            place = f", {place_words(line)}" if line is not None else ""
             return f"Tensors that the program keeps hold {held}; {most.name}{place}, most of it."
         return f"Tensors that Python reaches hold {held}."
     site = next((each.site for each in evidence.purposes if each.site), "")

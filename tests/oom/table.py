@@ -1,0 +1,109 @@
+"""The programs of :mod:`tests.oom.programs`: why each runs out of memory, and what helps.
+
+Each line that may be refused memory ends with ``# asks``, each that makes a leak larger with
+``# leaks``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tui.explain.explanation import LeadingCause
+from workloads.protocol.frozen import frozen
+
+FOLDER = Path(__file__).with_name("programs")
+SMALLER_BATCH = "smaller batch"
+
+
+@frozen
+class Program:
+    """One program and the truth about it."""
+
+    name: str
+    cause: LeadingCause
+    says: tuple[str, ...] = ()
+    """In the first line."""
+    helps: tuple[str, ...] = ()
+    """One of these is in the first advice."""
+    never: tuple[str, ...] = (SMALLER_BATCH,)
+    """In no advice."""
+    alone: tuple[LeadingCause, ...] = ()
+    """What else a snapshot alone, without the agent's inventory, may take for the cause."""
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / f"{self.name}.py"
+
+    def lines(self, mark: str) -> list[str]:
+        """The lines with a mark, as ``name.py:12``."""
+        text = self.path.read_text(encoding="utf-8").splitlines()
+        marked = re.compile(rf"# .*\b{mark}\b")
+        return [f"{self.name}.py:{at}" for at, line in enumerate(text, 1) if marked.search(line)]
+
+
+def leak(name: str, *says: str, helps: tuple[str, ...]) -> Program:
+    """A program that leaks."""
+    return Program(name, "leak", ("Leak: ", *says), helps)
+
+
+GRAPH = ("detach()", "item()", "no_grad()")
+KEPT = ("bound how much",)
+LESS = ("smaller batch", "shorter sequence")
+
+PROGRAMS = (
+    leak("list_of_losses", "losses (list of 21", "grows by 32 MiB per step", helps=GRAPH),
+    leak("list_of_scalar_losses", "losses (list of 4", helps=GRAPH),
+    leak("running_total", "total (a graph of", "per step", helps=("item()",)),
+    leak("predictions_with_graphs", "preds (list of 1", helps=("no_grad()",)),
+    leak("closures", "callbacks (list of 21", helps=KEPT),
+    leak("global_dict", "CACHE (dict of 21", helps=KEPT),
+    leak("forward_hook", "activations (list of 21", "grows by 32 MiB per step", helps=KEPT),
+    leak("retained_graphs", "trainer.history (list of", "per step", helps=GRAPH),
+    leak("kv_cache_by_cat", "cache (", helps=("preallocate cache",)),
+    leak("queue_to_a_thread", "results (Queue of 21", helps=KEPT),
+    leak("tracebacks", "errors (list of 22", helps=("exception", "traceback")),
+    leak("attribute_list", "metric.outputs (list of 21", helps=KEPT),
+    leak("dict_of_lists", "log['out'] (list of 4", "grows by 16 MiB per step", helps=KEPT),
+    leak("list_of_dicts", "outputs (list of 7", helps=("no_grad()",)),
+    leak("deque_without_limit", "replay (deque of 21", helps=KEPT),
+    leak("memoized_function", "positions (cache of 3", helps=KEPT),
+    leak("kept_gradients", "norms (list of 10", "grows by 64 MiB per step", helps=KEPT),
+    leak("kept_state_dicts", "checkpoints (list of 10", "grows by 64 MiB per step", helps=KEPT),
+    leak("growing_module", "memory (Memory)", helps=KEPT),
+    leak("double_backward", "penalties (list of 5", helps=GRAPH),
+    leak("hidden_state", "hidden (a graph of", helps=("detach()",)),
+    leak("generator_frames", "streams (list of 22", helps=KEPT),
+    leak("adam_with_a_leak", "history (list of 9", "grows by 64 MiB per step", helps=KEPT),
+    leak("handled_and_exited", "blocks (list of 27", helps=KEPT),
+    Program("batch_too_large", "activations", helps=LESS, never=("detach()",)),
+    Program("batch_too_large_in_backward", "activations", ("in backward, called from",), LESS, ()),
+    Program("parameters", "parameters", helps=("lower precision",)),
+    Program("parameters_by_cuda", "parameters", helps=("lower precision",)),
+    Program("two_models", "parameters", helps=("delete the old model",)),
+    Program("ema_copy", "parameters", helps=("keep the copy of the model on the host",)),
+    Program("checkpoint_on_the_gpu", "parameters", helps=("map_location",)),
+    Program("optimizer_state", "optimizer state", ("Adam",), ("8-bit Adam",)),
+    Program("optimizer_temporaries", "temporaries", helps=("foreach=False",)),
+    Program("gradients", "gradients", ("in backward",), ("shard gradients",)),
+    Program("cast_to_float32", "larger than what was free", helps=("cast to float32",)),
+    Program("attention_scores", "larger than the device", helps=("make the tensor smaller",)),
+    Program("broadcast_by_mistake", "larger than the device", helps=("make the tensor smaller",)),
+    Program("float64_by_mistake", "larger than the device", helps=("make the tensor smaller",)),
+    Program("larger_than_the_gpu", "larger than the device", helps=("make the tensor smaller",)),
+    Program("fragmentation", "fragmentation", helps=("expandable_segments:True",)),
+    Program("process_limit", "process limit", helps=("set_per_process_memory_fraction",)),
+    Program("other_process", "other processes", ("process ",), ("end or move process",)),
+    Program("outside_torch", "outside torch", helps=("outside",), alone=("unknown",)),
+    Program("cuda_graph_pools", "CUDA graphs", helps=("share one pool",)),
+    Program("memory_pool", "MemPool", helps=("MemPool",), alone=("private pools",)),
+    Program("side_stream", "other streams", helps=("stream",)),
+    Program("power_of_two_rounding", "rounding", helps=("roundup_power2_divisions",)),
+    Program("growing_batch_schedule", "activations", helps=LESS, never=("detach()",)),
+    Program("longer_sequences", "activations", helps=LESS, never=("detach()",)),
+    Program("prefetching_loader", "activations", helps=LESS, never=("detach()",)),
+    Program("validation_batch_too_large", "activations", helps=(*LESS, "no_grad()"), never=()),
+    Program("convolutions", "activations", helps=LESS, never=("detach()",)),
+    Program("dataset_on_the_gpu", "other tensors", ("images",), ("on the host",)),
+)
+"""All but ``rank_of_two``, which torchrun starts."""

@@ -1,0 +1,120 @@
+"""Each program's OOM is explained: by default, with the history, and from torch's snapshot alone.
+
+What is held is the first line (where it failed, the cause, the name and line of a leak) and the
+first advice.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.oom.table import FOLDER, PROGRAMS, Program
+from tests.simulated_gpu import place, simulator
+from tui.explain.explanation import Explanation
+from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.read.load import load
+from tui.watch.inventory import KEY
+
+pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
+ROOT = Path(__file__).parents[2]
+TWO_MODES = ("default", "record")
+
+
+def one_gpu(folder: Path) -> dict[str, str]:
+    """The environment of a program that has 8 GiB of a simulated GPU for itself."""
+    libraries = simulator.libraries()
+    if libraries is None or not place.is_simulated():
+        pytest.skip("the sizes in these programs are those of a simulated GPU of 8 GiB")
+    state = folder / "gpu"
+    found = simulator.environment(libraries, simulator.Settings(devices=1), state)
+    return {**found, "GPU_WORKBENCH_STATE": str(folder / "state"), "PYTHONPATH": str(ROOT)}
+
+
+def watch(command: list[str], folder: Path, *options: str) -> dict[str, Any]:
+    """What ``watch --no-screen --json`` prints of a command."""
+    words = [sys.executable, "-m", "tui", "watch", "--no-screen", "--json", *options, "--"]
+    done = subprocess.run(
+        [*words, *command], env=one_gpu(folder), capture_output=True, check=False, cwd=folder
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def oom_of(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The last OOM of the only process that has had one."""
+    (ooms,) = [process["ooms"] for process in told["processes"] if process["ooms"]]
+    found: dict[str, Any] = ooms[-1]
+    return found
+
+
+def check(program: Program, line: str, advice: list[str]) -> None:
+    """Hold a first line and advice against the truth."""
+    assert line.startswith("OOM "), line
+    # Neither oom.py:1 for oom.py:12 nor the line of a leak for the line that asked.
+    where = re.search(r"\w+\.py:\d+", line)
+    assert where is not None, line
+    assert where[0] in program.lines("asks"), line
+    for words in program.says:
+        assert words in line, line
+    assert any(words in advice[0] for words in program.helps), advice[0]
+    for words in program.never:
+        assert not any(words in each for each in advice), advice
+
+
+@pytest.mark.parametrize("mode", TWO_MODES)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_the_cause_the_line_and_what_helps(program: Program, mode: str, tmp_path: Path) -> None:
+    options = ["--record"] if mode == "record" else []
+    oom = oom_of(watch([sys.executable, str(program.path)], tmp_path, *options))
+    found = oom["explanation"]
+    check(program, found["line"], [f"{each['what']}: {each['why']}" for each in found["advice"]])
+    assert found["cause"] == program.cause
+    if program.cause == "leak":
+        assert any(leaks in found["line"] for leaks in program.lines("leaks")), found["line"]
+    if mode == "record":
+        alone(program, Path(oom["snapshot"]))
+
+
+def alone(program: Program, snapshot: Path) -> None:
+    """Judge the same snapshot as torch itself would have written it."""
+    whole = pickle.loads(snapshot.read_bytes())
+    del whole[KEY]
+    bare = snapshot.with_suffix(".bare")
+    bare.write_bytes(pickle.dumps(whole))
+    found = explanation_of(bare)
+    assert found.cause in (program.cause, *program.alone), found.line
+    assert program.name in found.line, found.line
+    if program.cause == "leak":
+        (best, *_) = found.advice
+        assert "smaller batch" not in best.what, best
+
+
+def explanation_of(snapshot: Path) -> Explanation:
+    with snapshot.open("rb") as file:
+        device = Analysis(load(file)).devices[0]
+    return device.verdict(device.replay.ooms[-1], ()).explanation
+
+
+def test_each_program_is_in_the_table() -> None:
+    files = {path.stem for path in FOLDER.glob("*.py")} - {"__init__", "rank_of_two"}
+    assert {program.name for program in PROGRAMS} == files
+    assert len(PROGRAMS) >= 44
+
+
+def test_a_rank_that_runs_out_alone_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    told = watch([*command, str(FOLDER / "rank_of_two.py")], tmp_path)
+    (process,) = [each for each in told["processes"] if each["ooms"]]
+    assert process["rank"] == 1
+    line = process["ooms"][-1]["explanation"]["line"]
+    assert "Leak: outputs (list of" in line
+    assert "rank_of_two.py:" in line
