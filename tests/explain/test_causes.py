@@ -76,8 +76,8 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "a dict that keeps plain outputs, in a run without an optimizer",
         evidence(inventory(MODEL, container("CACHE", 6900, 217, kind="dict", where=None))),
         "other tensors",
-        "Tensors that the program keeps hold 6.7 GiB of the device's 7.3 GiB; CACHE, most of it.",
-        "keep CACHE on the host",
+        "7.3 GiB; CACHE, train.py:13 in train, most of it.",
+        "keep CACHE (train.py:13) on the host",
     ),
     (
         "the same global dict",
@@ -278,8 +278,8 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             inventory(part("gradients", 16), MODEL, variable("images", 6400), remainder=100),
         ),
         "other tensors",
-        "Tensors that the program keeps hold 6.2 GiB of the device's 6.9 GiB; images, train.py:15",
-        "keep images (train.py:15) on the host",
+        "Tensors that the program keeps hold 6.2 GiB of the device's 6.9 GiB; images, train.py:12",
+        "keep images (train.py:12) on the host",
     ),
     (
         "fragmentation",
