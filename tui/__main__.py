@@ -1,10 +1,25 @@
-"""``python -m tui``: the same as ``gpu-workbench``."""
+"""``python -m tui``: the same as ``gpu-workbench``, where ``tui`` is this package."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+from pathlib import Path
 
-from tui.cli.main import main
+ENTRY = Path(__file__).parent.parent / "gpu_workbench_entry.py"
+
+
+def main() -> int:
+    """Run the program; returns its exit code."""
+    from tui.cli import main as program
+
+    return program.main()
+
 
 if __name__ == "__main__":
+    # ``-m`` has found this package and says nothing of ``workloads``, which the entry finds.
+    _spec = importlib.util.spec_from_file_location(ENTRY.stem, ENTRY)
+    assert _spec is not None
+    assert _spec.loader is not None
+    _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
     sys.exit(main())
