@@ -5,5 +5,8 @@ modules that the runner loads after it has said hello, so that the package works
 environment that has torch and lists its catalogue in one that has not.
 """
 
-BOOTSTRAP = f"{__path__[0]}/bootstrap.py"
-"""The file that starts this package by its path, in any Python that has torch."""
+ENTRY = f"{__path__[0].rpartition('/')[0] or '.'}/gpu_workbench_entry.py"
+"""The file that starts a module of this program, given its name, in any Python."""
+
+START = (ENTRY, "workloads")
+"""What a Python that has torch is given to start this package; a mode follows."""

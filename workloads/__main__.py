@@ -12,6 +12,7 @@ import sys
 import warnings
 from pathlib import Path
 
+from workloads import ENTRY
 from workloads.declare import user_workloads
 from workloads.measure.malloc import fix_thresholds
 from workloads.protocol import process, wire
@@ -84,7 +85,8 @@ def main() -> int:
 def _torchrun(worker: int, arguments: list[str]) -> int:
     """Become torchrun, which then ends with the worker that started it."""
     process.die_with_parent(worker, signal.SIGKILL)
-    os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", *arguments])
+    # Not with ``-m``, which would find a module of the current folder before any other.
+    os.execv(sys.executable, [sys.executable, ENTRY, "torch.distributed.run", *arguments])
 
 
 def _list(files: list[str]) -> int:

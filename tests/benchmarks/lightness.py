@@ -110,7 +110,7 @@ def processor_s(family: Sequence[psutil.Process]) -> float:
 
 def is_torch(process: psutil.Process) -> bool:
     """A runner or one of its workers."""
-    return any(word.endswith("bootstrap.py") for word in process.cmdline())
+    return "workloads" in process.cmdline()
 
 
 def idle(program: Program, variables: Mapping[str, str], seconds: float) -> Cost:

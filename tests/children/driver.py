@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from workloads import BOOTSTRAP
+from workloads import START
 from workloads.protocol import messages, wire
 from workloads.protocol.messages import Event
 from workloads.protocol.results import Ceiling, Comparison, Environment, RunResult, Setting
@@ -32,12 +32,12 @@ class Driver:
 
     def __init__(
         self,
-        script: Path = Path(BOOTSTRAP),
+        script: Path | None = None,
         python: str = sys.executable,
         ceilings: tuple[Ceiling, ...] = (),
     ) -> None:
         self.process = subprocess.Popen(
-            [python, str(script), "serve"],
+            [python, *(START if script is None else (str(script),)), "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The real runner with small budgets and workloads that misbehave; started like its bootstrap."""
+"""The real runner with small budgets and workloads that misbehave; started like the package."""
 
 from __future__ import annotations
 

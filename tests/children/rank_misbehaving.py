@@ -1,4 +1,4 @@
-"""The real runner with workloads whose ranks misbehave; started like ``workloads/bootstrap.py``."""
+"""The real runner with workloads whose ranks misbehave; started like the package."""
 
 from __future__ import annotations
 

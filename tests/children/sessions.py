@@ -87,7 +87,7 @@ def misbehaving(folder: Path, first: str = "") -> str:
         folder: it is put there.
         first: commands of a shell that come before it.
     """
-    return script(folder, f'{first}\nexec {shlex.quote(sys.executable)} {MISBEHAVING} "$2"')
+    return script(folder, f'{first}\nexec {shlex.quote(sys.executable)} {MISBEHAVING} "$3"')
 
 
 def saying(folder: Path, *further: messages.Event, first: str = "") -> str:

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from tests.terminal.terminal import Terminal
 from tui.ui.views.notices import STILL_WORKS
-from workloads import BOOTSTRAP
+from workloads import START
 from workloads.protocol import messages, wire
 
 ROOT = Path(__file__).parents[2]
@@ -155,7 +155,7 @@ def test_the_screen_without_torch_says_what_works_and_what_to_type(bare: Path) -
 @pytest.mark.skipif(sys.platform != "linux", reason="the size of a pipe can be set on Linux alone")
 def test_a_runner_without_torch_says_all_of_it_before_it_ends(bare: Path) -> None:
     with subprocess.Popen(
-        [bare, BOOTSTRAP, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [bare, *START, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as runner:
         assert runner.stdout is not None
         # The catalogue is longer than any pipe holds.

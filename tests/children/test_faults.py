@@ -41,7 +41,7 @@ from tests.waiting import assert_gone
 from tui import reports
 from tui.session.session import Session
 from tui.state.runs import RunState
-from workloads import BOOTSTRAP
+from workloads import START
 from workloads.protocol import messages as protocol
 from workloads.protocol import wire
 
@@ -258,7 +258,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, BOOTSTRAP, "serve"],
+            [sys.executable, *START, "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from workloads import START
+
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = """
 from typing import Annotated
@@ -38,10 +40,9 @@ BODY = "    def timed(): pass\n    return Case(timed)\n"
 def listed(*files: Path) -> tuple[dict[str, dict[str, object]], list[str], int]:
     """Names of the catalogue, lines on stderr and the exit code of the runner's list."""
     options = [word for file in files for word in ("--workloads", str(file))]
-    bootstrap = ROOT / "workloads" / "bootstrap.py"
     # From elsewhere: nothing of this folder is on the path.
     done = subprocess.run(
-        [sys.executable, "-I", str(bootstrap), "list", *options],
+        [sys.executable, "-I", *START, "list", *options],
         capture_output=True, text=True, timeout=60, check=False, cwd="/",
     )  # fmt: skip
     infos = {info["name"]: info for info in json.loads(done.stdout)}

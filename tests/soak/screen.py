@@ -88,7 +88,7 @@ class Screen(Terminal):
         return self._child(lambda words: "tui.monitor" in words)
 
     def runner(self) -> psutil.Process | None:
-        return self._child(lambda words: any(word.endswith("bootstrap.py") for word in words))
+        return self._child(lambda words: "workloads" in words and "serve" in words)
 
     def worker(self) -> psutil.Process | None:
         runner = self.runner()

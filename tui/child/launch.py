@@ -4,9 +4,28 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 
+from workloads import ENTRY
+
 Launched = subprocess.Popen[bytes]
+
+FOLDER = "/"
+"""Where a child that opens no file of the user's is started: it keeps no disk from being unmounted,
+and a relative folder on ``PYTHONPATH`` leads it nowhere."""
+
+
+def own_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that calls ``main`` of a module of this program in a new process.
+
+    It finds the packages that this process has found, whatever else has their names.
+
+    Args:
+        module: name of the module, or of a package that has a ``__main__``.
+        arguments: what follows in its ``sys.argv``.
+    """
+    return (sys.executable, ENTRY, module, *arguments)
 
 
 def launch(

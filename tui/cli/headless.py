@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from tui.child.launch import FOLDER, own_command
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.output import Failure, ProgressLine, UsageError, not_known, say
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
@@ -57,7 +58,7 @@ async def look() -> Sample:
         Failure: it gave none.
     """
     child: ChildProcess[MonitorEvent] = ChildProcess(
-        (sys.executable, "-m", "tui.monitor", "once"), MONITOR_EVENTS, folder="/"
+        own_command("tui.monitor", "once"), MONITOR_EVENTS, folder=FOLDER
     )
     try:
         await child.start()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tui.child.launch import FOLDER
 from tui.child.process import ChildProcess
 from tui.cli.output import Failure, pass_through, say
 from tui.cli.watch_output import Row, as_plain, end_in_words
@@ -23,7 +24,7 @@ from tui.session.watching import Folder, Looked, Sampler
 from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import SeenProcess
 from tui.text import numbers as fmt
-from tui.watch import FOLDER, runs
+from tui.watch import runs
 from tui.watch.findings import NO_GROWTH, Track, at_step
 from tui.watch.kept import Left, Oom, troubles_in
 from tui.watch.messages import Placed, Seen, pids_of

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from tui.child.launch import FOLDER
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.headless import look
 from tui.cli.output import SCHEMA, Failure, print_json, print_text, say
@@ -30,7 +31,7 @@ from tui.cli.watch_output import (
 from tui.monitor import serving as monitor_serving
 from tui.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.text.glyphs import rows_of_text
-from tui.watch import FOLDER, runs, serving
+from tui.watch import runs, serving
 from tui.watch.agents import (
     Agents,
     CannotInjectError,

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui import interrupt
-from tui.child.launch import Launched, launch
+from tui.child.launch import FOLDER, Launched, launch
 from tui.cli.output import UsageError, say
 from tui.cli.results_store import keeper_for
 from tui.cli.values import oom_text, python_of, resolve
-from tui.monitor import FOLDER, serving
+from tui.monitor import serving
 from tui.snapshots import STANDARD_INPUT
 from tui.text import glyphs
 from tui.ui import terminal

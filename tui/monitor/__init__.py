@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
-FOLDER = "/"
-"""Where it is started: ``-m`` would otherwise find a folder named tui where we are."""
+from tui.child.launch import own_command
 
 
 def serving(interval: float) -> tuple[str, ...]:
     """The command that starts it, with so many seconds between two samples."""
-    return (sys.executable, "-m", "tui.monitor", "serve", "--interval", str(interval))
+    return own_command("tui.monitor", "serve", "--interval", str(interval))

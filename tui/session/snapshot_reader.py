@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from tui.child.launch import FOLDER, own_command
 from tui.child.process import ChildProcess, Garbage
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.model.results import Summary
@@ -44,12 +44,10 @@ def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
     Args:
         source: descriptor that it reads where it is asked for ``-``.
     """
-    command = [sys.executable, "-m", "tui.snapshots"]
-    if source is not None:
-        command += ["--input", str(source)]
+    named = () if source is None else ("--input", str(source))
     inherit = () if source is None else (source,)
-    # From the root folder: ``-m`` would otherwise find a folder named tui where we are.
-    return ChildProcess(command, READER_EVENTS, folder="/", inherit=inherit)
+    command = own_command("tui.snapshots", *named)
+    return ChildProcess(command, READER_EVENTS, folder=FOLDER, inherit=inherit)
 
 
 def names(paths: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tui import monitor, reports
-from tui.child.launch import Launched
+from tui.child.launch import FOLDER, Launched
 from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import state_folder
@@ -18,7 +18,7 @@ from tui.session.conditions import SampledDevice, sampled
 from tui.session.processes import Seen, Silence, Who, look, silence
 from tui.state.events import AnyEvent, CeilingsRead, LogLine, MonitorStatus, RunnerStatus
 from tui.state.store import Store
-from workloads import BOOTSTRAP
+from workloads import START
 from workloads.protocol import messages
 from workloads.protocol.messages import Event
 from workloads.protocol.results import Ceiling
@@ -50,7 +50,8 @@ def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
         python: path of the Python.
         files: of workloads that the user brings.
     """
-    return (python, BOOTSTRAP, "serve", *(word for file in files for word in ("--workloads", file)))
+    named = (word for file in files for word in ("--workloads", file))
+    return (python, *START, "serve", *named)
 
 
 def _back_off(attempt: int) -> float:
@@ -108,7 +109,7 @@ class MonitorSupervisor:
         child: ChildProcess[MonitorEvent] = ChildProcess(
             monitor.serving(self._interval),
             MONITOR_EVENTS,
-            folder=monitor.FOLDER,
+            folder=FOLDER,
             sent=self._sent,
             launched=launched,
         )

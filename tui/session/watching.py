@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tui import watch
+from tui.child.launch import FOLDER
 from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import Sample
 from tui.session.supervisors import BACK_OFF_S, Apply, Sent
 from tui.state.events import LogLine, WatchStatus
-from tui.watch import FOLDER, serving
+from tui.watch import serving
 from tui.watch.agents import Agents, AgentState, Ask
 from tui.watch.kept import Left, SamplesFile, left_in, troubles_in
 from tui.watch.messages import (
@@ -67,7 +68,7 @@ class WatchSupervisor:
         """Start it and take what it says until it ends; returns how it ended."""
         command = watch.serving(self._pace, listed=self._listed)
         child: ChildProcess[WatchEvent] = ChildProcess(
-            command, WATCH_EVENTS, folder=watch.FOLDER, sent=self._sent
+            command, WATCH_EVENTS, folder=FOLDER, sent=self._sent
         )
         self.child = child
         try:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
-FOLDER = "/"
-"""Where the child is started: ``-m`` would otherwise find a folder named tui where we are."""
+from tui.child.launch import own_command
 
 
 def serving(
@@ -24,11 +22,11 @@ def serving(
         listed: those that NVML says use a GPU.
         children: also those that ``pids`` have started.
     """
-    words = ["-m", "tui.watch", "serve", "--interval", str(interval)]
+    words = ["serve", "--interval", str(interval)]
     if pids:
         words += ["--pids", ",".join(map(str, pids))]
     if not children:
         words.append("--no-children")
     if listed:
         words += ["--listed", ",".join(map(str, listed))]
-    return (sys.executable, *words)
+    return own_command("tui.watch", *words)

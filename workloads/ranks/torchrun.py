@@ -15,7 +15,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from workloads import BOOTSTRAP
+from workloads import START
 from workloads.declare.workload import RANK_PARAMETERS, ParameterError, Skip
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
@@ -98,7 +98,7 @@ def own_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
 def command(planned: RankLayout) -> list[str]:
     """The command that starts torchrun, and it the ranks, with this Python."""
     # Through our own start, so that the kernel ends torchrun with the worker.
-    words = [sys.executable, BOOTSTRAP, "torchrun", str(os.getpid())]
+    words = [sys.executable, *START, "torchrun", str(os.getpid())]
     words += [f"--nnodes={planned.hosts}", f"--nproc-per-node={planned.ranks}"]
     words += ["--max-restarts=0"]
     if planned.hosts == 1:
@@ -110,7 +110,7 @@ def command(planned: RankLayout) -> list[str]:
     if planned.on_loopback:
         # Else the ranks look for this host by its full name, which not every box can resolve.
         words += ["--local-addr=127.0.0.1"]
-    return [*words, BOOTSTRAP, "rank"]
+    return [*words, *START, "rank"]
 
 
 def environment(planned: RankLayout, cores: int) -> dict[str, str]:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from workloads import BOOTSTRAP
+from workloads import START
 from workloads.limits import ceilings
 from workloads.protocol import process, wire
 from workloads.protocol.messages import (
@@ -203,7 +203,7 @@ class Launcher:
             environment["CUDA_VISIBLE_DEVICES"] = ""
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, BOOTSTRAP, mode, *self._options],
+            [sys.executable, *START, mode, *self._options],
             environment,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, reading, 0),

@@ -8,10 +8,10 @@ import getpass
 import os
 import signal
 import socket
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tui.child.launch import own_command
 from tui.cli.options import Subcommand
 from tui.cli.output import UsageError, print_text
 from tui.cli.program import parse
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 
 SHOWN = ("", "replay")
 """Commands that have a screen, by name; the empty one is the workbench."""
-# A visit's workbench ends with the server that started it, whatever ends that. Not ``-m``: it would
-# find a folder named tui where we are.
-_VISIT = (
-    "import signal, sys; sys.path = list(filter(None, sys.path));"
-    " from tui.cli.main import main; from workloads.protocol.process import die_with_parent;"
-    " die_with_parent(int(sys.argv.pop(1)), signal.SIGTERM); sys.exit(main())"
-)
 
 
 @frozen
@@ -89,7 +82,7 @@ def serve(options: ServeOptions) -> int:
             f"serve needs textual-serve (there is no {error.name}):"
             " pip install 'gpu-workbench[serve]'"
         ) from error
-    visit = (sys.executable, "-c", _VISIT, str(os.getpid()), *options.rest)
+    visit = own_command("tui.cli.visit", str(os.getpid()), *options.rest)
     return asyncio.run(_serve(WebSite(visit, options.port)))
 
 

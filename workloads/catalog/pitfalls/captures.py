@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NoReturn
 
-from workloads import BOOTSTRAP
+from workloads import START
 from workloads.protocol import process
 from workloads.protocol.frozen import frozen
 from workloads.protocol.process import Channel
@@ -179,7 +179,7 @@ def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[Outcome
         OSError: Python cannot be started.
     """
     reading, writing = os.pipe()
-    command = [sys.executable, BOOTSTRAP, MODE, str(os.getpid()), str(device)]
+    command = [sys.executable, *START, MODE, str(os.getpid()), str(device)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=writing) as trying:
         os.close(writing)
         try:

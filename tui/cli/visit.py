@@ -1,0 +1,20 @@
+"""The workbench of one visit to ``serve``, in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from workloads.protocol.process import die_with_parent
+
+
+def main() -> int:
+    """Run the workbench; returns its exit code.
+
+    The first argument is the pid of the server, with which this process ends, whatever ends that;
+    the others are the workbench's.
+    """
+    die_with_parent(int(sys.argv.pop(1)), signal.SIGTERM)
+    from tui.cli import main as program
+
+    return program.main()
