@@ -210,7 +210,11 @@ def test_another_exception_is_not_the_oom_s(
     agent.ended()
     (left,) = left_in(tmp_path)
     assert (left.kind, left.text) == ("KeyError", "'x'")
-    assert (left.ooms[0].handled, left.ooms[0].text_source) == (True, REBUILT)
+    (oom,) = left.ooms
+    assert (oom.handled, oom.text_source) == (None, REBUILT)
+    assert oom.why_not_known == (
+        "the process was ended by KeyError with no optimizer step and no OOM after it"
+    )
 
 
 def test_the_text_from_numbers_has_torch_s_words(agent: Agent, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tui.session import watching
 from tui.session.watching import KeptRuns
 from tui.state.watched_processes import WatchedProcesses
 from tui.watch import runs
-from tui.watch.kept import Left, left_in
+from tui.watch.kept import Contents, read_folder
 from tui.watch.messages import StepsTold, TorchProcesses
 from tui.watch.runs import Run
 from workloads.agent import ENTRIES, RECORD, RUN, identity
@@ -258,11 +258,11 @@ def test_the_list_reads_what_runs_have_left_only_where_it_has_changed(
 ) -> None:
     read: list[Path] = []
 
-    def reading(folder: Path) -> list[Left]:
+    def reading(folder: Path) -> Contents:
         read.append(folder)
-        return left_in(folder)
+        return read_folder(folder)
 
-    monkeypatch.setattr(watching, "left_in", reading)
+    monkeypatch.setattr(watching, "read_folder", reading)
     first, second = runs.new_run(["first"]), runs.new_run(["second"])
     names = {"identity": "host-7-1", "pid": 7, "host": "host", "rank": None, "torch": "2.9"}
     for run in (first, second):
@@ -330,10 +330,13 @@ def test_they_are_listed_with_how_they_ended(state: Path) -> None:
     (run.folder / "oom-x-1-1-1.pickle").write_bytes(b"x")
     (state / "runs" / "strange").mkdir()
     (state / "runs" / "strange" / "run.json").write_text('{"schema": 9}')
-    heading, line = kept_lines()
+    heading, *lines = kept_lines()
+    (line,) = [each for each in lines if run.folder.name in each]
+    (strange,) = [each for each in lines if "strange" in each]
+    assert strange.endswith("run.json cannot be used: schema 9 is not 1")
     assert str(state) in heading
     assert "gpu-workbench watch NAME shows one" in heading
     assert "exit code 1  1 snapshot" in line
     assert line.endswith("python train.py")
-    (plain,) = kept_as_plain()
+    (plain,) = [each for each in kept_as_plain() if "problem" not in each]
     assert (plain["exit"], len(plain["snapshots"])) == ({"code": 1, "signal": None}, 1)

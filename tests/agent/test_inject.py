@@ -1,10 +1,8 @@
-"""The agent, put into a process that runs already: by Python itself, by gdb, or not at all."""
+"""The agent, put into a process that runs already: by Python itself, or not at all."""
 
 from __future__ import annotations
 
 import os
-import pty
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,20 +18,14 @@ from tests import waiting
 from tests.agent.interpreters import others
 from tests.agent.programs import ENDS_AFTER_AUTOGRAD
 from tui.cli.commands.watch import watch
-from tui.cli.output import Failure, UsageError
+from tui.cli.output import UsageError
+from tui.cli.program import parse
 from tui.cli.watch_processes import WatchOptions, put_agent_in
 from tui.watch import agents
 from tui.watch.agents import Agents, CannotInjectError, check_injection, injected_script, target_of
 from tui.watch.kept import left_in
-from tui.watch.process_files import refusal_of_running
-from workloads.agent import identity
 
 ROOT = Path(__file__).parents[2]
-needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="there is no gdb")
-REFUSED = refusal_of_running()
-may_stop = pytest.mark.skipif(
-    REFUSED is not None, reason=f"no process may be stopped here: {REFUSED and REFUSED.reason}"
-)
 until = partial(waiting.until, patience_s=100)
 PYTHONS = [
     sys.executable,
@@ -100,50 +92,6 @@ def steps_of(pid: int) -> int | None:
         agents.close()
 
 
-def asked_on_a_terminal(pid: int, answer: bytes) -> tuple[int, str, str]:
-    """``watch --pid N --inject=gdb --json``, with a terminal as its standard input."""
-    terminal, its_end = pty.openpty()
-    try:
-        os.write(terminal, answer)
-        done = subprocess.run(
-            [sys.executable, "-m", "tui", "watch", "--pid", str(pid), "--inject=gdb", "--json"],
-            stdin=its_end,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=200,
-        )
-    finally:
-        os.close(terminal)
-        os.close(its_end)
-    return done.returncode, done.stdout, done.stderr
-
-
-@needs_gdb
-@may_stop
-@pytest.mark.parametrize("python", PYTHONS)
-def test_gdb_leaves_it_with_a_process_that_goes_on(python: str, state: Path) -> None:
-    with running(TORCH + STOP + TRAINS, python) as process:
-        code, _, said = asked_on_a_terminal(process.pid, b"no\n")
-        assert code == 1
-        assert f"process {process.pid} is left as it is" in said
-        assert not (state / "runs").exists()
-        _, _, said = asked_on_a_terminal(process.pid, b"y\n")
-        assert "go on? [y/N]" in said
-        (run,) = (state / "runs").iterdir()
-        assert f"the agent is in process {process.pid}; its run is {run}" in said
-        before = until(lambda: steps_of(process.pid))
-        until(lambda: (steps_of(process.pid) or 0) > before)
-        # A second one is not put in.
-        put_agent_in(process.pid, "gdb", 0)
-        assert [run] == list((state / "runs").iterdir())
-        out, errors = process.communicate("\n")
-        # The program sees no thread more and no name; its hook is the agent's.
-        assert (out, errors, process.returncode) == ("ended 1 1 True\n", "", 0)
-        (left,) = left_in(run)
-        assert (left.pid, left.ended, left.torch) == (process.pid, True, "2.13.0")
-
-
 @pytest.mark.parametrize("python", [sys.executable, *others().values()])
 def test_the_script_that_python_itself_executes(python: str, tmp_path: Path) -> None:
     run = tmp_path / 'it\'s "here" \\n'
@@ -157,6 +105,19 @@ def test_the_script_that_python_itself_executes(python: str, tmp_path: Path) -> 
     assert left.ended
     assert (left.steps or 0) >= 1
     assert not (run / "agent-errors.log").exists()
+
+
+def test_a_process_that_has_the_agent_is_not_given_a_second_one(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "inject.py").write_text(injected_script(tmp_path, 0))
+    takes = f"exec(compile(open({str(tmp_path / 'inject.py')!r}).read(), 'x', 'exec'))\n"
+    with running(TORCH + STOP + takes + TRAINS) as process:
+        until(lambda: steps_of(process.pid))
+        put_agent_in(process.pid, 0)
+        said = f"the agent is in process {process.pid} already; its run is {tmp_path}"
+        assert said in capsys.readouterr().err
+    assert not (state / "runs").exists()
 
 
 ENDS = {
@@ -213,14 +174,13 @@ def test_before_torch_is_imported_it_sleeps_and_what_fails_is_told(tmp_path: Pat
 def test_an_older_python_is_told_what_else_there_is() -> None:
     own = target_of(os.getpid())
     assert own.version == sys.version_info[:2]
-    for version, how, says in (
-        ((3, 13), "remote_exec", "runs Python 3.13, which takes no code while it runs"),
-        ((3, 7), "remote_exec", "3.8 is the oldest"),
-        ((3, 7), "gdb", "3.8 is the oldest"),
+    for version, says in (
+        ((3, 13), "runs Python 3.13, which takes no code while it runs"),
+        ((3, 7), "3.8 is the oldest"),
     ):
         with pytest.raises(CannotInjectError, match=says):
-            check_injection(replace(own, version=version), how)  # type: ignore[arg-type]
-    check_injection(replace(own, version=(3, 14)), "remote_exec")
+            check_injection(replace(own, version=version))
+    check_injection(replace(own, version=(3, 14)))
 
 
 def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_told(tmp_path: Path) -> None:
@@ -234,7 +194,7 @@ def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_told(tmp_path:
     ]
     # Below 3.14 there is no such function, from then on no such process.
     with pytest.raises(CannotInjectError, match=r"^python3.*Error: .+"):
-        agents.put_in(target, "remote_exec", tmp_path, 0)
+        agents.put_in(target, tmp_path, 0)
 
 
 def test_what_is_no_python_or_not_there_is_refused() -> None:
@@ -260,31 +220,16 @@ def test_another_user_s_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         target_of(os.getpid())
 
 
-def test_gdb_is_not_used_where_there_is_none_or_nobody_to_ask(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda _name: "/usr/bin/gdb")
-    monkeypatch.setattr("sys.stdin", open(os.devnull))  # noqa: SIM115, PTH123
-    with pytest.raises(Failure, match="there is no terminal"):
-        put_agent_in(os.getpid(), "gdb", 0)
-    monkeypatch.setattr("shutil.which", lambda _name: None)
-    with pytest.raises(Failure, match="there is no gdb here; install it, or start the program"):
-        put_agent_in(os.getpid(), "gdb", 0)
-    assert not (state / "runs").exists()
-
-
-@needs_gdb
-def test_what_gdb_may_not_do_is_told(tmp_path: Path) -> None:
-    target = replace(target_of(os.getpid()), pid=2**22 + 1)
-    with pytest.raises(CannotInjectError, match=r"gdb.*ptrace"):
-        agents.put_in(target, "gdb", tmp_path, 0)
+def test_no_debugger_is_offered() -> None:
+    with pytest.raises(UsageError, match="--inject"):
+        parse(["watch", "--pid", "5", "--inject=gdb"])
 
 
 def test_it_is_for_a_process_that_runs() -> None:
     with pytest.raises(UsageError, match="give the process with --pid"):
-        watch(WatchOptions(inject="gdb"))
+        watch(WatchOptions(inject=True))
     with pytest.raises(UsageError, match="for a process that runs already"):
-        watch(WatchOptions(inject="gdb", pid=5, command=("python", "train.py"), dashes=True))
+        watch(WatchOptions(inject=True, pid=5, command=("python", "train.py"), dashes=True))
 
 
 TRAINING = (
@@ -301,6 +246,7 @@ def step():
 step()
 print("ready", flush=True)
 import select
+exec(compile(open({script!r}).read(), "inject.py", "exec"))  # as Python does between two bytecodes
 while not select.select([sys.stdin], [], [], 0)[0]:
     step()
 def grab():
@@ -310,19 +256,16 @@ grab()
 )
 
 
-@needs_gdb
-@may_stop
 @pytest.mark.simulated_gpu
 @pytest.mark.timeout(240)
-def test_a_training_that_ran_already_has_its_oom_explained(state: Path) -> None:
-    with running(TRAINING) as process:
-        _, _, said = asked_on_a_terminal(process.pid, b"y\n")
-        assert f"the agent is in process {process.pid}" in said
-        assert identity(process.pid)
+def test_a_training_that_ran_already_has_its_oom_explained(tmp_path: Path) -> None:
+    script = tmp_path / "inject.py"
+    script.write_text(injected_script(tmp_path, 0))
+    with running(TRAINING.format(script=str(script))) as process:
         until(lambda: (steps_of(process.pid) or 0) > 3)
         process.communicate("\n")
         assert process.returncode == 1
-    (left,) = left_in(next((state / "runs").iterdir()))
+    (left,) = left_in(tmp_path)
     (oom,) = left.ooms
     assert (oom.asked, oom.handled) == (1 << 41, False)
     assert oom.snapshot is not None

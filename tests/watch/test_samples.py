@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.watch.test_findings import figures
-from tui.watch import kept
-from tui.watch.kept import Read, SamplesFile
+from tui.watch import samples
 from tui.watch.messages import (
     DevicesPlaced,
     Placed,
@@ -27,6 +26,7 @@ from tui.watch.messages import (
     TorchProcesses,
 )
 from tui.watch.runs import Run
+from tui.watch.samples import Read, SamplesFile
 from workloads.protocol import wire
 
 BEGAN = 1e9
@@ -48,7 +48,7 @@ def held(at: float) -> ProcessFigures:
 
 def seen_in(run: Run) -> tuple[list[Seen], Read]:
     found: list[Seen] = []
-    return found, kept.read(run, found.append)
+    return found, samples.read(run, found.append)
 
 
 def test_what_is_kept_is_read(run: Run) -> None:
@@ -79,7 +79,7 @@ def test_samples_are_sparser_with_time_and_the_last_is_kept(run: Run) -> None:
     # All of the first 4 000 s, then at most 2 000 while the time grows by e.
     assert 6000 < len(found) < 2000 + 2000 * 3.2
     gaps = [after.at - before.at for before, after in itertools.pairwise(found)]
-    assert max(gaps) <= 86_400 / kept.SPARSER + 2
+    assert max(gaps) <= 86_400 / samples.SPARSER + 2
 
 
 def test_one_of_several_writes_and_another_takes_over(run: Run) -> None:
@@ -175,7 +175,7 @@ def test_of_a_long_file_the_end_is_read(run: Run, monkeypatch: pytest.MonkeyPatc
         file.keep(steps(number, number))
     file.close()
     size = run.samples.stat().st_size
-    monkeypatch.setattr(kept, "MOST_SAMPLE_BYTES", size // 2)
+    monkeypatch.setattr(samples, "MOST_SAMPLE_BYTES", size // 2)
     found, done = seen_in(run)
     assert 40 < len(found) < 52
     assert found[-1] == steps(99, 99)
@@ -196,5 +196,5 @@ def test_reading_stops_where_it_is_not_wanted_any_more(run: Run) -> None:
         file.keep(steps(second, second))
     file.close()
     taken: list[Seen] = []
-    kept.read(run, taken.append, lambda: len(taken) < 2)
+    samples.read(run, taken.append, lambda: len(taken) < 2)
     assert len(taken) == 2

@@ -26,9 +26,9 @@ from tui.session.watched_session import RunError, WatchedRunSession
 from tui.state.watched_run import WatchedRun
 from tui.ui.views.watched_run import is_on, title_words
 from tui.watch import runs
-from tui.watch.kept import SamplesFile
 from tui.watch.messages import TorchProcesses, WatchEvent
 from tui.watch.runs import Run
+from tui.watch.samples import SamplesFile
 from workloads.agent import identity
 
 ROOT = Path(__file__).parents[2]

@@ -26,7 +26,7 @@ from tui.state.watched_run import SeenProcess
 from tui.text import numbers as fmt
 from tui.watch import runs
 from tui.watch.findings import NO_GROWTH, Track, at_step
-from tui.watch.kept import Left, Oom, troubles_in
+from tui.watch.kept import Left, Oom, with_exit_code
 from tui.watch.messages import Placed, Seen, pids_of
 from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
@@ -45,6 +45,10 @@ class Outcome:
     run: Run
     processes: WatchedProcesses
     why_no_samples: str = ""
+    troubles: tuple[str, ...] = ()
+    """Why there is no agent in some process."""
+    skipped: tuple[str, ...] = ()
+    """What in the run's folder could not be read, a line each."""
 
     @property
     def rows(self) -> list[Row]:
@@ -55,7 +59,7 @@ class Outcome:
     @property
     def left(self) -> list[Left]:
         """What the agents have left, and for those that were killed the last that was heard."""
-        return self.processes.completed_left()
+        return judged_by_exit(self.run, self.processes.completed_left())
 
     @property
     def tracks(self) -> list[tuple[int, str, Track]]:
@@ -133,7 +137,7 @@ class RunWithoutScreen:
         for each in ended:
             if isinstance(each, Exception):
                 why = f"samples cannot be taken: {type(each).__name__}: {each}"
-        return Outcome(run, self._processes, why)
+        return Outcome(run, self._processes, why, looked.troubles, looked.skipped)
 
     async def _until_it_ends(self, process: subprocess.Popen[bytes], run: Run) -> int:
         with run.log.open("rb", buffering=0) as log:
@@ -185,6 +189,14 @@ NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench sn
 _OOM = ("at", "step", "device", "asked", "free", "handled", "text", "text_source")
 
 
+def judged_by_exit(run: Run, left: Sequence[Left]) -> list[Left]:
+    """Return what the agents have left, judged by the exit code of the run's own process."""
+    return [
+        with_exit_code(each, run.code) if each.pid == run.pid and not each.replaced else each
+        for each in left
+    ]
+
+
 # ---- text ----
 
 
@@ -195,7 +207,8 @@ async def as_text(outcome: Outcome) -> list[str]:
     for each in left:
         lines.append(process_line(each))
         lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
-    lines += [f"no agent in process {trouble}" for trouble in troubles_in(outcome.run.folder)]
+    lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
+    lines += outcome.skipped
     lines += [
         f"{pid} {device}: {found.text} ({found.source})"
         for pid, device, track in outcome.tracks
@@ -224,6 +237,8 @@ async def as_markdown(outcome: Outcome) -> list[str]:
         lines += ["", *oom_lines(one.left, one.oom), "", *one.lines]
         if not one.lines:
             lines += [f"- {advice.what}: {advice.why}" for advice in one.explanation.advice]
+    if outcome.skipped:
+        lines += ["", *(f"- {each}" for each in outcome.skipped)]
     return lines
 
 
@@ -309,6 +324,7 @@ def as_object(
         "command": list(run.command),
         "folder": str(run.folder),
         "exit": {"code": run.code, "signal": run.signal},
+        "skipped": list(outcome.skipped),
         "unavailable": unavailable,
     }
 

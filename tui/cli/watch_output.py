@@ -10,6 +10,7 @@ from typing import Any
 from tui.monitor.messages import Device
 from tui.text import numbers as fmt
 from tui.watch import runs
+from tui.watch.kept import snapshots_in
 from tui.watch.messages import Placed, ProcessFigures, TorchProcess, listed_on, placed_on
 from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
@@ -250,10 +251,18 @@ def end_in_words(run: Run) -> str:
     """How it ended, how long it took, and where it is kept."""
     lasted = fmt.duration((run.ended or run.began) - run.began)
     if run.signal is not None:
-        how = f"was ended by {signal.Signals(run.signal).name}"
+        how = f"was ended by {_signal(run.signal)}"
     else:
         how = f"ended with exit code {run.code}"
     return f"{_name_of(run)} {how} after {lasted}; kept in {run.folder}"
+
+
+def _signal(number: int) -> str:
+    # Some numbers, such as that of a signal that threads send each other, have no name.
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _name_of(run: Run) -> str:
@@ -272,14 +281,14 @@ def kept_lines() -> list[str]:
 def _kept_line(run: Run) -> str:
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
     size = fmt.size(runs.size_of(run.folder))
-    snapshots = fmt.count(len(list(run.folder.glob("*.pickle"))), "snapshot")
-    command = " ".join(run.command) or "by --env"
+    snapshots = fmt.count(len(snapshots_in(run.folder)), "snapshot")
+    command = run.problem or " ".join(run.command) or "by --env"
     return f"  {run.folder.name}  {began}  {_end(run)}  {snapshots}  {size}  {command}"
 
 
 def _end(run: Run) -> str:
     if run.signal is not None:
-        return f"ended by {signal.Signals(run.signal).name}"
+        return f"ended by {_signal(run.signal)}"
     if run.code is not None:
         return f"exit code {run.code}"
     return "goes on" if run.goes_on else "its end was not seen"
@@ -296,7 +305,8 @@ def kept_as_plain() -> list[dict[str, Any]]:
             "ended": run.ended,
             "goes_on": run.goes_on,
             "exit": {"code": run.code, "signal": run.signal},
-            "snapshots": sorted(str(path) for path in run.folder.glob("*.pickle")),
+            "snapshots": sorted(str(path) for path in snapshots_in(run.folder)),
+            **({"problem": run.problem} if run.problem else {}),
         }
         for run in runs.kept()
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
 import shutil
 import signal
 import sys
@@ -35,8 +34,6 @@ from tui.watch import runs, serving
 from tui.watch.agents import (
     Agents,
     CannotInjectError,
-    How,
-    Target,
     check_injection,
     put_in,
     target_of,
@@ -85,8 +82,8 @@ class WatchOptions:
     here: bool = False
     env: bool = False
     markdown: bool = False
-    inject: How | None = None
-    """How the agent is put into the process; ``None`` for not at all."""
+    inject: bool = False
+    """Whether the agent is put into the process."""
     command: Sequence[str] = ()
     """What is to be run, or the name of a kept run; without it, processes that run already are
     watched."""
@@ -110,7 +107,7 @@ class WatchOptions:
     def starts_otherwise(self) -> bool:
         """Whether it is asked for that a command be run in some way."""
         how = self.no_screen or self.here or self.env or self.markdown
-        return how or (self.entries is not None and self.inject is None)
+        return how or (self.entries is not None and not self.inject)
 
     @property
     def lasts(self) -> bool:
@@ -301,16 +298,15 @@ def _wrapped(sentences: Sequence[str]) -> list[str]:
     ]
 
 
-def put_agent_in(pid: int, how: How, entries: int) -> None:
+def put_agent_in(pid: int, entries: int) -> None:
     """Put it in, and tell on stderr what has become of it.
 
     Args:
         pid: of the process.
-        how: by Python itself, or by gdb, which is asked about first.
         entries: of torch's memory history, from then on; 0 for no history.
 
     Raises:
-        Failure: it cannot be put in, or its user does not want it.
+        Failure: it cannot be put in.
     """
     agents = Agents()
     try:
@@ -322,13 +318,11 @@ def put_agent_in(pid: int, how: How, entries: int) -> None:
         return
     try:
         target = target_of(pid)
-        check_injection(target, how)
-        if how == "gdb":
-            _ask(target)
+        check_injection(target)
         run = runs.new_run(target.command)
         try:
             run = runs.started(run, pid)
-            put_in(target, how, run.folder, entries)
+            put_in(target, run.folder, entries)
         except CannotInjectError:
             runs.drop(run)
             raise
@@ -337,18 +331,6 @@ def put_agent_in(pid: int, how: How, entries: int) -> None:
     except OSError as error:
         raise Failure(runs.no_folder_words(error)) from error
     _tell(pid, run)
-
-
-def _ask(target: Target) -> None:
-    if not sys.stdin.isatty():
-        raise Failure("--inject=gdb: it asks before it stops a process, and there is no terminal")
-    say(
-        f"gdb will stop process {target.pid} ({shlex.join(target.command)[:60]}) for about a second"
-        " and leave a script with it; debuggers have been seen to hang programs"
-    )
-    say("go on? [y/N]")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Failure(f"process {target.pid} is left as it is")
 
 
 def _tell(pid: int, run: Run) -> None:

@@ -19,9 +19,10 @@ from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import numbers as text
 from tui.text.glyphs import clean
-from tui.watch import kept, runs
+from tui.watch import runs, samples
 from tui.watch.messages import Seen, pids_of
 from tui.watch.runs import Run
+from tui.watch.untrusted import open_regular
 
 MOST_LINES = 5000
 """Of its output, the last."""
@@ -65,7 +66,7 @@ class Output:
     def read(self) -> bool:
         """Read what has been added; returns whether anything was."""
         try:
-            with self._path.open("rb", buffering=0) as file:
+            with open_regular(self._path) as file:
                 size = os.fstat(file.fileno()).st_size
                 if self._place is None:
                     self._place = max(0, size - FIRST_BYTES)
@@ -180,7 +181,7 @@ class FollowedRun:
         left = threading.Event()
         try:
             done = await asyncio.to_thread(
-                kept.read, self.run, processes.take, lambda: not left.is_set()
+                samples.read, self.run, processes.take, lambda: not left.is_set()
             )
         except asyncio.CancelledError:
             left.set()  # the end of the program waits for its threads
@@ -336,6 +337,9 @@ class FollowedRun:
             notes.append(self.sampler.file.problem)
         for left in self.processes.left:
             notes += [f"the agent of {left.pid} could not {each}" for each in left.troubles]
+        if self.run.problem:
+            notes.append(self.run.problem)
         if self._looked is not None:
+            notes += self._looked.skipped
             notes += [f"no agent in process {trouble}" for trouble in self._looked.troubles]
         return tuple(dict.fromkeys(notes))

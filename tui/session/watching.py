@@ -17,7 +17,7 @@ from tui.session.supervisors import BACK_OFF_S, Apply, Sent
 from tui.state.events import LogLine, WatchStatus
 from tui.watch import serving
 from tui.watch.agents import Agents, AgentState, Ask
-from tui.watch.kept import Left, SamplesFile, left_in, troubles_in
+from tui.watch.kept import Contents, Left, agent_files, read_folder, snapshots_in, troubles_in
 from tui.watch.messages import (
     WATCH_EVENTS,
     ListedProcesses,
@@ -31,6 +31,7 @@ from tui.watch.messages import (
     pids_of,
 )
 from tui.watch.runs import Run, processes_of
+from tui.watch.samples import SamplesFile
 from workloads.protocol.frozen import frozen
 
 LOOKED_AT_S = 0.5
@@ -123,6 +124,8 @@ class Looked:
     """The newest first."""
     refused: tuple[tuple[str, Ask], ...] = ()
     """Requests that did not reach an agent, with its identity."""
+    skipped: tuple[str, ...] = ()
+    """What in the folder could not be read, a line each."""
 
 
 class Folder:
@@ -135,7 +138,7 @@ class Folder:
     def __init__(self, place: Path) -> None:
         self._place = place
         self._stamp: object = None
-        self._read: tuple[tuple[Left, ...], tuple[str, ...]] = ((), ())
+        self._read: tuple[Contents, tuple[str, ...]] = (Contents((), ()), ())
 
     def look(
         self, at: float, states: Sequence[AgentState], refused: Sequence[tuple[str, Ask]] = ()
@@ -149,24 +152,32 @@ class Folder:
         """
         snapshots = self._read_changed()
         newest = sorted(snapshots, key=lambda path: snapshots[path], reverse=True)
-        left, troubles = self._read
-        there = tuple(processes_of(self._place))
-        return Looked(at, tuple(states), there, left, troubles, tuple(newest), tuple(refused))
+        contents, troubles = self._read
+        return Looked(
+            at,
+            tuple(states),
+            tuple(processes_of(self._place)),
+            contents.left,
+            troubles,
+            tuple(newest),
+            tuple(refused),
+            contents.skipped,
+        )
 
     def left(self) -> tuple[Left, ...]:
         """What each process has left, in the order in which they began."""
         self._read_changed()
-        return self._read[0]
+        return self._read[0].left
 
     def _read_changed(self) -> dict[Path, tuple[int, int]]:
         """Read what has changed since the last look; returns the snapshots."""
-        told = {*self._place.glob("*.jsonl"), self._place / "agent-errors.log"}
-        snapshots = _with_sizes(self._place.glob("*.pickle"))
         # Not the samples: they grow all the time, and are not an agent's.
-        stamp = (_with_sizes(each for each in told if each.name != "samples.jsonl"), snapshots)
+        told = [*agent_files(self._place), self._place / "agent-errors.log"]
+        snapshots = snapshots_in(self._place)
+        stamp = (_with_sizes(told), snapshots)
         if stamp != self._stamp:
             self._stamp = stamp
-            self._read = tuple(left_in(self._place)), tuple(troubles_in(self._place))
+            self._read = read_folder(self._place), tuple(troubles_in(self._place))
         return snapshots
 
 
@@ -174,7 +185,7 @@ def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
     found = {}
     for path in paths:
         with contextlib.suppress(OSError):  # it is gone, or was never there
-            facts = path.stat()
+            facts = path.lstat()
             found[path] = facts.st_mtime_ns, facts.st_size
     return found
 

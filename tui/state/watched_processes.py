@@ -34,6 +34,8 @@ from tui.watch.messages import (
 from tui.watch.peek import NO_TORCH
 
 BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
+MOST_SEEN = 5000
+"""Processes of a run, and devices of them together, beyond which no others are shown."""
 KILLED = "was killed, or left by os._exit"
 
 
@@ -44,6 +46,7 @@ class WatchedProcesses:
         self.seen: dict[tuple[int, float | None], SeenProcess] = {}
         """By pid and start, in the order in which they were seen."""
         self.left: tuple[Left, ...] = ()
+        self._device_count = 0
         self._newest: dict[int, SeenProcess] = {}
         """By pid: of two that had the same, the later."""
         self._known: dict[int, Holder] = {}
@@ -62,13 +65,15 @@ class WatchedProcesses:
             self._take_figures(event)
         elif isinstance(event, StepsTold):
             for identity, steps in event.steps.items():
-                self._of(pid_of(identity)).take_steps(event.at, steps)
+                process = self._of(pid_of(identity))
+                if process is not None:
+                    process.take_steps(event.at, steps)
         else:
             for name, placed in event.placed.items():
-                pid, _, device = name.partition(" ")
-                process = self._newest.get(int(pid)) if pid.isdecimal() else None
-                if process is not None and device in process.devices:
-                    process.devices[device].placed = placed
+                number, _, device = name.partition(" ")
+                there = self._newest.get(_number(number))
+                if there is not None and device in there.devices:
+                    there.devices[device].placed = placed
 
     def _take_processes(self, event: TorchProcesses) -> None:
         there = set()
@@ -81,6 +86,8 @@ class WatchedProcesses:
                 process.told.start is None or is_same(process.told.start, told.start)
             )
             if process is None or not same:
+                if len(self.seen) >= MOST_SEEN:
+                    continue
                 process = self._newest[told.pid] = SeenProcess(told)
                 self.seen[told.pid, told.start] = process
             elif told.reason == NO_TORCH and process.devices:
@@ -93,20 +100,29 @@ class WatchedProcesses:
         for process in self._newest.values():
             process.silent = {}
         for name, why in event.unavailable.items():
-            pid, _, device = name.partition(" ")
-            if pid.isdecimal() and int(pid) in self._newest:
-                self._newest[int(pid)].silent[device] = why
+            number, _, device = name.partition(" ")
+            silent = self._newest.get(_number(number))
+            if silent is not None:
+                silent.silent[device] = why
         for figures in event.devices:
-            process = self._of(figures.pid)
-            known = process.devices.get(figures.device)
+            of = self._of(figures.pid)
+            if of is None:
+                continue
+            known = of.devices.get(figures.device)
             if known is None:
-                known = process.devices[figures.device] = SeenDevice(figures)
-            known.take(figures, process.steps)
+                if self._device_count >= MOST_SEEN:
+                    continue
+                self._device_count += 1
+                known = of.devices[figures.device] = SeenDevice(figures)
+            known.take(figures, of.steps)
 
-    def _of(self, pid: int) -> SeenProcess:
-        """The process of which something is told; made where its description is not there."""
+    def _of(self, pid: int) -> SeenProcess | None:
+        """The process of which something is told; made where its description is not there.
+
+        ``None`` where there are :data:`MOST_SEEN` already.
+        """
         process = self._newest.get(pid)
-        if process is None:
+        if process is None and len(self.seen) < MOST_SEEN:
             process = self._newest[pid] = SeenProcess(undescribed(pid, NOT_DESCRIBED))
             self.seen[pid, None] = process
         return process
@@ -264,7 +280,12 @@ class WatchedProcesses:
 def pid_of(identity: str) -> int:
     """The pid in the name of a process."""
     pid = identity.split("-")[-2:-1]
-    return int(pid[0]) if pid and pid[0].isdecimal() else 0
+    return _number(pid[0]) if pid else 0
+
+
+def _number(pid: str) -> int:
+    """A pid in digits; 0, which is no process's, of anything else."""
+    return int(pid) if pid.isdecimal() and len(pid) <= 10 else 0
 
 
 def _place_in_list(each: WatchedDevice) -> tuple[bool, int, int, str]:

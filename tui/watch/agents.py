@@ -1,10 +1,7 @@
 """The agents of running processes: put into one, found by their sockets, asked for state.
 
-An agent is put in by ``sys.remote_exec`` (PEP 768) where the process runs Python 3.14 or later; by
-gdb in any other, only where that was asked for. Both hand over the same script, which the process
-executes on its main thread between two bytecodes: gdb leaves it with ``Py_AddPendingCall``, for
-which the process needs neither the interpreter's lock nor memory from malloc, and lets go before it
-is executed.
+An agent is put in by ``sys.remote_exec`` (PEP 768), where the process runs Python 3.14 or later:
+its main thread executes a script between two bytecodes.
 
 A socket is believed where its folder is this user's alone and its other end is the process after
 which it is named: a fork may hold it open when that process is gone.
@@ -16,8 +13,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -30,15 +25,12 @@ from workloads.agent import identity
 from workloads.agent.address import LONGEST_LINE, open_place, peer_of, place
 from workloads.protocol.frozen import frozen
 
-How = Literal["remote_exec", "gdb"]
 REMOTE_EXEC = (3, 14)
 """The first version of Python that has ``sys.remote_exec``."""
 OLDEST = (3, 8)
 """The first version that the agent runs in."""
-ROOM = 16 << 10
-"""Bytes that gdb maps in the process for the script."""
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?t?")
-_VERSION_S, _ASK_S, _GDB_S, _LET_GO_S = 20, 60, 120, 10
+_VERSION_S, _ASK_S = 20, 60
 _START = '''exec("""
 try:
     import importlib.util
@@ -54,17 +46,7 @@ except BaseException as error:
         file.write("%r\\\\n" % (error,))
 """, {{"__name__": "gpu_workbench_start"}})
 '''
-"""Leaves no name in the process's ``__main__``, in which both ways execute it."""
-# mmap needs no lock of the process, which malloc might; of a script that fails gdb leaves the rest.
-# Of CUDA's libraries, whose names begin as libc's does, the symbols would take it seconds.
-_GDB = """sharedlibrary /(libc[.-]|ld-musl)[^/]*$
-sharedlibrary /libpython[^/]*$
-set $page = ((void *(*)(void *, unsigned long, int, int, int, long)) mmap)(0, {room}, 3, 34, -1, 0)
-restore {script} binary $page
-set $added = ((int (*)(void *, void *)) Py_AddPendingCall)((void *) PyRun_SimpleString, $page)
-printf "pending call: %d\\n", $added
-detach
-"""
+"""Leaves no name in the process's ``__main__``, in which it is executed."""
 
 
 class CannotInjectError(Exception):
@@ -138,23 +120,19 @@ def version_of(program: str) -> tuple[int, int]:
     return major, minor
 
 
-def check_injection(target: Target, how: How) -> None:
-    """Whether a way is open to a process.
+def check_injection(target: Target) -> None:
+    """Check that a process can be given code.
 
     Raises:
-        CannotInjectError: it is not.
+        CannotInjectError: it cannot.
     """
     version = ".".join(map(str, target.version))
     if target.version < OLDEST:
         raise CannotInjectError(f"process {target.pid} runs Python {version}: 3.8 is the oldest")
-    if how == "remote_exec" and target.version < REMOTE_EXEC:
+    if target.version < REMOTE_EXEC:
         raise CannotInjectError(
             f"process {target.pid} runs Python {version}, which takes no code while it runs (3.14 "
-            f"does): start it with {EXAMPLE}, or give --inject=gdb, which stops it for a moment"
-        )
-    if how == "gdb" and shutil.which("gdb") is None:
-        raise CannotInjectError(
-            f"--inject=gdb: there is no gdb here; install it, or start the program with {EXAMPLE}"
+            f"does): start it with {EXAMPLE}"
         )
 
 
@@ -183,15 +161,7 @@ def remote_exec_command(target: Target, path: Path) -> list[str]:
     return [target.program, "-I", "-S", "-c", code, str(target.pid), str(path)]
 
 
-def gdb_command(target: Target, path: Path) -> list[str]:
-    """Leaves it there as a pending call. Only the C library's and Python's symbols are read."""
-    quiet = ("set debuginfod enabled off", "set auto-solib-add off", "set confirm off")
-    settings = (*quiet, "set auto-load off", "set unwindonsignal on")
-    before = [word for setting in settings for word in ("-iex", setting)]
-    return ["gdb", "--nx", "--batch", *before, "-p", str(target.pid), "-x", str(path)]
-
-
-def put_in(target: Target, how: How, run: Path, entries: int) -> None:
+def put_in(target: Target, run: Path, entries: int) -> None:
     """Hand the script over; the process executes it when its main thread comes to it.
 
     Raises:
@@ -200,20 +170,10 @@ def put_in(target: Target, how: How, run: Path, entries: int) -> None:
     """
     path = run / "inject.py"
     path.write_text(injected_script(run, entries), encoding="utf-8")
-    if how == "remote_exec":
-        _carry_out(remote_exec_command(target, path), _ASK_S)
-        return
-    if path.stat().st_size >= ROOM or re.search(r"[\s'\"\\]", str(path)):
-        raise CannotInjectError(f"gdb cannot be given this path: {path}")
-    commands = run / "inject.gdb"
-    commands.write_text(_GDB.format(room=ROOM, script=path), encoding="utf-8")
-    said = _carry_out(gdb_command(target, commands), _GDB_S)
-    if "pending call: 0\n" not in said:
-        raise CannotInjectError(f"gdb could not leave it there: {_last(said)}")
+    _carry_out(remote_exec_command(target, path), _ASK_S)
 
 
-def _carry_out(command: Sequence[str], seconds: float) -> str:
-    """Returns what it has said."""
+def _carry_out(command: Sequence[str], seconds: float) -> None:
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -221,30 +181,18 @@ def _carry_out(command: Sequence[str], seconds: float) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        # Ctrl-C would leave the process with half a call of gdb's.
-        start_new_session=True,
+        start_new_session=True,  # Ctrl-C is this program's, and leaves no half-made request
     )
     name = Path(command[0]).name
     try:
         said, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired as error:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.communicate(timeout=_LET_GO_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+        process.kill()
+        process.communicate()
         raise CannotInjectError(f"{name} took longer than {seconds} s and was ended") from error
     if process.returncode != 0:
-        raise CannotInjectError(f"{name}: {_last(said)}")
-    return said
-
-
-def _last(said: str) -> str:
-    """The line that tells why: gdb's of ptrace, else the last."""
-    lines = [line for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if "ptrace" in line]
-    return (told or lines or ["it said nothing"])[-1]
+        lines = [line for line in said.splitlines() if line.strip()]
+        raise CannotInjectError(f"{name}: {(lines or ['it said nothing'])[-1]}")
 
 
 PATIENCE_S = 1.0

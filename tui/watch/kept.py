@@ -1,32 +1,57 @@
-"""What a run's folder keeps: what its agents have left, and ``samples.jsonl``, what was seen of it.
+"""What the agents of a run have left in its folder: OOMs, snapshots, how each process ended.
 
-Each line is a message of :mod:`workloads.protocol.wire`. Of several programs that watch a run, the
-one that holds the file's lock writes; where it ends, however that is, another takes over.
+Each process appends JSON lines to a file of its own, ``HOST-PID-START.jsonl``; one that executes
+another program, to another, ``HOST-PID-START.2.jsonl``. Anybody may have written what lies in the
+folder: each line is checked, what fits is returned, and what was skipped is said.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
-import json
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tui.text import numbers as fmt
 from tui.watch.inventory import Inventory, parse_inventory
-from tui.watch.messages import SEEN, DevicesPlaced, ProcessFigures, Seen, TorchProcesses
-from tui.watch.runs import Run
+from tui.watch.untrusted import (
+    LONGEST_LINE,
+    UntrustedError,
+    check_time,
+    lines_of,
+    open_regular,
+    parse_as,
+    parse_object,
+    plain_name,
+    read_start,
+    regular_size,
+)
 from workloads.protocol import wire
 from workloads.protocol.frozen import frozen
 
 MOST_LEFT_BYTES = 64 << 20
 """Of a process's file; what is beyond is not read."""
+MOST_FOLDER_BYTES = 256 << 20
+"""Of all processes' files together."""
+_MOST = f"{MOST_FOLDER_BYTES >> 20} MiB"
+MOST_ENTRIES = 10_000
+"""Of a run's folder that are looked at."""
+MOST_OOMS = 5000
+"""Of a process that have a record each; its agent writes a thousand, and those with snapshots."""
+MOST_SNAPSHOTS = 1000
+MOST_TROUBLES = 50
+MOST_REASONS = 3
+"""Of a file's lines that were skipped and are explained one by one."""
+_LONGEST_TROUBLE = 500
+LEAVES_WITHIN_S = 30.0
+"""From an OOM to ``sys.exit``: beyond, the program has done something else in between."""
 FROM_EXCEPTION = "the exception that ended the process"
 REBUILT = "written anew from the numbers that torch gave the observer"
+SAMPLES = "samples.jsonl"
 _NOT_SEEN = "it was killed, or left by os._exit: nothing tells whether it went on"
+_REPLACED = "the process executed another program: nothing tells whether this one went on"
 
 
 @frozen
@@ -37,7 +62,7 @@ class Oom:
     at: float
     """Unix time."""
     step: int
-    """Steps of all optimizers until then."""
+    """Optimizer steps until then."""
     device: int
     """As the process counts them."""
     asked: int
@@ -46,18 +71,22 @@ class Oom:
     limit: int
     """Bytes of the device in all, or what torch was allowed of it."""
     allocated: int
+    """Bytes of the blocks that tensors had, each rounded up as torch's allocator does."""
     reserved: int
     thread: str | None
     """``main``, a name, or ``None`` for one of torch's own, such as autograd's."""
     where: str | None = None
     """File and line of the Python that asked."""
     handled: bool | None = None
-    """Whether the program went on."""
+    """Whether the program went on: a step or another OOM of the process followed."""
     why_not_known: str = ""
     text: str = ""
     text_source: str = REBUILT
     snapshot: Path | None = None
     why_no_snapshot: str = ""
+    requested: int | None = None
+    """Bytes that the program had asked for, not rounded up; ``None`` where the agent did not tell
+    it."""
     inventory: Inventory | None = None
     """What the process held; ``None`` where the agent took none, which it says why."""
 
@@ -74,9 +103,10 @@ class Taken:
 
 @frozen
 class Left:
-    """One process."""
+    """One program of one process."""
 
     identity: str
+    """``HOST-PID-START``, and ``.2`` and so on for the later programs of a process."""
     pid: int
     host: str
     rank: str | None
@@ -84,9 +114,11 @@ class Left:
     began: float
     """When it first used CUDA."""
     steps: int | None = None
-    """``None`` where it has not said: it goes on, or was killed."""
+    """Optimizer steps; ``None`` where it has not said: it goes on, or was killed."""
     ended: bool = False
     """Whether the interpreter came to its end."""
+    ended_at: float | None = None
+    """Unix time of that."""
     text: str = ""
     """Of the exception that ended it."""
     kind: str = ""
@@ -100,125 +132,382 @@ class Left:
     """Those that were asked for and are there."""
     troubles: tuple[str, ...] = ()
     """What the agent could not do."""
+    program: int = 1
+    """Which of the programs that its process has executed one after the other."""
+    replaced: bool = False
+    """The process has executed another program since."""
+
+
+@frozen
+class Contents:
+    """What the agents of a run have left, and what of it could not be read."""
+
+    left: tuple[Left, ...]
+    """In the order in which they began."""
+    skipped: tuple[str, ...]
+    """A line each: which file, what of it, and why."""
 
 
 def left_in(folder: Path) -> list[Left]:
-    """What each process has left, in the order in which they began."""
-    found = []
-    for path in sorted(folder.glob("*.jsonl")):
-        with contextlib.suppress(OSError):
-            with path.open("rb") as file:
-                first = _parsed(file.readline(MOST_LEFT_BYTES))
-                if first.get("event") != "begin":
-                    continue  # not an agent's
-                lines = file.read(MOST_LEFT_BYTES).split(b"\n")
-            with contextlib.suppress(KeyError):  # broken off, or not of ours
-                found.append(_read(folder, first, lines))
-    return sorted(found, key=lambda left: left.began)
+    """Return what each process has left, in the order in which they began."""
+    return list(read_folder(folder).left)
+
+
+def read_folder(folder: Path) -> Contents:
+    """Read what the agents of a run have left; of what cannot be read, say why."""
+    found: list[Left] = []
+    skipped: list[str] = []
+    budget = MOST_FOLDER_BYTES
+    for path in agent_files(folder):
+        size = regular_size(path) or 0
+        if budget <= 0:
+            skipped.append(f"{path.name}: not read, the files before it are {_MOST} already")
+            continue
+        budget -= min(size, MOST_LEFT_BYTES)
+        try:
+            reading = _FileReading(folder, path)
+        except OSError as error:
+            skipped.append(f"{path.name} cannot be read: {error.strerror or error}")
+            continue
+        found += reading.found
+        skipped += reading.skipped
+    newest: dict[str, int] = {}
+    for each in found:
+        base = process_of(each.identity)
+        newest[base] = max(newest.get(base, 0), each.program)
+    marked = [
+        each
+        if each.ended or each.program == newest[process_of(each.identity)]
+        else _as_replaced(each)
+        for each in found
+    ]
+    return Contents(tuple(sorted(marked, key=lambda each: each.began)), tuple(skipped))
+
+
+def agent_files(folder: Path) -> list[Path]:
+    """Return the places of all processes' files, by name; what lies there may be no file."""
+    return [path for path in _entries(folder, ".jsonl") if path.name != SAMPLES]
+
+
+def snapshots_in(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Return time of change (ns) and bytes of the snapshots, which are regular files."""
+    found = {}
+    for path in _entries(folder, ".pickle"):
+        if regular_size(path) is not None:
+            facts = path.lstat()
+            found[path] = facts.st_mtime_ns, facts.st_size
+    return found
+
+
+def _entries(folder: Path, ending: str) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in itertools.islice(entries, MOST_ENTRIES)]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if name.endswith(ending)]
+
+
+def process_of(identity: str) -> str:
+    """Return the process's part of a program's identity: ``box-7-100`` of ``box-7-100.2``."""
+    return identity.partition(".")[0]
 
 
 def troubles_in(folder: Path) -> list[str]:
-    """Why there is no agent in some process."""
+    """Return why there is no agent in some process, a line each."""
+    path = folder / "agent-errors.log"
     try:
-        text = (folder / "agent-errors.log").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = read_start(path, 8 * _LONGEST_TROUBLE).decode("utf-8", "replace")
+    except FileNotFoundError:
         return []
-    return text.splitlines()[:8]
+    except OSError as error:
+        return [f"not known: {path.name} cannot be read: {error.strerror or error}"]
+    return [line[:_LONGEST_TROUBLE] for line in text.splitlines()[:8]]
 
 
-def _read(folder: Path, first: dict[str, Any], lines: Sequence[bytes]) -> Left:
-    """One process.
+# ---- the lines, as the agent writes them ----
+
+
+@frozen
+class _Begin:
+    identity: str
+    pid: int
+    host: str
+    rank: str | None
+    torch: str
+    at: float
+    program: int = 1
+
+
+@frozen
+class _Oom:
+    oom: int
+    happened: float
+    step: int
+    device: int
+    asked: int
+    free: int
+    limit: int
+    allocated: int
+    reserved: int
+    thread: str | None
+    where: str | None
+    requested: int | None = None
+
+
+@frozen
+class _Handled:
+    oom: int
+
+
+@frozen
+class _Snapshot:
+    at: float
+    oom: int | None
+    name: str
+    step: int = 0
+    """Of one that was asked for."""
+
+
+@frozen
+class _Inventory:
+    oom: int
+    inventory: Any
+
+
+@frozen
+class _NoSnapshot:
+    oom: int
+    text: str
+
+
+@frozen
+class _Trouble:
+    doing: str
+    text: str
+
+
+@frozen
+class _History:
+    on: bool
+
+
+@frozen
+class _End:
+    at: float
+    steps: int
+    ooms: int
+    text: str
+    type: str
+    out_of_memory: bool
+
+
+_EVENTS: dict[str, type[Any]] = {
+    "begin": _Begin,
+    "oom": _Oom,
+    "handled": _Handled,
+    "snapshot": _Snapshot,
+    "inventory": _Inventory,
+    "no snapshot": _NoSnapshot,
+    "trouble": _Trouble,
+    "history": _History,
+    "end": _End,
+}
+
+
+def _parse(line: bytes) -> Any:
+    """Parse one line; ``None`` for an event of a later version.
 
     Raises:
-        KeyError: its first line is not whole.
+        UntrustedError: it is none of an agent's.
     """
-    reading = _Reading(folder, first)
-    for line in lines:
-        event = _parsed(line)
-        # A line may have been broken off where the process was killed.
-        with contextlib.suppress(KeyError, TypeError):
-            reading.take(event.get("event", ""), event)
-    return reading.result()
+    data = parse_object(line)
+    kind = data.get("event")
+    if not isinstance(kind, str):
+        raise UntrustedError("no event")
+    if kind not in _EVENTS:
+        return None
+    event = parse_as(_EVENTS[kind], data)
+    for name in ("at", "happened"):
+        if hasattr(event, name):
+            check_time(getattr(event, name))
+    return event
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
-    with contextlib.suppress(ValueError):
-        event = json.loads(line)
-        return event if isinstance(event, dict) else {}
-    return {}
+class _FileReading:
+    """One process's file: its programs, and what was skipped.
+
+    Raises:
+        OSError: it is no regular file, or may not be read.
+    """
+
+    def __init__(self, folder: Path, path: Path) -> None:
+        self.found: list[Left] = []
+        self.skipped: list[str] = []
+        self._folder = folder
+        self._path = path
+        self._program: _Reading | None = None
+        self._count = 0
+        for number, line in enumerate(self._lines(), 1):
+            try:
+                self._apply(line)
+            except UntrustedError as error:
+                self._skip(number, str(error))
+        self._finish()
+        if self._count > MOST_REASONS:
+            more = fmt.count(self._count - MOST_REASONS, "more line")
+            self.skipped.append(f"{path.name}: {more} skipped")
+
+    def _lines(self) -> Iterator[bytes]:
+        total = 0
+        with open_regular(self._path) as file:
+            for line in lines_of(file):
+                total += len(line)
+                if total > MOST_LEFT_BYTES:
+                    most = fmt.size(MOST_LEFT_BYTES)
+                    self.skipped.append(f"{self._path.name}: what is beyond {most} is not read")
+                    return
+                if not line.endswith(b"\n") and len(line) < LONGEST_LINE:
+                    return  # it is being written, or its process was killed at that
+                if line != b"\n":
+                    yield line
+
+    def _apply(self, line: bytes) -> None:
+        event = _parse(line)
+        if isinstance(event, _Begin):
+            if process_of(event.identity) != process_of(self._path.stem):
+                raise UntrustedError("it is of another process than the file")
+            self._finish()
+            self._program = _Reading(self._folder, self._begun(event))
+        elif self._program is None:
+            raise UntrustedError("it comes before the process's first line")
+        elif event is not None:
+            self._program.apply(event)
+
+    def _begun(self, event: _Begin) -> Left:
+        """Return a program at its first line.
+
+        Agents that knew no later programs of a process have written all of them to one file.
+        """
+        before = self.found[-1].program if self.found else 0
+        program = max(event.program, before + 1)
+        own = process_of(event.identity)
+        identity = own if program == 1 else f"{own}.{program}"
+        return Left(
+            identity, event.pid, event.host, event.rank, event.torch, event.at, program=program
+        )
+
+    def _finish(self) -> None:
+        if self._program is not None:
+            self.found.append(self._program.result())
+            self.skipped += [f"{self._path.name}: {each}" for each in self._program.beyond]
+            self._program = None
+
+    def _skip(self, number: int, why: str) -> None:
+        self._count += 1
+        if self._count <= MOST_REASONS:
+            self.skipped.append(f"{self._path.name}, line {number} is skipped: {why}")
 
 
 class _Reading:
-    """The lines of one process, one after the other."""
+    """The events of one program, one after the other."""
 
-    def __init__(self, folder: Path, first: dict[str, Any]) -> None:
-        names = ("identity", "pid", "host", "rank", "torch")
-        self._left = Left(began=first["at"], **{name: first[name] for name in names})
+    def __init__(self, folder: Path, left: Left) -> None:
+        self.beyond: list[str] = []
+        """What there was too much of."""
+        self._left = left
         self._folder = folder
         self._ooms: dict[int, Oom] = {}
+        self._snapshots: list[Taken] = []
+        self._troubles: list[str] = []
         self._ran_out = False
         """The process was ended by an OOM."""
 
-    def take(self, kind: str, event: dict[str, Any]) -> None:
-        """One line; what is not known is of a later version.
+    def apply(self, event: Any) -> None:
+        """Apply one event.
 
         Raises:
-            KeyError, TypeError: it is not whole.
+            UntrustedError: it names what cannot be.
         """
-        oom = self._ooms.get(event.get("oom") or 0)
-        left = self._left
-        if kind == "oom":
-            self._ooms[event["oom"]] = _oom(event)
-        elif oom is not None:
-            self._ooms[oom.number] = self._more_of(oom, kind, event)
-        elif kind == "snapshot":
-            taken = Taken(event["at"], event["step"], self._folder / event["name"])
-            if taken.path.exists():
-                self._left = replace(left, snapshots=(*left.snapshots, taken))
-        elif kind == "trouble":
-            trouble = f"{event['doing']}: {event['text']}"
-            self._left = replace(left, troubles=(*left.troubles, trouble))
-        elif kind == "history":
-            self._left = replace(left, records=True)
-        elif kind == "end":
-            self._ran_out = event["out_of_memory"]
-            names = {"steps": "steps", "text": "text", "kind": "type", "oom_count": "ooms"}
-            facts = {name: event[key] for name, key in names.items()}
-            self._left = replace(left, ended=True, **facts)
+        if isinstance(event, _Oom):
+            self._add(self._ooms, MOST_OOMS, "OOMs", event.oom, _oom(event))
+        elif isinstance(event, _Snapshot):
+            self._apply_snapshot(event)
+        elif isinstance(event, _Handled):
+            self._change(event.oom, handled=True, why_not_known="")
+        elif isinstance(event, _Inventory):
+            self._change(event.oom, inventory=_inventory(event))
+        elif isinstance(event, _NoSnapshot):
+            self._change(event.oom, why_no_snapshot=event.text)
+        elif isinstance(event, _Trouble):
+            self._troubles.append(f"{event.doing}: {event.text}"[:_LONGEST_TROUBLE])
+            del self._troubles[MOST_TROUBLES:]
+        elif isinstance(event, _History):
+            self._left = replace(self._left, records=True)
+        elif isinstance(event, _End):
+            self._ran_out = event.out_of_memory
+            self._left = replace(
+                self._left,
+                ended=True,
+                ended_at=event.at,
+                steps=event.steps,
+                oom_count=event.ooms,
+                text=event.text,
+                kind=event.type,
+            )
 
-    def _more_of(self, oom: Oom, kind: str, event: dict[str, Any]) -> Oom:
-        if kind == "handled":
-            return replace(oom, handled=True, why_not_known="")
-        if kind == "inventory":
-            return self._with_inventory(oom, event)
-        if kind == "no snapshot":
-            return replace(oom, why_no_snapshot=event["text"])
-        if kind != "snapshot":
-            return oom
-        path = self._folder / event["name"]
-        if path.exists():
-            return replace(oom, snapshot=path, why_no_snapshot="")
-        return replace(oom, why_no_snapshot="a later OOM's has taken its place")
+    def _apply_snapshot(self, event: _Snapshot) -> None:
+        path = self._folder / plain_name(event.name)
+        there = regular_size(path) is not None
+        if event.oom is None:
+            if there and len(self._snapshots) < MOST_SNAPSHOTS:
+                self._snapshots.append(Taken(event.at, event.step, path))
+            return
+        if there:
+            self._change(event.oom, snapshot=path, why_no_snapshot="")
+        elif path.is_symlink() or path.exists():
+            self._change(event.oom, why_no_snapshot=f"{event.name} is no regular file")
+        else:
+            self._change(event.oom, why_no_snapshot="a later OOM's has taken its place")
 
-    def _with_inventory(self, oom: Oom, event: dict[str, Any]) -> Oom:
-        try:
-            return replace(oom, inventory=parse_inventory(event.get("inventory")))
-        except wire.WireError as error:
-            trouble = f"leave an inventory that can be read: {error}"
-            self._left = replace(self._left, troubles=(*self._left.troubles, trouble))
-            return oom
+    def _change(self, number: int, **facts: Any) -> None:
+        if number in self._ooms:
+            self._ooms[number] = replace(self._ooms[number], **facts)
+
+    def _add(self, to: dict[int, Oom], most: int, name: str, key: int, value: Oom) -> None:
+        if key in to or len(to) < most:
+            to[key] = value
+        elif not self.beyond:
+            self.beyond.append(f"{name} beyond the first {fmt.count(most)} are skipped")
 
     def result(self) -> Left:
-        """The process, once all lines were taken."""
+        """Return the program, once all events were applied."""
         ooms = tuple(_judged(oom, self._left, self._ran_out) for oom in self._ooms.values())
-        count = max(self._left.oom_count, max(self._ooms, default=0))
-        return replace(self._left, ooms=ooms, oom_count=count)
+        return replace(
+            self._left,
+            ooms=ooms,
+            oom_count=max(self._left.oom_count, max(self._ooms, default=0)),
+            snapshots=tuple(self._snapshots),
+            troubles=tuple(self._troubles),
+        )
 
 
-def _oom(event: dict[str, Any]) -> Oom:
+def _inventory(event: _Inventory) -> Inventory:
+    """Return the inventory of an event.
+
+    Raises:
+        UntrustedError: it does not fit.
+    """
+    try:
+        return parse_inventory(event.inventory)
+    except wire.WireError as error:
+        raise UntrustedError(str(error)[:200]) from error
+
+
+def _oom(event: _Oom) -> Oom:
     names = ("step", "device", "asked", "free", "limit", "allocated", "reserved", "thread", "where")
-    facts = {name: event[name] for name in names}
-    oom = Oom(number=event["oom"], at=event["happened"], **facts)
+    facts = {name: getattr(event, name) for name in (*names, "requested")}
+    oom = Oom(number=event.oom, at=event.happened, **facts)
     return replace(
         oom,
         text=rebuilt_text(oom),
@@ -227,24 +516,57 @@ def _oom(event: dict[str, Any]) -> Oom:
     )
 
 
+# ---- whether the program went on ----
+
+
 def _judged(oom: Oom, left: Left, of_last: bool) -> Oom:
-    """Whether an OOM that no step or OOM of its thread followed has ended the process."""
+    """Return an OOM that no step or OOM followed as the one that ended the process, or say why not.
+
+    A program that catches it and leaves by ``sys.exit(1)`` leaves no exception; what its exit code
+    tells is added by :func:`with_exit_code`.
+    """
     if oom.handled or not left.ended:
         return oom
     if of_last and _asked_words(oom) in left.text:
         return replace(
             oom, handled=False, why_not_known="", text=left.text, text_source=FROM_EXCEPTION
         )
-    if oom.thread == "main":
-        # The thread that was refused came to the program's end without this exception.
-        return replace(oom, handled=True, why_not_known="")
-    return replace(
-        oom, why_not_known="a thread that was not the main one asked, and no step came after"
+    who = "" if oom.thread == "main" else "a thread that was not the main one asked, and "
+    end = f"the process was ended by {left.kind}" if left.kind else "the process ended"
+    return replace(oom, why_not_known=f"{who}{end} with no optimizer step and no OOM after it")
+
+
+def with_exit_code(left: Left, code: int | None) -> Left:
+    """Return a program with what its process's exit code tells of its last OOM.
+
+    Args:
+        left: the program, the last that its process has executed.
+        code: of its process; ``None`` where a signal ended it, or nobody knows.
+    """
+    if not (code and left.ooms and left.ended_at is not None) or left.kind:
+        return left
+    last = left.ooms[-1]
+    # Another thread may be refused and end without the program. One without an optimizer makes no
+    # steps, and may have worked for long.
+    if last.handled is not None or last.thread not in ("main", None):
+        return left
+    if left.ended_at - last.at > LEAVES_WITHIN_S:
+        return left
+    last = replace(last, handled=False, why_not_known="")
+    return replace(left, ooms=(*left.ooms[:-1], last))
+
+
+def _as_replaced(left: Left) -> Left:
+    """Return a program after which its process has executed another."""
+    ooms = tuple(
+        each if each.handled is not None else replace(each, why_not_known=_REPLACED)
+        for each in left.ooms
     )
+    return replace(left, replaced=True, ooms=ooms)
 
 
 def rebuilt_text(oom: Oom) -> str:
-    """The exception's text as far as the observer's numbers tell it, in torch's words."""
+    """Return the exception's text as far as the observer's numbers tell it, in torch's words."""
     unallocated = max(0, oom.reserved - oom.allocated)
     return (
         f"CUDA out of memory. {_asked_words(oom)} GPU {oom.device} has a total capacity of "
@@ -266,155 +588,3 @@ def _size(size: int) -> str:
         if size <= 1024 ** (power + 1):
             return f"{size / 1024**power:.2f} {unit}"
     return f"{size / 1024**3:.2f} GiB"
-
-
-SPARSER = 2000
-"""A sample is kept where the last is older than the run's age by this: thousands a day."""
-MOST_SAMPLE_BYTES = 64 << 20
-"""Of the file; of a longer one its end is read."""
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-"""A file system, or a mount of one, that has none."""
-
-
-class SamplesFile:
-    """Writes what is seen of a run, unless another program does."""
-
-    def __init__(self, run: Run, *, starter: bool) -> None:
-        """Open nothing yet.
-
-        Args:
-            run: whose samples they are.
-            starter: this program has started it: it writes where files cannot be locked.
-        """
-        self.problem = ""
-        """Why nothing is kept; empty where it is, or another program keeps it."""
-        self._run = run
-        self._starter = starter
-        self._file: int | None = None
-        self._writes = False
-        self._torn = False
-        """The file does not end with a whole line."""
-        self._written: dict[type[Seen], float] = {}
-        self._newest: dict[type[Seen], Seen] = {}
-        """Of each kind the last that was seen."""
-        self._left_out: set[type[Seen]] = set()
-        """Kinds whose last was not written."""
-
-    def keep(self, event: Seen) -> None:
-        """Write it, where it is this program's turn and the last is old enough."""
-        kind = type(event)
-        if isinstance(event, ProcessFigures) and not event.devices:
-            return
-        self._newest[kind] = event
-        spacing = (event.at - self._run.began) / SPARSER
-        due = event.at - self._written.get(kind, 0.0) >= spacing
-        if isinstance(event, TorchProcesses) or due:
-            self._write(event)
-        else:
-            self._left_out.add(kind)
-
-    def close(self) -> None:
-        """Write what was left out last, and let another program write."""
-        for kind in SEEN:
-            if kind in self._left_out:
-                self._write(self._newest[kind])
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-        self._writes = False
-
-    def _write(self, event: Seen) -> None:
-        try:
-            if not self._may_write():
-                return
-            line = wire.encode(event)
-            self._append(b"\n" + line if self._torn else line)
-        except OSError as error:
-            self.problem = f"its samples are not kept: {error.strerror}"
-            return
-        self.problem = ""
-        self._written[type(event)] = event.at
-        self._left_out.discard(type(event))
-
-    def _append(self, line: bytes) -> None:
-        assert self._file is not None
-        written = os.write(self._file, line)
-        self._torn = written < len(line)
-        if self._torn:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def _may_write(self) -> bool:
-        """Whether it is this program's turn.
-
-        Raises:
-            OSError: the file cannot be opened.
-        """
-        if self._file is None:
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._file = os.open(self._run.samples, flags, 0o600)
-        if self._writes:
-            return True
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            if not self._starter:
-                return False
-        self._writes = True
-        self._take_over()
-        return True
-
-    def _take_over(self) -> None:
-        """Begin with a whole line, and with what was told while another program wrote."""
-        assert self._file is not None
-        size = os.fstat(self._file).st_size
-        self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
-        for kind in (TorchProcesses, DevicesPlaced):
-            if size and kind in self._newest:
-                self._append((b"\n" if self._torn else b"") + wire.encode(self._newest[kind]))
-
-
-@frozen
-class Read:
-    """What a run's samples were read to."""
-
-    unreadable: int
-    """Lines that are none of ours, or broken."""
-    left_out: int
-    """Bytes at the beginning of a file that is too long."""
-
-
-def read(run: Run, take: Callable[[Seen], None], wanted: Callable[[], bool] = lambda: True) -> Read:
-    """Read what was seen of a run, the oldest first.
-
-    Args:
-        run: which one.
-        take: is called with each.
-        wanted: whether to go on: a long file takes seconds.
-
-    Raises:
-        OSError: the file cannot be read; one that is not there is empty.
-    """
-    unreadable = 0
-    try:
-        file = run.samples.open("rb")
-    except FileNotFoundError:
-        return Read(0, 0)
-    with file:
-        left_out = max(0, os.fstat(file.fileno()).st_size - MOST_SAMPLE_BYTES)
-        if left_out:
-            file.seek(left_out)
-            left_out += len(file.readline(MOST_SAMPLE_BYTES))
-        for line in file:
-            if not wanted():
-                break
-            if not line.endswith(b"\n"):
-                break  # somebody is about to write the rest of it, or was killed at that
-            try:
-                take(wire.decode(line, SEEN))
-            except wire.WireError:
-                unreadable += line != b"\n"
-    return Read(unreadable, left_out)

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,14 @@ from pathlib import Path
 import workloads.agent
 from tui import reports
 from tui.watch.process_files import GoneError, ProcessFiles
+from tui.watch.untrusted import (
+    LATEST,
+    UntrustedError,
+    check_time,
+    parse_as,
+    parse_object,
+    read_start,
+)
 from workloads.agent import RECORD, RUN, identity
 from workloads.protocol.frozen import frozen
 
@@ -23,6 +32,11 @@ MOST_KEPT = 20
 MOST_BYTES = 5 << 30
 _SCHEMA = 1
 _RECENT_S = 86_400.0
+_NOT_SAVED = ("folder", "problem")
+_LAST_PID = (1 << 22) - 1
+_LAST_SIGNAL = signal.NSIG - 1
+_MOST_RUN_BYTES = 4 << 20
+"""Of ``run.json``; a command and its environment are 2 MiB at most."""
 
 
 @frozen
@@ -45,6 +59,8 @@ class Run:
     """What has ended it."""
     host: str = ""
     """The machine that it was started on; empty where that was not written down."""
+    problem: str = ""
+    """Why its ``run.json`` cannot be used; empty where it can, or is not there."""
 
     @property
     def log(self) -> Path:
@@ -53,7 +69,7 @@ class Run:
 
     @property
     def samples(self) -> Path:
-        """What was seen of it: see :mod:`tui.watch.kept`."""
+        """What was seen of it: see :mod:`tui.watch.samples`."""
         return self.folder / "samples.jsonl"
 
     @property
@@ -164,7 +180,7 @@ def save(run: Run) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    facts = {name: value for name, value in vars(run).items() if name != "folder"}
+    facts = {name: value for name, value in vars(run).items() if name not in _NOT_SAVED}
     text = json.dumps({"schema": _SCHEMA, **facts}, indent=2)
     reports.write_private(run.folder / "run.json", text.encode())
 
@@ -204,14 +220,32 @@ def named(name: str) -> Run:
 
 
 def _read(place: Path) -> Run | None:
+    """Read a run's ``run.json``, which anybody may have written.
+
+    Returns:
+        With :attr:`Run.problem` where it cannot be used; ``None`` where there is no folder.
+    """
+    began = 0.0
     try:
-        if not (place / "run.json").exists():
-            return Run(place, (), "", place.stat().st_mtime)  # of --env
-        facts = json.loads((place / "run.json").read_bytes())
-        facts.pop("schema")
-        return Run(place, tuple(facts.pop("command")), **facts)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None  # not of ours, or of a later version
+        began = min(max(0.0, place.stat().st_mtime), LATEST)
+        data = parse_object(read_start(place / "run.json", _MOST_RUN_BYTES), _MOST_RUN_BYTES)
+        if data.get("schema") != _SCHEMA:
+            raise UntrustedError(f"schema {data.get('schema')!r:.20} is not {_SCHEMA}")
+        run = parse_as(Run, {**data, "folder": place, "problem": ""})
+        check_time(run.began)
+        check_time(run.ended or 0.0)
+        if run.signal is not None and not 0 < run.signal <= _LAST_SIGNAL:
+            raise UntrustedError(f"there is no signal {run.signal}")
+        if run.pid is not None and not 0 < run.pid <= _LAST_PID:
+            raise UntrustedError(f"there is no process {run.pid}")
+        return run
+    except FileNotFoundError:
+        return Run(place, (), "", began) if place.is_dir() else None  # of --env
+    except UntrustedError as error:
+        return Run(place, (), "", began, problem=f"run.json cannot be used: {error}")
+    except OSError as error:
+        why = error.strerror or str(error)
+        return Run(place, (), "", began, problem=f"run.json cannot be read: {why}")
 
 
 def prune(keep: Path) -> None:

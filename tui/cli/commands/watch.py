@@ -37,8 +37,8 @@ def watch(options: WatchOptions) -> int:
         return _show(options)
     if options.command or options.starts_otherwise:
         return _launch(options)
-    if options.inject is not None and options.pid is not None:
-        put_agent_in(options.pid, options.inject, options.entries or 0)
+    if options.inject and options.pid is not None:
+        put_agent_in(options.pid, options.entries or 0)
     return run_to_exit(Watching(options).work())
 
 
@@ -50,7 +50,7 @@ def _check(options: WatchOptions) -> None:
     """
     if options.dashes and not options.command:
         raise UsageError("--: give a command after it, as in -- python train.py")
-    if options.inject is not None and options.pid is None:
+    if options.inject and options.pid is None:
         raise UsageError("--inject: give the process with --pid")
     for name, flag in (("theme", "--theme"), ("mouse", "--no-mouse")):
         if name in options.given and not options.draws:
@@ -122,11 +122,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--no-children", action="store_true", help="not what it started")
     parser.add_argument(
         "--inject",
-        nargs="?",
-        const="remote_exec",
-        choices=("gdb",),
-        help="put the agent into the process, which runs Python 3.14 or later; with =gdb into any, "
-        "by a debugger, after a question",
+        action="store_true",
+        help="put the agent into the process, which runs Python 3.14 or later",
     )
     parser.add_argument(
         "--jsonl", action="store_true", help="one JSON object a line, until stopped"

@@ -40,7 +40,9 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def command_words(run: Run) -> str:
-    """What was run, as it is typed."""
+    """What was run, as it is typed; why that is not known, where it is not."""
+    if run.problem:
+        return clean(run.problem)
     return clean(shlex.join(run.command)) or "started by hand, with what watch --env says"
 
 
