@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tui.explain import allocator_advice
 from tui.explain.account import Account, Capacity, models_of, models_words
+from tui.explain.asked import Asked
 from tui.explain.conclusion import roundup
 from tui.explain.evidence import Evidence
 from tui.explain.explanation import LeadingCause, Remedy
@@ -45,45 +47,6 @@ _CHECKPOINT = re.compile(r"state|ckpt|checkpoint|weights", re.IGNORECASE)
 _WIDE = ("float32", "float64")
 
 
-class _Asked:
-    """What all advice is made from."""
-
-    def __init__(
-        self,
-        evidence: Evidence,
-        found: Account,
-        leak: Leak | None,
-        device: Capacity,
-        where: CodeLine | None,
-    ) -> None:
-        self.evidence = evidence
-        self.found = found
-        self.leak = leak
-        self.device = device
-        self.where = where
-
-    @property
-    def line(self) -> str:
-        """`` at oom.py:15``; empty where it is not on record."""
-        return "" if self.where is None else f" at {line_words(self.where)}"
-
-    def size(self, *names: str) -> str:
-        """What some rows hold together."""
-        return round_words(sum(row.bytes for row in self.found.rows if row.name in names))
-
-    def dtypes(self, role: str) -> tuple[str, ...]:
-        """Of a role's tensors, as the inventory tells them."""
-        inventory = self.evidence.inventory
-        parts = () if inventory is None else inventory.parts
-        return tuple(kind for part in parts if part.role == role for kind in part.dtypes)
-
-    def owners(self, role: str) -> list[str]:
-        """Who has tensors of a role."""
-        inventory = self.evidence.inventory
-        parts = () if inventory is None else inventory.parts
-        return [part.owner for part in parts if part.role == role]
-
-
 def advise(
     evidence: Evidence,
     found: Account,
@@ -93,7 +56,7 @@ def advise(
     where: CodeLine | None,
 ) -> tuple[Remedy, ...]:
     """Advice on one failure, the most telling first."""
-    asked = _Asked(evidence, found, leak, device, where)
+    asked = Asked(evidence, found, leak, device, where)
     cast = _twice_a_block(asked, cause)
     # By the dtype of a named tensor it is known, by sizes it may be chance.
     made = cast if evidence.half_block_is_narrow else []
@@ -108,7 +71,7 @@ def advise(
 # ---- leaks ----
 
 
-def _leak(asked: _Asked) -> list[Remedy]:
+def _leak(asked: Asked) -> list[Remedy]:
     leak = asked.leak
     assert leak is not None
     name = leak.name or "what is kept"
@@ -214,7 +177,7 @@ def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
 # ---- what the model itself takes ----
 
 
-def _parameters(asked: _Asked) -> list[Remedy]:
+def _parameters(asked: Asked) -> list[Remedy]:
     made = []
     stack = (*asked.evidence.stack, *main_stack(asked.evidence.threads))
     who = asked.owners("parameters")
@@ -260,7 +223,7 @@ def _parameters(asked: _Asked) -> list[Remedy]:
     return made
 
 
-def _gradients(asked: _Asked) -> list[Remedy]:
+def _gradients(asked: Asked) -> list[Remedy]:
     return [
         Remedy(
             "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
@@ -276,7 +239,7 @@ def _gradients(asked: _Asked) -> list[Remedy]:
     ]
 
 
-def _state(asked: _Asked) -> list[Remedy]:
+def _state(asked: Asked) -> list[Remedy]:
     who = asked.owners("optimizer state")
     return [
         Remedy(
@@ -291,7 +254,7 @@ def _state(asked: _Asked) -> list[Remedy]:
     ]
 
 
-def _temporaries(asked: _Asked) -> list[Remedy]:
+def _temporaries(asked: Asked) -> list[Remedy]:
     if not in_optimizer(asked.evidence):
         return _activations(asked)
     return [
@@ -307,7 +270,7 @@ def _temporaries(asked: _Asked) -> list[Remedy]:
 # ---- what the batch takes ----
 
 
-def _activations(asked: _Asked) -> list[Remedy]:
+def _activations(asked: Asked) -> list[Remedy]:
     line = asked.line
     less = [
         Remedy(
@@ -331,7 +294,7 @@ def _activations(asked: _Asked) -> list[Remedy]:
     return [*less, *_inference(asked)]
 
 
-def _inference(asked: _Asked) -> list[Remedy]:
+def _inference(asked: Asked) -> list[Remedy]:
     inventory = asked.evidence.inventory
     if inventory is None or inventory.step > 0:
         return []
@@ -346,7 +309,7 @@ def _inference(asked: _Asked) -> list[Remedy]:
     ]
 
 
-def _tensors(asked: _Asked) -> list[Remedy]:
+def _tensors(asked: Asked) -> list[Remedy]:
     most = next(iter(asked.evidence.named), None)
     if most is None or not most.bytes:
         made = max(asked.evidence.purposes, key=lambda each: each.site_bytes, default=None)
@@ -377,7 +340,7 @@ def _tensors(asked: _Asked) -> list[Remedy]:
     ]
 
 
-def _request(asked: _Asked) -> list[Remedy]:
+def _request(asked: Asked) -> list[Remedy]:
     return [
         Remedy(
             f"make the tensor smaller that is asked for{asked.line}, or make it in parts",
@@ -388,172 +351,11 @@ def _request(asked: _Asked) -> list[Remedy]:
     ]
 
 
-# ---- the allocator ----
-
-
-def _rounding(asked: _Asked) -> list[Remedy]:
-    if "roundup_power2_divisions" in dict(asked.evidence.settings):
-        return [_drop_roundup(asked)]
-    return [
-        Remedy(
-            "allocate fewer and larger tensors",
-            f"{asked.size('rounding')} is the difference between blocks and what was asked for",
-        )
-    ]
-
-
-def _drop_roundup(asked: _Asked) -> Remedy:
-    return Remedy(
-        "drop roundup_power2_divisions from PYTORCH_ALLOC_CONF (PYTORCH_CUDA_ALLOC_CONF)",
-        f"it rounds sizes up: {asked.size('rounding')} of "
-        f"{round_words(asked.evidence.reserved)} reserved is lost to it",
-    )
-
-
-def _fragmentation(asked: _Asked) -> list[Remedy]:
-    evidence = asked.evidence
-    freed = asked.size("fragmentation")
-    pieces = "" if evidence.largest is None else f", the largest {round_words(evidence.largest)}"
-    if evidence.expandable:
-        return [
-            Remedy(
-                "allocate what lives long before what is large and short-lived, and keep sizes "
-                "the same from step to step",
-                f"{freed} is cached in pieces{pieces}, and expandable segments are on already",
-            )
-        ]
-    off = (
-        "expandable segments are off"
-        if evidence.expandable is False
-        else "whether expandable segments are on is not in the file"
-    )
-    return [
-        Remedy(
-            f"set {evidence.expandable_setting} before torch starts",
-            f"{freed} was cached in pieces between live blocks{pieces}; {off}; they "
-            f"would free it, enough for the {round_words(evidence.shortfall)} that lacked",
-        )
-    ]
-
-
-def _streams(asked: _Asked) -> list[Remedy]:
-    return [
-        Remedy(
-            "use fewer streams for large tensors, or free on the stream that allocated",
-            f"{asked.size('other streams')} was cached for other streams",
-        )
-    ]
-
-
-def _pending(asked: _Asked) -> list[Remedy]:
-    return [
-        Remedy(
-            "have the host wait for the side stream now and then (event.synchronize()), or hold "
-            "references instead of record_stream()",
-            f"{asked.size('pending')} was freed, and its stream had not got to the end of its use",
-        )
-    ]
-
-
-def _graph_pools(asked: _Asked) -> list[Remedy]:
-    held = asked.size("CUDA graphs", "private pools")
-    return [
-        Remedy(
-            "release CUDA graphs that are not needed, capture fewer shapes, or let graphs share "
-            "one pool (torch.cuda.graph(pool=…))",
-            f"{held} was free inside private pools, which only they can use",
-        )
-    ]
-
-
-def _mem_pools(asked: _Asked) -> list[Remedy]:
-    return [
-        Remedy(
-            "drop the torch.cuda.MemPool once its tensors are freed, or make it with "
-            "use_on_oom=True",
-            f"{asked.size('MemPool', 'private pools')} was free inside private pools, which only "
-            "they can use",
-        )
-    ]
-
-
-def _private(asked: _Asked) -> list[Remedy]:
-    return [*_graph_pools(asked), *_mem_pools(asked)]
-
-
-# ---- outside of torch's live memory ----
-
-
-def _limit(asked: _Asked) -> list[Remedy]:
-    evidence = asked.evidence
-    free = "" if evidence.free is None else f"; the device had {round_words(evidence.free)} free"
-    return [
-        Remedy(
-            "raise torch.cuda.set_per_process_memory_fraction",
-            f"it allows {round_words(evidence.allowed or 0)}{free}",
-        )
-    ]
-
-
-def _processes(asked: _Asked) -> list[Remedy]:
-    evidence = asked.evidence
-    least = "" if evidence.holders or evidence.others is not None else " or more"
-    if evidence.holders:
-        most = max(evidence.holders, key=lambda each: each.bytes)
-        who = " ".join(filter(None, [f"process {most.pid}", most.user, most.command[:60]]))
-        return [
-            Remedy(
-                f"end or move {who}, or use another device",
-                f"it holds {round_words(most.bytes)}; all others together "
-                f"{asked.size('other processes')}",
-            )
-        ]
-    return [
-        Remedy(
-            "end or move the other processes on this device (the Processes screen names them)",
-            f"they held {asked.size('other processes')}{least}",
-        )
-    ]
-
-
-def _outside(asked: _Asked) -> list[Remedy]:
-    return [
-        Remedy(
-            "look for what else takes GPU memory in this process: NCCL communicators, another "
-            "framework that takes the device for itself (TensorFlow, JAX), renderers, inference "
-            "engines",
-            f"{asked.size('outside torch')} is this process's and not torch's",
-        )
-    ]
-
-
-def _refused(asked: _Asked) -> list[Remedy]:
-    known = asked.evidence.text
-    fraction = "" if known else "torch.cuda.set_per_process_memory_fraction in the program, "
-    return [
-        Remedy(
-            f"look for a limit: {fraction}MIG in nvidia-smi -L, the container's limits; then for "
-            "processes that come and go (the Processes screen names them)",
-            f"{round_words(asked.evidence.free or 0)} was free and "
-            f"{round_words(asked.evidence.asked)} was refused",
-        )
-    ]
-
-
-def _address_space(_asked: _Asked) -> list[Remedy]:
-    return [
-        Remedy(
-            "run without expandable segments, or with fewer processes that use them",
-            "each reserves virtual address space for the whole device",
-        )
-    ]
-
-
-def _none(_asked: _Asked) -> list[Remedy]:
+def _none(_asked: Asked) -> list[Remedy]:
     return []
 
 
-_OF_CAUSE: dict[LeadingCause, Callable[[_Asked], list[Remedy]]] = {
+_OF_CAUSE: dict[LeadingCause, Callable[[Asked], list[Remedy]]] = {
     "leak": _leak,
     "parameters": _parameters,
     "gradients": _gradients,
@@ -562,20 +364,20 @@ _OF_CAUSE: dict[LeadingCause, Callable[[_Asked], list[Remedy]]] = {
     "activations": _activations,
     "temporaries": _temporaries,
     "other tensors": _tensors,
-    "pending": _pending,
-    "rounding": _rounding,
-    "fragmentation": _fragmentation,
-    "other streams": _streams,
-    "CUDA graphs": _graph_pools,
-    "MemPool": _mem_pools,
-    "private pools": _private,
-    "process limit": _limit,
-    "other processes": _processes,
-    "outside torch": _outside,
+    "pending": allocator_advice.pending,
+    "rounding": allocator_advice.rounding,
+    "fragmentation": allocator_advice.fragmentation,
+    "other streams": allocator_advice.streams,
+    "CUDA graphs": allocator_advice.graph_pools,
+    "MemPool": allocator_advice.mem_pools,
+    "private pools": allocator_advice.private,
+    "process limit": allocator_advice.limit,
+    "other processes": allocator_advice.processes,
+    "outside torch": allocator_advice.outside,
     "larger than the device": _request,
     "larger than what was free": _request,
-    "refused with memory free": _refused,
-    "address space": _address_space,
+    "refused with memory free": allocator_advice.refused,
+    "address space": allocator_advice.address_space,
     "full": _tensors,
     "unknown": _none,
 }
@@ -584,7 +386,7 @@ _OF_CAUSE: dict[LeadingCause, Callable[[_Asked], list[Remedy]]] = {
 # ---- beside the cause ----
 
 
-def _twice_a_block(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
+def _twice_a_block(asked: Asked, cause: LeadingCause) -> list[Remedy]:
     evidence = asked.evidence
     if not evidence.half_block or cause not in ("activations", "larger than what was free"):
         return []
@@ -597,14 +399,18 @@ def _twice_a_block(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
     ]
 
 
-def _lost_to_rounding(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
+def _lost_to_rounding(asked: Asked, cause: LeadingCause) -> list[Remedy]:
     lost = asked.found.of("rounding")
     if cause == "rounding" or not roundup(asked.evidence):
         return []
-    return [_drop_roundup(asked)] if lost > WORTH_A_WORD * asked.evidence.reserved else []
+    return (
+        [allocator_advice.drop_roundup(asked)]
+        if lost > WORTH_A_WORD * asked.evidence.reserved
+        else []
+    )
 
 
-def _not_enough(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
+def _not_enough(asked: Asked, cause: LeadingCause) -> list[Remedy]:
     """What torch's own message advises, where arithmetic says that it would not have helped."""
     evidence = asked.evidence
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
@@ -621,7 +427,7 @@ def _not_enough(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
     return [Remedy("do not expect expandable segments or empty_cache() to help", why + after)]
 
 
-def _record(asked: _Asked, cause: LeadingCause) -> list[Remedy]:
+def _record(asked: Asked, cause: LeadingCause) -> list[Remedy]:
     """A recording, where it would tell what is not known, and none was made."""
     evidence = asked.evidence
     if evidence.recorded or (evidence.history and (asked.where is not None or evidence.watched)):
