@@ -79,7 +79,9 @@ def test_the_cause_the_line_and_what_helps(program: Program, mode: str, tmp_path
     check(program, found["line"], [f"{each['what']}: {each['why']}" for each in found["advice"]])
     assert found["cause"] == program.cause
     if program.cause == "leak":
-        assert any(leaks in found["line"] for leaks in program.lines("leaks")), found["line"]
+        lines = program.lines("leaks")
+        # No one line adds to a module's buffers, which the inventory has by their names.
+        assert not lines or any(leaks in found["line"] for leaks in lines), found["line"]
     if mode == "record":
         alone(program, Path(oom["snapshot"]))
 

