@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import itertools
 import os
 import time
 from collections.abc import Sequence
@@ -20,6 +22,23 @@ def folder() -> Path:
     return user_state_path("gpu-workbench")
 
 
+def make_private_folder(path: Path) -> None:
+    """Make a folder that its owner alone can enter, and so all of its parents that are missing.
+
+    ``Path.mkdir(parents=True)`` applies a mode to the last folder only: under a umask of 002 the
+    others would be open to the group.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    missing = list(itertools.takewhile(lambda each: not each.exists(), (path, *path.parents)))
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):  # another program was first
+            each.mkdir(mode=0o700)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that its owner alone can read, whole or not at all.
 
@@ -28,7 +47,7 @@ def write_private(path: Path, content: bytes) -> None:
     Raises:
         OSError: it cannot be written, for one because the disk is full; what was there stays.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     draft = path.with_name(f".{path.name}.{os.getpid()}-{time.monotonic_ns()}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

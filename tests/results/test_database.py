@@ -20,7 +20,7 @@ from tests.results.samples import BEGAN, kept
 from tui.results import store_file
 from tui.results.database import Database
 from tui.results.selection import Selection
-from tui.results.store_file import StoreError, is_on_network
+from tui.results.store_file import APPLICATION_ID, StoreError, is_on_network
 
 WRITER = "tests.results.writer"
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,6 +150,7 @@ def test_a_newer_file_is_left_as_it_is(tmp_path: Path) -> None:
     place = tmp_path / "r"
     with sqlite3.connect(place) as raw:
         raw.execute("PRAGMA user_version = 99")
+        raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     before = place.read_bytes()
     for writing in (True, False):
         with pytest.raises(StoreError, match=r"of version 99, .* install the newer gpu-workbench"):

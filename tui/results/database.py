@@ -67,7 +67,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         with self._explained():
             if writing:
-                place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                reports.make_private_folder(place.parent)
                 # Made here and not by SQLite: who runs what is nobody else's to read.
                 place.touch(mode=0o600)
             if writing or place.exists():

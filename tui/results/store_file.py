@@ -191,11 +191,39 @@ def opened(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sql
         StoreError: it is of a version that this program does not know, or may not change.
         sqlite3.Error: it cannot be opened, or is damaged.
     """
+    try:
+        return _opened(place, writing=writing, traceless=traceless, busy_s=busy_s)
+    except sqlite3.OperationalError as error:
+        # A WAL needs files beside the store, which a folder that is read-only does not take.
+        text = str(error).lower()
+        read_only = any(word in text for word in ("readonly", "read-only", "unable to open"))
+        if writing or traceless or not read_only:
+            raise
+        return _opened(place, writing=False, traceless=True, busy_s=busy_s)
+
+
+def _check_owner(connection: sqlite3.Connection, place: Path) -> None:
+    """Refuse a database that another application has made.
+
+    Raises:
+        StoreError: it is not ours.
+    """
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
+    if owner != APPLICATION_ID and (owner or tables or version_of(connection)):
+        raise StoreError(
+            f"{place}: it belongs to another application, and is left as it is; move it away, or "
+            "set GPU_WORKBENCH_STATE to another folder"
+        )
+
+
+def _opened(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sqlite3.Connection:
     uri = f"file:{quote(str(place.absolute()))}?mode={'rw' if writing else 'ro'}"
     if traceless:
         uri += _without_trace(place)
     connection = sqlite3.connect(uri, uri=True, timeout=busy_s, isolation_level=None)
     try:
+        _check_owner(connection, place)
         version, newest = version_of(connection), len(MIGRATIONS)
         if version > newest:
             raise StoreError(
@@ -208,8 +236,8 @@ def opened(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sql
                 migrate(connection)
         elif traceless and version < READABLE_FROM:
             raise StoreError(
-                f"{place}: it is of version {version}, and --readonly may not bring it"
-                f" to {newest}; look at it once without"
+                f"{place}: it is of version {version}, and here it cannot be brought to {newest};"
+                " look at it once without --readonly, where it may be written"
             )
         elif not traceless and version < newest:
             connection.close()

@@ -110,7 +110,7 @@ def new_run(command: Sequence[str]) -> Run:
         OSError: it cannot be made.
     """
     place = new_folder()
-    folder().mkdir(parents=True, mode=0o700, exist_ok=True)
+    reports.make_private_folder(folder())
     place.mkdir(mode=0o700)
     host = os.uname().nodename
     run = Run(place, tuple(command), str(Path.cwd()), time.time(), host=host)

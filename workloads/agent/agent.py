@@ -108,7 +108,7 @@ class Agent:
 
     def _file(self, name: str, flags: int) -> int:
         """Open a file in the run's folder for writing; the folder is made where it has gone."""
-        os.makedirs(self.run, mode=0o700, exist_ok=True)
+        _make_private(self.run)
         flags |= os.O_WRONLY | os.O_CREAT
         return os.open(os.path.join(self.run, name), flags, 0o600)
 
@@ -314,6 +314,18 @@ class Agent:
     def forget(self) -> None:
         """In a fork: what is asked of torch there is nothing of the process that is watched."""
         self.alive = False
+
+
+def _make_private(folder: str) -> None:
+    """Make a folder and its missing parents, for the user alone, whatever the umask."""
+    if not os.path.isdir(folder):
+        parent = os.path.dirname(folder)
+        if parent != folder:
+            _make_private(parent)
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            pass  # another process was first
 
 
 def _in_words(error: BaseException) -> str:
