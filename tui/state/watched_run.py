@@ -194,11 +194,14 @@ class SeenProcess:
         """What NVML says that it holds, by the device's id."""
         self.steps: int | None = None
         """As its agent has told last."""
+        self.steps_of: dict[str, int] = {}
+        """The same of each program that it has executed, by its name."""
         self._told: deque[tuple[float, int]] = deque()
 
-    def take_steps(self, at: float, steps: int) -> None:
-        """What its agent has told."""
-        self.steps = max(steps, self.steps or 0)
+    def take_steps(self, at: float, steps: int, program: str = "") -> None:
+        """What its agent has told; each program that the process executes counts anew."""
+        self.steps_of[program] = max(steps, self.steps_of.get(program, 0))
+        self.steps = sum(self.steps_of.values())
         self._told.append((at, self.steps))
         while len(self._told) > 2 and self._told[1][0] <= at - RATE_S:
             self._told.popleft()
