@@ -212,7 +212,7 @@ async def as_text(outcome: Outcome) -> list[str]:
     lines += [
         f"{pid} {device}: {found.text} ({found.source})"
         for pid, device, track in outcome.tracks
-        for found in track.findings()
+        for found in track.findings(ended=True)
     ]
     told = await explained(outcome.run, outcome.processes, left, "text")
     for one in told[:MOST_VERDICTS]:

@@ -145,11 +145,13 @@ class SeenDevice:
         self._judged: Judged | None = None
 
     def judged(self, *, anew: bool) -> Judged:
-        """What its figures tell: at most :data:`JUDGE_S` ago, unless anew."""
+        """What its figures tell: at most :data:`JUDGE_S` ago; anew at its end."""
         last = self._judged
         if last is None or anew or self.figures.at - last.at >= JUDGE_S:
             track = self.track
-            last = Judged(self.figures.at, track.growth(), track.growth_per, track.findings())
+            last = Judged(
+                self.figures.at, track.growth(), track.growth_per, track.findings(ended=anew)
+            )
             self._judged = last
         return last
 
