@@ -6,13 +6,21 @@ import gc
 import json
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tui.watch.kept import FROM_EXCEPTION, REBUILT, left_in, rebuilt_text, troubles_in
+from tui.watch.kept import (
+    FROM_EXCEPTION,
+    REBUILT,
+    left_in,
+    rebuilt_text,
+    troubles_in,
+    with_exit_code,
+)
 from workloads.agent import agent as module
 from workloads.agent.agent import FIRST, Agent, GivenUpError
 
@@ -215,6 +223,25 @@ def test_another_exception_is_not_the_oom_s(
     assert oom.why_not_known == (
         "the process was ended by KeyError with no optimizer step and no OOM after it"
     )
+
+
+def test_an_oom_after_which_the_program_leaves_is_not_handled(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "last_value", None, raising=False)
+    monkeypatch.delattr(sys, "last_exc", raising=False)
+    asked_for(agent, 2 << 30)
+    agent.ended()
+    (left,) = left_in(tmp_path)
+    assert left.ooms[0].handled is None
+    assert left.ooms[0].why_not_known == (
+        "the process ended with no optimizer step and no OOM after it"
+    )
+    # By its exit code, where that is known.
+    assert with_exit_code(left, 1).ooms[0].handled is False
+    assert with_exit_code(left, 0) == with_exit_code(left, None) == left
+    later = replace(left, ended_at=(left.ended_at or 0) + 3600)
+    assert with_exit_code(later, 1) == later
 
 
 def test_the_text_from_numbers_has_torch_s_words(agent: Agent, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tui.cli.program import parse
 from tui.cli.watch_processes import WatchOptions, put_agent_in
 from tui.watch import agents
 from tui.watch.agents import Agents, CannotInjectError, check_injection, injected_script, target_of
-from tui.watch.kept import left_in
+from tui.watch.kept import joined, left_in, read_folder
 
 ROOT = Path(__file__).parents[2]
 until = partial(waiting.until, patience_s=100)
@@ -120,6 +120,50 @@ def test_a_process_that_has_the_agent_is_not_given_a_second_one(
     assert not (state / "runs").exists()
 
 
+def test_a_program_that_executes_itself_again_loses_no_oom_and_no_snapshot(
+    tmp_path: Path,
+) -> None:
+    takes = f"exec(compile(open({str(tmp_path / 'inject.py')!r}).read(), 'x', 'exec'))\n"
+    (tmp_path / "inject.py").write_text(injected_script(tmp_path, 0))
+    program = tmp_path / "program.py"
+    program.write_text(f"import os\n{TORCH}{EXECUTES_ITSELF_AGAIN.replace('TAKES', takes)}")
+    done = subprocess.run(
+        [sys.executable, str(program), "0"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    contents = read_folder(tmp_path)
+    assert contents.skipped == ()
+    first = contents.left[0]
+    assert [each.program for each in contents.left] == [1, 2, 3, 4]
+    assert len({each.pid for each in contents.left}) == 1
+    assert [(each.replaced, each.ended) for each in contents.left] == [
+        *[(True, False)] * 3,
+        (False, True),
+    ]
+    assert [len(each.ooms) for each in contents.left] == [1, 1, 1, 1]
+    paths = {oom.snapshot for each in contents.left for oom in each.ooms}
+    assert len(paths - {None}) == 4
+    assert "executed another program" in first.ooms[0].why_not_known
+    # Each of them listens; of this torch no inventory can be taken.
+    troubles = [trouble for each in contents.left for trouble in each.troubles]
+    assert [each for each in troubles if not each.startswith("take_inventory")] == []
+    whole = joined(contents.left)
+    assert ([oom.number for oom in whole.ooms], whole.oom_count) == ([1, 2, 3, 4], 4)
+
+
+EXECUTES_ITSELF_AGAIN = """
+torch.cuda.memory = types.SimpleNamespace(_snapshot=lambda: {"device_traces": [[]]})
+torch.cuda.memory_allocated = torch.cuda.memory_reserved = lambda _device: 5
+torch.cuda.current_device = lambda: 0
+torch.Tensor = torch.nn = None
+observers = []
+torch._C._cuda_attach_out_of_memory_observer = observers.append
+TAKES
+hooks[0](None, (), {})
+observers[0](0, 1 << 30, 1 << 33, 7)
+if int(sys.argv[1]) < 3:
+    os.execv(sys.executable, [sys.executable, __file__, str(int(sys.argv[1]) + 1)])
+"""
 ENDS = {
     "fork": """
 pid = os.fork()

@@ -199,7 +199,7 @@ def test_a_batch_finder_finds_what_it_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "code", "handled"),
-    [("handled at the end", 5, True), ("raised from it", 1, False), ("killed", -9, None)],
+    [("handled at the end", 5, None), ("raised from it", 1, False), ("killed", -9, None)],
 )
 def test_whether_it_was_handled(name: str, code: int, handled: bool | None, tmp_path: Path) -> None:
     assert unchanged(SCENES[name], tmp_path)[0] == code

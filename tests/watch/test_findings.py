@@ -212,6 +212,21 @@ def test_retries_that_rise_are_told_with_their_time() -> None:
     assert over(200, lambda at: {"alloc_retries": 3 + (at > 100)}) == {}
 
 
+def test_flushes_of_ooms_alone_are_no_edge() -> None:
+    flushes = over(100, lambda at: {"alloc_retries": round(at / 5), "ooms": round(at / 5)})
+    assert flushes["retries"].endswith("in the last 1 min 00 s: each time at an OOM")
+    more = over(100, lambda at: {"alloc_retries": round(at / 5), "ooms": round(at / 50)})
+    assert more["retries"].endswith("it is at the edge of the GPU's memory")
+
+
+def test_nothing_is_advised_to_a_process_that_has_ended() -> None:
+    track = Track()
+    for at in range(30):
+        track.add(figures(float(at), reserved=22 * GIB))
+    assert [each.key for each in track.findings()] == ["idle cache"]
+    assert track.findings(ended=True) == ()
+
+
 def test_a_track_is_bounded_and_keeps_what_it_tells() -> None:
     track = Track()
     for number in range(40 * MOST_POINTS):

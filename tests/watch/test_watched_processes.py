@@ -100,6 +100,22 @@ def test_steps_a_second_are_of_the_last_seconds() -> None:
     assert (row.steps, row.steps_per_s) == (300, 0.0)
 
 
+def test_steps_of_the_programs_of_a_process_are_added() -> None:
+    known = seen(process())
+    for at, name, steps in ((1, "box-7-100", 10), (2, "box-7-100.2", 3), (3, "box-7-100.2", 5)):
+        known.take(StepsTold(BEGAN + at, {name: steps}))
+    programs = [
+        left(replaced=True, ooms=(oom(),), oom_count=1),
+        left(identity="box-7-100.2", program=2, ooms=(oom(), oom(2)), oom_count=2),
+    ]
+    known.take_left(programs, [])
+    row, *_ = known.devices(over=False)
+    assert row.steps == 15
+    assert row.left is not None
+    assert ([each.number for each in row.left.ooms], row.left.oom_count) == ([1, 2, 3], 3)
+    assert [each.steps for each in known.completed_left()] == [10, 5]
+
+
 def test_there_are_no_steps_a_second_once_no_agent_answers() -> None:
     known = seen(process())
     known.take(held(1))

@@ -26,7 +26,7 @@ from tui.state.watched_run import SeenProcess
 from tui.text import numbers as fmt
 from tui.watch import runs
 from tui.watch.findings import NO_GROWTH, Track, at_step
-from tui.watch.kept import Left, Oom, with_exit_code
+from tui.watch.kept import Left, Oom, joined, with_exit_code
 from tui.watch.messages import Placed, Seen, pids_of
 from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
@@ -212,7 +212,7 @@ async def as_text(outcome: Outcome) -> list[str]:
     lines += [
         f"{pid} {device}: {found.text} ({found.source})"
         for pid, device, track in outcome.tracks
-        for found in track.findings()
+        for found in track.findings(ended=True)
     ]
     told = await explained(outcome.run, outcome.processes, left, "text")
     for one in told[:MOST_VERDICTS]:
@@ -259,9 +259,12 @@ def process_line(left: Left) -> str:
     steps = "steps not known" if left.steps is None else fmt.count(left.steps, "step")
     ooms = fmt.count(left.oom_count, "OOM")
     end = "" if left.ended else "; it was killed, left by os._exit, or goes on"
+    if left.replaced:
+        end = "; the process executed another program then"
     if left.kind:
         end = f"; ended by {left.kind}"
-    return f"process {left.pid}{rank}: {steps}, {ooms}{end}"
+    program = f", program {left.program}" if left.replaced or left.program > 1 else ""
+    return f"process {left.pid}{rank}{program}: {steps}, {ooms}{end}"
 
 
 def oom_lines(left: Left, oom: Oom) -> list[str]:
@@ -306,7 +309,10 @@ def as_object(
     plain = as_plain(outcome.rows)
     unavailable: dict[str, str] = plain["unavailable"]
     processes: list[dict[str, Any]] = plain["processes"]
-    left = {each.pid: each for each in outcome.left}
+    programs: dict[int, list[Left]] = {}
+    for each in outcome.left:
+        programs.setdefault(each.pid, []).append(each)
+    left = {pid: joined(each) for pid, each in programs.items()}
     by_pid = {each["pid"]: each for each in processes}
     for pid, each in left.items():
         if pid not in by_pid:

@@ -32,6 +32,7 @@ from tui.watch.messages import (
 )
 from tui.watch.runs import Run, processes_of
 from tui.watch.samples import SamplesFile
+from workloads.agent import program_name
 from workloads.protocol.frozen import frozen
 
 LOOKED_AT_S = 0.5
@@ -370,7 +371,7 @@ class Sampler:
         return self._folder.look(self._clock(), states, refused)
 
     def _take_looked(self, looked: Looked) -> None:
-        steps = {each.identity: each.steps for each in looked.states}
+        steps = {program_name(each.identity, each.program): each.steps for each in looked.states}
         if steps:
             told = StepsTold(looked.at, steps)
             self.file.keep(told)

@@ -19,7 +19,7 @@ from tui.state.watched_run import (
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
 from tui.watch.findings import NO_GROWTH
-from tui.watch.kept import Left, Oom
+from tui.watch.kept import Left, Oom, joined
 from tui.watch.messages import (
     DevicesPlaced,
     ProcessFigures,
@@ -67,7 +67,7 @@ class WatchedProcesses:
             for identity, steps in event.steps.items():
                 process = self._of(pid_of(identity))
                 if process is not None:
-                    process.take_steps(event.at, steps)
+                    process.take_steps(event.at, steps, identity)
         else:
             for name, placed in event.placed.items():
                 number, _, device = name.partition(" ")
@@ -177,7 +177,9 @@ class WatchedProcesses:
         found = []
         for each in self.left:
             process = self._left_by(each)
-            steps = each.steps if process is None or each.steps is not None else process.steps
+            steps = each.steps
+            if steps is None and process is not None:
+                steps = process.steps_of.get(each.identity)
             found.append(replace(each, steps=steps))
         return found
 
@@ -191,7 +193,12 @@ class WatchedProcesses:
         Args:
             over: the run has ended, and with it all its processes.
         """
-        left = {id(process): each for each in self.left if (process := self._left_by(each))}
+        programs: dict[int, list[Left]] = {}
+        for each in self.left:
+            process_of_it = self._left_by(each)
+            if process_of_it is not None:
+                programs.setdefault(id(process_of_it), []).append(each)
+        left = {number: joined(each) for number, each in programs.items()}
         found: list[WatchedDevice] = []
         for process in self.seen.values():
             own = left.get(id(process))

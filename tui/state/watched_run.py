@@ -145,11 +145,13 @@ class SeenDevice:
         self._judged: Judged | None = None
 
     def judged(self, *, anew: bool) -> Judged:
-        """What its figures tell: at most :data:`JUDGE_S` ago, unless anew."""
+        """What its figures tell: at most :data:`JUDGE_S` ago; anew at its end."""
         last = self._judged
         if last is None or anew or self.figures.at - last.at >= JUDGE_S:
             track = self.track
-            last = Judged(self.figures.at, track.growth(), track.growth_per, track.findings())
+            last = Judged(
+                self.figures.at, track.growth(), track.growth_per, track.findings(ended=anew)
+            )
             self._judged = last
         return last
 
@@ -194,11 +196,14 @@ class SeenProcess:
         """What NVML says that it holds, by the device's id."""
         self.steps: int | None = None
         """As its agent has told last."""
+        self.steps_of: dict[str, int] = {}
+        """The same of each program that it has executed, by its name."""
         self._told: deque[tuple[float, int]] = deque()
 
-    def take_steps(self, at: float, steps: int) -> None:
-        """What its agent has told."""
-        self.steps = max(steps, self.steps or 0)
+    def take_steps(self, at: float, steps: int, program: str = "") -> None:
+        """What its agent has told; each program that the process executes counts anew."""
+        self.steps_of[program] = max(steps, self.steps_of.get(program, 0))
+        self.steps = sum(self.steps_of.values())
         self._told.append((at, self.steps))
         while len(self._told) > 2 and self._told[1][0] <= at - RATE_S:
             self._told.popleft()

@@ -216,6 +216,8 @@ class AgentState:
     """Torch's memory history, switched on by the agent."""
     waiting: int
     """Requests that the next step carries out."""
+    program: int = 1
+    """Which of the programs that its process has executed one after the other."""
 
 
 class Agents:
@@ -325,5 +327,5 @@ def _is(pid: str, name: str) -> bool:
 def _state(name: str, told: dict[str, Any]) -> AgentState:
     kinds = {"run": str, "steps": int, "ooms": int, "snapshots": int, "waiting": int}
     facts = {key: kind(told[key]) for key, kind in kinds.items()}
-    pid = int(name.split("-")[-2])
+    pid, facts["program"] = int(name.split("-")[-2]), int(told.get("program", 1))
     return AgentState(identity=name, pid=pid, recording=bool(told["recording"]), **facts)

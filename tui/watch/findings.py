@@ -146,7 +146,8 @@ class Track:
 
     def __init__(self) -> None:
         self._points: list[_Point] = []
-        self._retries: deque[tuple[float, int]] = deque()
+        self._retries: deque[tuple[float, int, int]] = deque()
+        """Unix time, cache flushes and OOMs until then."""
         self._step = 1
         """Readings for each point."""
         self._left = 0
@@ -176,13 +177,18 @@ class Track:
             pairs = zip(self._points[0::2], self._points[1::2], strict=False)
             self._points = [_least(one, other) for one, other in pairs]
             self._step, self._left = 2 * self._step, 0
-        self._retries.append((figures.at, figures.alloc_retries))
+        self._retries.append((figures.at, figures.alloc_retries, figures.ooms))
         while self._retries[0][0] < figures.at - WINDOW_S:
             self._retries.popleft()
 
-    def findings(self) -> tuple[Finding, ...]:
-        """What can be told now."""
-        found = (self._growth(), self._edge(), self._idle(), self._split())
+    def findings(self, *, ended: bool = False) -> tuple[Finding, ...]:
+        """What can be told now.
+
+        Args:
+            ended: the process has ended: nothing is advised that it would have to do.
+        """
+        idle = None if ended else self._idle()
+        found = (self._growth(), self._edge(), idle, self._split())
         return tuple(each for each in found if each is not None)
 
     @property
@@ -230,14 +236,18 @@ class Track:
     def _edge(self) -> Finding | None:
         if not self._retries:
             return None
-        (first, before), (last, now) = self._retries[0], self._retries[-1]
+        (first, before, ooms_before), (last, now, ooms) = self._retries[0], self._retries[-1]
         if now <= before:
             return None
+        # Each OOM flushes the cache too: one that asked for more than there is tells nothing of
+        # how full the device was before.
+        at_edge = now - before > ooms - ooms_before
+        means = "it is at the edge of the GPU's memory" if at_edge else "each time at an OOM"
         return Finding(
             "retries",
             f"the allocator flushed its cache {fmt.count(now - before, 'time')} in the last "
-            f"{fmt.duration(last - first)}: it is at the edge of the GPU's memory",
-            f"{FROM_OUTSIDE}: num_alloc_retries",
+            f"{fmt.duration(last - first)}: {means}",
+            f"{FROM_OUTSIDE}: num_alloc_retries, num_ooms",
         )
 
     def _recent(self) -> list[_Point]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -563,6 +563,31 @@ def _as_replaced(left: Left) -> Left:
         for each in left.ooms
     )
     return replace(left, replaced=True, ooms=ooms)
+
+
+def joined(programs: Sequence[Left]) -> Left:
+    """Return the programs that one process has executed as one; OOMs are numbered through.
+
+    Args:
+        programs: in their order, at least one.
+    """
+    if len(programs) == 1:
+        return programs[0]
+    steps = [each.steps for each in programs]
+    ooms, before = [], 0
+    for each in programs:
+        ooms += [replace(oom, number=before + oom.number) for oom in each.ooms]
+        before += each.oom_count
+    return replace(
+        programs[-1],
+        began=programs[0].began,
+        steps=None if None in steps else sum(each for each in steps if each is not None),
+        ooms=tuple(ooms),
+        oom_count=before,
+        snapshots=tuple(taken for each in programs for taken in each.snapshots),
+        troubles=tuple(trouble for each in programs for trouble in each.troubles),
+        records=any(each.records for each in programs),
+    )
 
 
 def rebuilt_text(oom: Oom) -> str:

@@ -23,3 +23,38 @@ def identity(pid: object = "self") -> str:
         text = file.read()
     number, start = text.split(b" ", 1)[0].decode(), text.rpartition(b") ")[2].split()[19].decode()
     return "%s-%s-%s" % (os.uname().nodename.partition(".")[0][:40], number, start)
+
+
+MOST_PROGRAMS = 1000
+"""That a process executes one after the other and that have a file each."""
+
+
+def claim_program(run: str, process: str) -> int:
+    """Number this program among those that its process executes, by making its file.
+
+    A process that executes another program keeps its pid and its start.
+
+    Args:
+        run: the folder of the run.
+        process: its identity.
+
+    Returns:
+        1 for the first; also where no file can be made.
+    """
+    try:
+        os.makedirs(run, mode=0o700, exist_ok=True)
+        for number in range(1, MOST_PROGRAMS):
+            path = os.path.join(run, program_name(process, number) + ".jsonl")
+            try:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                continue
+            return number
+    except OSError:
+        return 1
+    return MOST_PROGRAMS
+
+
+def program_name(process: str, number: int) -> str:
+    """Return the name of one of the programs of a process, which its files begin with."""
+    return process if number == 1 else "%s.%d" % (process, number)

@@ -20,7 +20,7 @@ from itertools import dropwhile, islice
 from traceback import walk_stack
 from typing import Any, Callable
 
-from . import ENTRIES, identity
+from . import ENTRIES, claim_program, identity, program_name
 
 FIRST = 3
 """OOMs whose snapshots are kept; of the later ones, the newest's is."""
@@ -78,7 +78,9 @@ class Agent:
     def __init__(self, torch: Any, run: str) -> None:
         self.torch = torch
         self.run = run
-        self.identity = identity()
+        self.process = identity()
+        self.program = claim_program(run, self.process)
+        self.identity = program_name(self.process, self.program)
         self.alive = True
         """Not in a fork of the process."""
         self.steps = 0

@@ -39,13 +39,18 @@ class Listening:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._name = agent.identity + ".sock"
+        self._name = agent.process + ".sock"
         try:
             os.mkdir(place(), 0o700)
         except FileExistsError:
             pass
         self._folder = open_place(place())
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # The program that this process has executed before did not come to its end.
+            os.unlink(self._name, dir_fd=self._folder)
+        except FileNotFoundError:
+            pass
         # By the folder that was checked, whatever its path leads to since; and of any length.
         self._socket.bind("/proc/self/fd/%d/%s" % (self._folder, self._name))
         os.chmod(self._name, 0o600, dir_fd=self._folder)
@@ -152,7 +157,8 @@ class Listening:
             agent.at_next_step = True
             self._asked_at = time.monotonic()
         return {
-            "identity": agent.identity,
+            "identity": agent.process,
+            "program": agent.program,
             "run": agent.run,
             "steps": agent.steps,
             "ooms": agent.ooms,
@@ -184,6 +190,7 @@ def begin(run: str, entries: int) -> None:
     torch = sys.modules["torch"]
     agent = Agent(torch, run)
     process = dict(identity=agent.identity, pid=os.getpid(), host=os.uname().nodename)
+    process["program"] = agent.program
     python, version = sys.version.partition(" ")[0], str(getattr(torch, "__version__", ""))
     agent.tell("begin", rank=os.environ.get("RANK"), torch=version, python=python, **process)
 
