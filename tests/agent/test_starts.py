@@ -13,7 +13,7 @@ from tui.watch.runs import START_FOLDER
 
 AGENT = START_FOLDER.parent
 SOURCES = sorted(AGENT.rglob("*.py"))
-AT_AN_OOM = ("inventory", "reach", "source_lines", "tensors")
+AT_AN_OOM = ("inventory", "reach", "source_lines")
 """What is loaded where memory runs out, and nowhere else."""
 
 
@@ -145,6 +145,6 @@ def lines_of_code(path: Path) -> int:
 
 def test_it_is_small_and_its_first_folder_holds_nothing_else() -> None:
     at_start = [path for path in SOURCES if path.stem not in AT_AN_OOM]
-    assert sum(map(lines_of_code, at_start)) <= 600
+    assert sum(map(lines_of_code, at_start)) <= 740
     assert len(SOURCES) - len(at_start) == len(AT_AN_OOM)
     assert {path.name for path in START_FOLDER.iterdir()} <= {"sitecustomize.py", "__pycache__"}

@@ -149,6 +149,7 @@ def unread(pid: int = 5001, **changes: Any) -> WatchedDevice:
         why_no_agent=NO_AGENT,
         left=None,
         steps=None,
+        stalled_s=None,
         steps_per_s=None,
         growth=None,
         why_no_growth="it is not read",

@@ -252,6 +252,7 @@ class WatchedProcesses:
                     left=left,
                     steps=steps,
                     steps_per_s=process.steps_per_s if agent is not None else None,
+                    stalled_s=process.stalled_s if agent is not None and not ended else None,
                     growth=judged.growth,
                     growth_per=judged.growth_per,
                     why_no_growth="" if judged.growth else NO_GROWTH if seen else told.reason,

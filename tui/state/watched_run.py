@@ -69,6 +69,8 @@ class WatchedDevice:
     steps: int | None
     steps_per_s: float | None
     """Over the last seconds; ``None`` before two readings, and while no agent answers."""
+    stalled_s: float | None
+    """Seconds without a step, where that is much longer than a step has taken."""
     growth: Growth | None
     """Of allocated, in bytes per ``growth_per``."""
     growth_per: Literal["step", "s"]
@@ -110,6 +112,8 @@ MOST_FLUSHES = 200
 """Of a device that have a mark each, the newest."""
 JUDGE_S = 1.0
 """Between two judgements on how the figures of a device grow, which take a millisecond or two."""
+STALLED_S, STALLED_STEPS = 3.0, 4.0
+"""So many seconds, and the time of so many steps, without one are told."""
 RATE_S = 10.0
 """Over which steps a second are counted."""
 UNPLACED = Placed(None, None, "NVML has not been read yet", "NVML has not been read yet")
@@ -199,11 +203,15 @@ class SeenProcess:
         self.steps_of: dict[str, int] = {}
         """The same of each program that it has executed, by its name."""
         self._told: deque[tuple[float, int]] = deque()
+        self._stepped_at: float | None = None
+        """Unix time at which the newest step was seen."""
 
     def take_steps(self, at: float, steps: int, program: str = "") -> None:
         """What its agent has told; each program that the process executes counts anew."""
         self.steps_of[program] = max(steps, self.steps_of.get(program, 0))
-        self.steps = sum(self.steps_of.values())
+        before, self.steps = self.steps, sum(self.steps_of.values())
+        if before is not None and self.steps > before:
+            self._stepped_at = at
         self._told.append((at, self.steps))
         while len(self._told) > 2 and self._told[1][0] <= at - RATE_S:
             self._told.popleft()
@@ -215,6 +223,19 @@ class SeenProcess:
             return None
         (began, before), (at, now) = self._told[0], self._told[-1]
         return (now - before) / (at - began)
+
+    @property
+    def stalled_s(self) -> float | None:
+        """Seconds without a step, where that is much longer than a step has taken; else ``None``.
+
+        A rate over the last seconds would only fall slowly.
+        """
+        if self._stepped_at is None or not self._told:
+            return None
+        since = self._told[-1][0] - self._stepped_at
+        rate = self.steps_per_s
+        usual = 1 / rate if rate else 0.0
+        return since if since >= max(STALLED_S, STALLED_STEPS * usual) else None
 
     @property
     def figures(self) -> tuple[TorchMemory, ...]:

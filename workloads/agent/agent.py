@@ -21,6 +21,7 @@ from traceback import walk_stack
 from typing import Any, Callable
 
 from . import ENTRIES, claim_program, identity, program_name
+from .steps import StepCounter
 
 FIRST = 3
 """OOMs whose snapshots are kept; of the later ones, the newest's is."""
@@ -83,8 +84,9 @@ class Agent:
         self.identity = program_name(self.process, self.program)
         self.alive = True
         """Not in a fork of the process."""
+        self._counter = StepCounter(torch)
         self.steps = 0
-        """Steps of all optimizers together."""
+        """Iterations, by the optimizer with the most parameters."""
         self.ooms = 0
         self.snapshots = 0
         """Those that were asked for."""
@@ -165,9 +167,10 @@ class Agent:
 
     # ---- steps ----
 
-    def stepped(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         """Called by torch after each step of an optimizer."""
-        self.steps += 1
+        self.guarded(self._counter.count, optimizer)
+        self.steps = self._counter.steps
         if time.monotonic() >= self._sample_at and self.alive:
             self.guarded(self._sample)
         if self.at_next_step and self.alive:

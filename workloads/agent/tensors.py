@@ -78,6 +78,7 @@ class TensorReader:
         self._device = device
         self._is_cow = getattr(torch._C, "_is_cow_tensor", None)
         self._get_device = base.get_device
+        self._numel = base.numel
         self._is_cuda = class_dict(base)["is_cuda"].__get__
         self._storage = base.untyped_storage
         self._grad_fn = class_dict(base)["grad_fn"].__get__
@@ -138,6 +139,10 @@ class TensorReader:
     def dtype(self, tensor: Any) -> str:
         """Return the likes of ``float32``."""
         return str(self._dtype(tensor)).rpartition(".")[2]
+
+    def elements(self, tensor: Any) -> int:
+        """Return the number of a tensor's elements."""
+        return int(self._numel(tensor))
 
     def shape(self, tensor: Any) -> list[int]:
         """Return the size of each dimension."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from tui.state.watched_run import Mark, StepPoint, WatchedDevice
+from tui.text import glyphs
 from tui.text import numbers as text
 from tui.text.glyphs import clean
 from tui.text.numbers import plain, significant
@@ -63,6 +64,8 @@ def _steps(row: WatchedDevice) -> str:
 
 def _rate(row: WatchedDevice) -> str:
     value = row.steps_per_s
+    if row.stalled_s is not None:
+        return glyphs.GLYPHS.dash  # the state says for how long
     if value is None:
         return text.NA
     return "0" if not value else plain(significant(value, RATE_DIGITS * value))
@@ -127,6 +130,8 @@ def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:
         parts.append("no agent")
     elif row.agent.recording:
         parts.append("records")
+    if row.stalled_s is not None:
+        parts.append(f"no step for {text.duration(row.stalled_s)}")
     if not parts:
         return "runs", TextStyle.QUIET
     return ", ".join(parts), TextStyle.BAD if ooms else TextStyle.QUIET
