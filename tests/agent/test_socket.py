@@ -35,7 +35,9 @@ def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
 
     memory = SimpleNamespace(_snapshot=snapshot, _record_memory_history=record)
     return SimpleNamespace(
-        cuda=SimpleNamespace(memory=memory),
+        cuda=SimpleNamespace(
+            memory=memory, current_device=lambda: 0, memory_allocated=lambda _device: 0
+        ),
         _C=SimpleNamespace(_cuda_isHistoryEnabled=lambda: recorded),
     )
 

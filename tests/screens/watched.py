@@ -18,6 +18,7 @@ from tui.watch.agents import AgentState
 from tui.watch.findings import Growth
 from tui.watch.kept import FROM_EXCEPTION, Left, Oom, rebuilt_text
 from tui.watch.messages import Placed
+from tui.watch.rank_stacks import RankStacks
 from tui.watch.runs import Run
 
 FOLDER = Path("/home/ada/.local/state/gpu-workbench/runs")
@@ -188,6 +189,8 @@ class ScriptedRuns:
         self.runs = list(runs)
         self.opens = opens
         self.state: WatchedRun | None = None
+        self.ranks: tuple[RankStacks, ...] = ()
+        """Where each is, when that is asked."""
         self.asked: list[tuple[object, ...]] = []
         self._changed: Callable[[], None] = lambda: None
 
@@ -229,6 +232,10 @@ class ScriptedRuns:
     def record(self, pid: int, on: bool) -> str:
         self.asked.append(("record", pid, on))
         return f"{pid} was asked to record its history from its next step on"
+
+    async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
+        self.asked.append(("stacks",))
+        return self.ranks, "" if self.ranks else "no process goes on"
 
     def end(self, number: signal.Signals) -> str:
         self.asked.append(("end", number))

@@ -33,7 +33,8 @@ MOST_TOLD = 1000
 """OOMs that have a line of their own."""
 KEY = "gpu_workbench"
 """Under which a snapshot has the OOM's facts and the inventory."""
-_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""Of the agent: its own frames are left out of stacks."""
 _MOST_SAMPLES = 64
 _SAMPLING_SHARE = 100
 """A sample is due when so many times the last one's duration has passed."""
@@ -176,6 +177,8 @@ class Agent:
     def _sample(self) -> None:
         """Note what is allocated after this step, in at most a hundredth of the program's time."""
         began = time.monotonic()
+        # Where the next lines raise there is no other sample: one trouble is told, not each step's.
+        self._sample_at = float("inf")
         cuda = self.torch.cuda
         device = cuda.current_device()
         self._samples.append((device, self.steps, cuda.memory_allocated(device)))
@@ -244,7 +247,7 @@ class Agent:
             # A process that never runs out loads nothing of it.
             from .inventory import take_inventory
 
-            found = take_inventory(self.torch, device, allocated, _FOLDER)
+            found = take_inventory(self.torch, device, allocated, FOLDER)
         except Exception as error:
             self.tell("trouble", doing="take_inventory", text=_in_words(error))
             return None

@@ -12,7 +12,6 @@ The keys of what :func:`take_inventory` returns are the fields of ``tui.watch.in
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -20,6 +19,7 @@ from typing import Any, Iterable
 
 from .reach import Holding, OutOfTimeError, Place, Walk
 from .source_lines import find_line_that_adds
+from .stacks import code_line, frames_of_threads, thread_stacks
 from .tensors import TensorReader, count_nodes, instance_dict, mro, name_of
 
 SCHEMA = 1
@@ -29,39 +29,9 @@ MOST_NODES = 100_000
 """Nodes of the graphs behind one variable or collection that are counted."""
 MOST_ROWS = 32
 MOST_LARGEST = 8
-MOST_THREADS = 32
-MOST_FRAMES = 64
 LEAST_BYTES = 1 << 20
 LEAST_NODES = 256
 """From here on a variable or a collection is worth a row."""
-
-
-def thread_stacks(asking: int, hidden: str) -> list[dict[str, Any]]:
-    """Return the Python stacks of all threads, the one that asked first.
-
-    Args:
-        asking: ``threading.get_ident()`` of the thread whose request was refused; 0 for none.
-        hidden: the folder whose frames are left out: the agent's.
-    """
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    main = threading.main_thread().ident
-    found = []
-    current = sys._current_frames()
-    for ident in sorted(current, key=lambda each: (each != asking, each != main, each)):
-        frames: list[dict[str, Any]] = []
-        frame: Any = current[ident]
-        while frame is not None and len(frames) < MOST_FRAMES:
-            code = frame.f_code
-            if not code.co_filename.startswith(hidden):
-                frames.append(_code_line(code.co_filename, frame.f_lineno, code.co_name))
-            frame = frame.f_back
-        stack = dict(name=names.get(ident, ""), asked=ident == asking, main=ident == main)
-        found.append(dict(stack, frames=frames))
-    return found[:MOST_THREADS]
-
-
-def _code_line(filename: str, line: int | None, name: str) -> dict[str, Any]:
-    return dict(filename=filename, line=line or 0, name=name)
 
 
 def take_inventory(torch: Any, device: int, allocated: int, hidden: str) -> dict[str, Any]:
@@ -165,7 +135,7 @@ class _Stock:
     def _follow(self) -> None:
         """Go through what has a name, as far as the time reaches."""
         try:
-            for frames in _frames_of_threads():
+            for frames in frames_of_threads(threading.get_ident(), __name__.rpartition(".")[0]):
                 self._walk.frames(frames)
             self._walk.modules()
         except OutOfTimeError as error:
@@ -275,7 +245,7 @@ class _Stock:
         if found is None:
             return None
         code, line = found
-        return _code_line(code.co_filename, line, code.co_name)
+        return code_line(code.co_filename, line, code.co_name)
 
     def _container(self, holding: Holding) -> dict[str, Any]:
         sizes = [self._count(tensor) for tensor in holding.tensors]
@@ -332,22 +302,7 @@ def _part(
 
 
 def _where(place: Place) -> dict[str, Any] | None:
-    return None if place.frame is None else _code_line(*place.frame)
-
-
-def _frames_of_threads() -> Iterable[list[Any]]:
-    """Yield the frames of each thread, innermost first, the asking thread's first."""
-    current = sys._current_frames()
-    asking = threading.get_ident()
-    for ident in sorted(current, key=lambda each: each != asking):
-        # The agent's own frames are among the asking thread's; what they hold is the program's.
-        frames: list[Any] = []
-        frame: Any = current[ident]
-        while frame is not None:
-            if "gpu_workbench_agent" not in frame.f_globals.get("__name__", ""):
-                frames.append(frame)
-            frame = frame.f_back
-        yield frames
+    return None if place.frame is None else code_line(*place.frame)
 
 
 def _children(module: Any) -> Iterable[Any]:

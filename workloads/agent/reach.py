@@ -45,6 +45,16 @@ _COLLECTIONS = {
     deque: "deque",
     Queue: "Queue",
 }
+_VISITS: dict[type, str] = {
+    types.FunctionType: "_function",
+    types.GeneratorType: "_generator",
+    types.CoroutineType: "_coroutine",
+    types.FrameType: "_pass_over",
+    types.ModuleType: "_pass_over",
+    type: "_class",
+    BaseException: "_exception",
+}
+"""The methods of :class:`Walk` that visit objects of a class."""
 
 
 class Place:
@@ -101,17 +111,6 @@ class Walk:
         self._most = most
         self._deadline = deadline
         self._seen: set[int] = set()
-        self._by_kind: dict[type, Callable[..., None]] = {
-            types.FunctionType: self._function,
-            types.GeneratorType: self._generator,
-            types.CoroutineType: self._coroutine,
-            types.FrameType: self._pass_over,
-        }
-        self._bases: dict[type, Callable[..., None]] = {
-            types.ModuleType: self._pass_over,
-            type: self._class,
-            BaseException: self._exception,
-        }
 
     # ---- where it begins ----
 
@@ -151,18 +150,7 @@ class Walk:
         try:
             self._names(names, scope, _line_of(frame), partial(nested_codes, code))
         finally:
-            self._release(names)
-
-    def _release(self, names: dict[str, Any]) -> None:
-        """Let go of what reading a function's variables has put into its frame.
-
-        Until 3.12 ``f_locals`` is a dictionary that the frame keeps, so that what it holds would
-        live until the function returns: a recovered OOM would free less. It is emptied where
-        nobody else has it; the next reading fills it anew. From 3.13 on it is a view.
-        """
-        # The frame, the caller's variable, this one's, and the argument of getrefcount.
-        if type(names) is dict and sys.getrefcount(names) <= 4:
-            names.clear()
+            _release(names)
 
     # ---- what is reached ----
 
@@ -206,16 +194,20 @@ class Walk:
         if into is not None and self._reader.is_tensor_type(kind):
             into.tensors.append(value)
             return
-        visit = self._by_kind.get(kind) or self._by_base(mro(kind))
-        visit(value, place, into, depth)
+        self._dispatch(kind, value, place, into, depth)
 
-    def _by_base(self, bases: tuple[type, ...]) -> Callable[..., None]:
-        for base in bases:
+    def _dispatch(
+        self, kind: type, value: Any, place: Place, into: Holding | None, depth: int
+    ) -> None:
+        # By name: a table of bound methods would be a cycle, and keep all that was found.
+        for base in (kind,) if kind in _VISITS else mro(kind):
             if base in _COLLECTIONS:
-                return partial(self._collect, base)
-            if base in self._bases:
-                return self._bases[base]
-        return self._object
+                self._collect(base, value, place, into, depth)
+                return
+            if base in _VISITS:
+                getattr(self, _VISITS[base])(value, place, into, depth)
+                return
+        self._object(value, place, into, depth)
 
     def _pass_over(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
         """Visit nothing: a module is gone through by its own name, a frame by its thread."""
@@ -315,7 +307,7 @@ class Walk:
                 below = place if into is not None else place.below(name)
                 self._visit(held, below, into, depth + 1)
         finally:
-            self._release(names)
+            _release(names)
 
     def _object(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
         """Visit an instance's attributes; of a type of C's, what its garbage collector sees."""
@@ -362,6 +354,31 @@ class Walk:
             self.holdings.append(into)
         for each in held:
             self._visit(each, place, into, depth + 1)
+
+
+def _release(names: Any) -> None:
+    """Let go of what reading a function's variables has put into its frame.
+
+    Until 3.12 ``f_locals`` is a dictionary that the frame keeps, so that what it holds would
+    live until the function returns: a recovered OOM would free less. It is emptied where
+    nobody else has it; the next reading fills it anew. From 3.13 on it is a view.
+    """
+    if type(names) is dict and sys.getrefcount(names) <= _OF_ONE_OWNER:
+        names.clear()
+
+
+def _references_of_one_owner() -> int:
+    """What ``_release`` counts where the frame alone has the dictionary: versions differ."""
+
+    def counted(names: Any) -> int:
+        return sys.getrefcount(names)
+
+    frame: list[dict[str, Any]] = [{}]
+    names = frame[0]
+    return counted(names)
+
+
+_OF_ONE_OWNER = _references_of_one_owner()
 
 
 # ---- places ----
