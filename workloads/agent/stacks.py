@@ -32,7 +32,7 @@ def thread_stacks(asking: int, hidden: str) -> list[dict[str, Any]]:
         asking: ``threading.get_ident()`` of the thread whose request was refused; 0 for none.
         hidden: the folder whose frames are left out: the agent's.
     """
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    names = dict(map(_ident_and_name, threading.enumerate()))
     main = threading.main_thread().ident
     found = []
     current = sys._current_frames()
@@ -44,6 +44,19 @@ def thread_stacks(asking: int, hidden: str) -> list[dict[str, Any]]:
     finally:
         current.clear()
     return found[:MOST_THREADS]
+
+
+def _ident_and_name(thread: threading.Thread) -> tuple[int | None, str]:
+    """Read both by the base class's own properties, which a program's subclass may override."""
+    try:
+        name = _NAME(thread)
+        return _IDENT(thread), name if type(name) is str else ""
+    except Exception:
+        return None, ""  # a subclass that was not initialized
+
+
+_IDENT = threading.Thread.__dict__["ident"].__get__
+_NAME = threading.Thread.__dict__["name"].__get__
 
 
 def _lines_of(innermost: Any, hidden: str) -> list[dict[str, Any]]:
@@ -71,7 +84,7 @@ def frames_of_threads(asking: int, package: str) -> list[list[Any]]:
             frames: list[Any] = []
             frame: Any = current[ident]
             while frame is not None:
-                if not _is_of(package, frame.f_globals.get("__name__")):
+                if not _is_of(package, dict.get(frame.f_globals, "__name__")):
                     frames.append(frame)
                 frame = frame.f_back
             found.append(frames)
