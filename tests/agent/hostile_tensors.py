@@ -24,7 +24,7 @@ def hostile_tensors(executed: list[str]) -> list[Any]:
             raise RuntimeError
 
         @property
-        def grad_fn(self) -> Any:
+        def grad_fn(self) -> Any:  # type: ignore[override]
             executed.append("grad_fn")
             raise RuntimeError
 
@@ -36,10 +36,12 @@ def hostile_tensors(executed: list[str]) -> list[Any]:
             return torch.Tensor._make_wrapper_subclass(cls, inner.shape, device=inner.device)
 
         def __init__(self, inner: torch.Tensor) -> None:
-            self.inner = inner
+            self.wrapped = inner
 
         @classmethod
-        def __torch_dispatch__(cls, func: Any, *_words: Any, **_more: Any) -> Any:
+        def __torch_dispatch__(  # type: ignore[override]
+            cls, func: Any, *_words: Any, **_more: Any
+        ) -> Any:
             executed.append(f"__torch_dispatch__ {func}")
             raise RuntimeError
 
@@ -75,8 +77,8 @@ def hostile_tensors(executed: list[str]) -> list[Any]:
         Module.__new__(Module),
         fake,
         torch.empty(1 << 20, device="meta"),
-        torch.sparse_coo_tensor(size=(8, 8), device="cuda"),
+        torch.sparse_coo_tensor(size=(8, 8), device="cuda"),  # type: ignore[call-arg]
         torch.empty(0, device="cuda"),
         torch.empty(1 << 20),
-        torch.nn.parameter.UninitializedParameter(device="cuda"),
+        torch.nn.parameter.UninitializedParameter(device="cuda"),  # type: ignore[call-arg]
     ]

@@ -198,7 +198,7 @@ def told_ooms(left: Sequence[Left]) -> list[tuple[Left, Oom]]:
 async def as_text(outcome: Outcome) -> list[str]:
     """Lines that follow the run's own output."""
     left = outcome.left
-    lines = ["", end_in_words(outcome.run)]
+    lines = ["", end_in_words(outcome.run), *_oom_killer(outcome.run)]
     for each in left:
         lines.append(process_line(each))
         lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
@@ -227,13 +227,24 @@ async def as_text(outcome: Outcome) -> list[str]:
 async def as_markdown(outcome: Outcome) -> list[str]:
     """The same for an issue: the newest OOM that ended something, and its report."""
     left = outcome.left
-    lines = [f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run), ""]
+    lines = [
+        f"`{' '.join(outcome.run.command)}`",
+        "",
+        end_in_words(outcome.run),
+        *_oom_killer(outcome.run),
+        "",
+    ]
     lines += [f"- {process_line(each)}" for each in left]
     for each, oom in told_ooms(left)[:1]:
         lines += ["", *oom_lines(each, oom), ""]
         if oom.snapshot is not None:
             lines += await _verdict(oom.snapshot, oom.text, markdown=True)
     return lines
+
+
+def _oom_killer(run: Run) -> list[str]:
+    words = runs.oom_killer_words(run)
+    return [words] if words else []
 
 
 def process_line(left: Left) -> str:
@@ -309,6 +320,8 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
         process["growth"] = _growth(pid, outcome, unavailable)
     if run.code is None:
         unavailable["exit.code"] = "it was ended by a signal"
+    if run.oom_kills is None:
+        unavailable["host_oom_kills"] = "no cgroup of the run counts the kernel's OOM killer"
     if run.signal is None:
         unavailable["exit.signal"] = "no signal has ended it"
     return {
@@ -316,6 +329,7 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
         "command": list(run.command),
         "folder": str(run.folder),
         "exit": {"code": run.code, "signal": run.signal},
+        "host_oom_kills": run.oom_kills,
         "unavailable": unavailable,
     }
 

@@ -44,8 +44,8 @@ _PLAIN = frozenset(
         *(types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType),
     )
 )
-"""Ids of classes whose objects hold nothing that holds a tensor. By id, here and below: the hash and
-the equality of classes may be the program's."""
+"""Ids of classes whose objects hold nothing that holds a tensor. By id, here and below: hash and
+equality of a class may be the program's."""
 _MEMOIZED = type(lru_cache(None)(len))
 _COLLECTIONS = {id(kind): kind for kind in (list, dict, tuple, set, frozenset, deque, Queue)}
 _METHODS = frozenset(map(id, (types.FunctionType, classmethod, staticmethod, property)))
