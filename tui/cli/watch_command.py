@@ -171,7 +171,8 @@ class RunWithoutScreen:
 
 def _row(process: SeenProcess) -> Row:
     placed: dict[str, Placed] = {name: each.placed for name, each in process.devices.items()}
-    return Row(process.told, process.figures, placed, process.listed, process.silent)
+    of_nvml, resident = process.listed, process.host_rss
+    return Row(process.told, process.figures, placed, of_nvml, process.silent, resident)
 
 
 def _pass_on(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
@@ -338,11 +339,13 @@ def _not_sampled(left: Left, outcome: Outcome, unavailable: dict[str, str]) -> d
     why = outcome.why_no_samples or "it had ended before it was seen"
     path = f"processes.{left.pid}"
     unavailable |= {path: why, f"{path}.user": why, f"{path}.command": why, f"{path}.start": why}
+    unavailable[f"{path}.host_rss"] = why
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
     if rank is None:
         unavailable[f"{path}.rank"] = "no launcher has told it in the environment"
     named = {"pid": left.pid, "start": None, "command": None, "user": None}
-    return {**named, "rank": rank, "torch": left.torch, "sources": [], "devices": []}
+    held: dict[str, Any] = {"host_rss": None, "sources": [], "devices": []}
+    return {**named, "rank": rank, "torch": left.torch, **held}
 
 
 def _add_what_is_left(

@@ -93,6 +93,9 @@ class WatchedProcesses:
             pid, _, device = name.partition(" ")
             if pid.isdecimal() and int(pid) in self._newest:
                 self._newest[int(pid)].silent[device] = why
+        for pid, resident in event.host_rss.items():
+            if pid.isdecimal():
+                self._of(int(pid)).host_rss = resident
         for figures in event.devices:
             process = self._of(figures.pid)
             known = process.devices.get(figures.device)
@@ -218,6 +221,7 @@ class WatchedProcesses:
                     why_no_growth="" if judged.growth else NO_GROWTH if seen else told.reason,
                     ended=ended,
                     findings=judged.findings,
+                    host_rss=process.host_rss,
                 )
             )
         return found

@@ -76,6 +76,8 @@ class WatchedDevice:
     """How it has ended; empty while it goes on."""
     findings: tuple[Finding, ...] = ()
     """What its figures tell over time, a sentence each; a leak with its rate comes first."""
+    host_rss: int | None = None
+    """Bytes of the host's memory that the process has resident; ``None`` where none were read."""
 
 
 @frozen
@@ -187,6 +189,8 @@ class SeenProcess:
         """Why there are no figures of a device now, by its name."""
         self.listed: dict[str, tuple[int | None, str]] = {}
         """What NVML says that it holds, by the device's id."""
+        self.host_rss: int | None = None
+        """Bytes of the host's memory, as last seen."""
         self.steps: int | None = None
         """As its agent has told last."""
         self._told: deque[tuple[float, int]] = deque()
