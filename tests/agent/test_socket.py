@@ -35,7 +35,9 @@ def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
 
     memory = SimpleNamespace(_snapshot=snapshot, _record_memory_history=record)
     return SimpleNamespace(
-        cuda=SimpleNamespace(memory=memory),
+        cuda=SimpleNamespace(
+            memory=memory, current_device=lambda: 0, memory_allocated=lambda _device: 0
+        ),
         _C=SimpleNamespace(_cuda_isHistoryEnabled=lambda: recorded),
     )
 
@@ -303,7 +305,7 @@ def test_it_is_one_thread_that_nobody_counts(agent: Agent) -> None:
     assert agent.alive
     # Others of this process may end meanwhile.
     before, tasks = set(threading.enumerate()), set(names("/proc/self/task"))
-    made = Listening(SimpleNamespace(identity="x-1-1", alive=True, waiting=[]))  # type: ignore[arg-type]
+    made = Listening(SimpleNamespace(identity="x-1-1", process="x-1-1", alive=True, waiting=[]))  # type: ignore[arg-type]
     until(lambda: len(set(names("/proc/self/task")) - tasks) == 1)
     assert set(threading.enumerate()) <= before
     made.end()

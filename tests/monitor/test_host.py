@@ -188,3 +188,20 @@ def test_a_watched_process_that_may_not_be_looked_at_has_a_reason(
     assert row.resident
     assert row.unique is None
     assert row.unavailable == {"unique": "needs root: not allowed to look at this process"}
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "count"),
+    [
+        ("0::/a/b\n", {"a/b/memory.events": "oom 4\noom_kill 3\noom_group_kill 0\n"}, 3),
+        ("0::/hidden\n", {"memory.events": "oom 1\noom_kill 1\n"}, 1),
+        ("4:memory:/a\n0::/\n", {"memory/a/memory.oom_control": "under_oom 0\noom_kill 2\n"}, 2),
+        # A kernel before 4.13 does not count.
+        ("4:memory:/a\n", {"memory/a/memory.oom_control": "oom_kill_disable 0\n"}, None),
+        ("0::/\n", {}, None),
+    ],
+)
+def test_the_oom_killer_s_processes_are_counted_by_the_nearest_group(
+    membership: str, files: dict[str, str], count: int | None, tmp_path: Path
+) -> None:
+    assert cgroup(tmp_path, membership, files).oom_kills() == count

@@ -34,6 +34,10 @@ from tui.state.events import AnyEvent
 from tui.state.watched_run import Mark, WatchedRun
 from tui.ui.screens import watch
 from tui.ui.screens.dialogs import EndScreen, HelpScreen, LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.ui.screens.stacks_screen import StacksScreen
+from tui.watch.inventory import CodeLine, ThreadStack
+from tui.watch.rank_stacks import RankStacks
+from tui.watch.stacks import ProcessStacks
 
 TWO = watched(device(), unread())
 
@@ -354,3 +358,27 @@ async def test_the_list_follows_runs_that_others_start_and_end(
         at.runs.runs[:] = [kept_run(ended=NOW - 1, code=3)]
         await at.until(at.on_page("ended with exit code 3"))
         assert "1 kept" in at.rows[1]
+
+
+async def test_k_shows_where_each_rank_is_and_asks_again() -> None:
+    frames = (
+        CodeLine("/x/site-packages/torch/distributed/c10d.py", 9, "all_reduce"),
+        CodeLine("/home/ada/train.py", 41, "train"),
+    )
+    stuck = (ThreadStack("MainThread", False, True, frames),)
+    async with on_runs() as at:
+        await at.press("enter")
+        await at.press("k")
+        await at.until(lambda: "no process goes on" in at.said)
+        assert at.front is StacksScreen
+        at.runs.ranks = (
+            RankStacks(11, "0", ProcessStacks("box-11-3", 11, 7, stuck)),
+            RankStacks(12, "1", None, "its agent does not answer"),
+        )
+        await at.press("k")
+        await at.until(lambda: "rank 1 (12): its agent does not answer" in at.said)
+        assert "rank 0 (11), 7 optimizer steps: at train.py:41 in train, in c10d.py:9" in at.said
+        assert "train.py:41 train" in at.text
+        assert len(asked_for(at.runs, "stacks")) == 2
+        await at.press("escape")
+        assert at.front is not StacksScreen

@@ -18,6 +18,7 @@ from tui.watch.agents import AgentState
 from tui.watch.findings import Growth
 from tui.watch.kept import FROM_EXCEPTION, Left, Oom, rebuilt_text
 from tui.watch.messages import Placed
+from tui.watch.rank_stacks import RankStacks
 from tui.watch.runs import Run
 
 FOLDER = Path("/home/ada/.local/state/gpu-workbench/runs")
@@ -116,6 +117,7 @@ def device(pid: int = STRANGER, rank: int | None = 0, **changes: Any) -> Watched
         "left": left(pid),
         "steps": 240,
         "steps_per_s": 1.987,
+        "stalled_s": None,
         "growth": Growth(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
         "growth_per": "step",
         "why_no_growth": "",
@@ -149,7 +151,6 @@ def unread(pid: int = 5001, **changes: Any) -> WatchedDevice:
         why_no_agent=NO_AGENT,
         left=None,
         steps=None,
-        stalled_s=None,
         steps_per_s=None,
         growth=None,
         why_no_growth="it is not read",
@@ -189,6 +190,8 @@ class ScriptedRuns:
         self.runs = list(runs)
         self.opens = opens
         self.state: WatchedRun | None = None
+        self.ranks: tuple[RankStacks, ...] = ()
+        """Where each is, when that is asked."""
         self.asked: list[tuple[object, ...]] = []
         self._changed: Callable[[], None] = lambda: None
 
@@ -230,6 +233,10 @@ class ScriptedRuns:
     def record(self, pid: int, on: bool) -> str:
         self.asked.append(("record", pid, on))
         return f"{pid} was asked to record its history from its next step on"
+
+    async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
+        self.asked.append(("stacks",))
+        return self.ranks, "" if self.ranks else "no process goes on"
 
     def end(self, number: signal.Signals) -> str:
         self.asked.append(("end", number))

@@ -74,7 +74,8 @@ def words(rows: Iterable[Line]) -> str:
         ),
         (
             200,
-            "rank pid device allocated reserved peak process cached retries step steps/s state",
+            "rank pid device allocated reserved peak process cached retries host step steps/s "
+            "state",
         ),
     ],
 )

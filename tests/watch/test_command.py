@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.screens.helpers import gpu
@@ -267,8 +268,10 @@ def test_one_look_as_json_is_the_exact_object(target: ScriptedTarget) -> None:
     assert list(found) == ["schema", "processes", "unavailable"]
     (one,) = found["processes"]
     assert list(one) == [
-        *("pid", "start", "command", "user", "rank", "torch", "sources", "devices"),
+        *("pid", "start", "command", "user", "rank", "torch"),
+        *("host_rss", "sources", "devices"),
     ]
+    assert 0 < one["host_rss"] < psutil.virtual_memory().total
     (device,) = one["devices"]
     assert list(device) == [
         *("ordinal", "id", "allocated", "allocated_peak", "reserved", "reserved_peak"),

@@ -185,6 +185,25 @@ class Cgroup:
         ]
         return min(limits, key=lambda limit: limit.total, default=None)
 
+    def oom_kills(self) -> int | None:
+        """How many processes of this group the kernel's OOM killer has ended so far.
+
+        It counts those of the groups below, too, whichever limit was reached: ``memory.events`` of
+        version 2, ``memory.oom_control`` of version 1 (kernel documentation, cgroup-v2, "Memory
+        Interface Files").
+
+        Returns:
+            ``None`` where no group that is to be seen tells.
+        """
+        files = [*(group / "memory.events" for group in self._v2)]
+        files += [group / "memory.oom_control" for group in self._memory]
+        for file in files:
+            for line in _text(file).splitlines():
+                key, _, value = line.partition(" ")
+                if key == "oom_kill":
+                    return _number(value)
+        return None
+
 
 def _controller(mount: Path, name: str, together: str) -> Path:
     """Where a version 1 controller is mounted: by its name, or with those it is joined to."""

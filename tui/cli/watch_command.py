@@ -176,7 +176,8 @@ class RunWithoutScreen:
 
 def _row(process: SeenProcess) -> Row:
     placed: dict[str, Placed] = {name: each.placed for name, each in process.devices.items()}
-    return Row(process.told, process.figures, placed, process.listed, process.silent)
+    of_nvml, resident = process.listed, process.host_rss
+    return Row(process.told, process.figures, placed, of_nvml, process.silent, resident)
 
 
 def _pass_on(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
@@ -203,7 +204,7 @@ def judged_by_exit(run: Run, left: Sequence[Left]) -> list[Left]:
 async def as_text(outcome: Outcome) -> list[str]:
     """Lines that follow the run's own output."""
     left = outcome.left
-    lines = ["", end_in_words(outcome.run)]
+    lines = ["", end_in_words(outcome.run), *_oom_killer(outcome.run)]
     for each in left:
         lines.append(process_line(each))
         lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
@@ -231,7 +232,8 @@ async def as_markdown(outcome: Outcome) -> list[str]:
     left = outcome.left
     told = await explained(outcome.run, outcome.processes, left, "markdown")
     lines = [f"**{each.explanation.line}**" for each in told[:1]]
-    lines += ["", f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run), ""]
+    lines += ["", f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run)]
+    lines += [*_oom_killer(outcome.run), ""]
     lines += [f"- {process_line(each)}" for each in left]
     for one in told[:1]:
         lines += ["", *oom_lines(one.left, one.oom), "", *one.lines]
@@ -251,6 +253,11 @@ def _explanation_lines(explanation: Explanation) -> list[str]:
     cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
     rows = [*account_lines(explanation, cells), (), *advice_lines(explanation.advice, cells)]
     return [plain(row).rstrip() for row in rows]
+
+
+def _oom_killer(run: Run) -> list[str]:
+    words = runs.oom_killer_words(run)
+    return [words] if words else []
 
 
 def process_line(left: Left) -> str:
@@ -323,6 +330,8 @@ def as_object(
         process["growth"] = _growth(pid, outcome, unavailable)
     if run.code is None:
         unavailable["exit.code"] = "it was ended by a signal"
+    if run.oom_kills is None:
+        unavailable["host_oom_kills"] = "no cgroup of the run counts the kernel's OOM killer"
     if run.signal is None:
         unavailable["exit.signal"] = "no signal has ended it"
     return {
@@ -331,6 +340,7 @@ def as_object(
         "folder": str(run.folder),
         "exit": {"code": run.code, "signal": run.signal},
         "skipped": list(outcome.skipped),
+        "host_oom_kills": run.oom_kills,
         "unavailable": unavailable,
     }
 
@@ -339,11 +349,13 @@ def _not_sampled(left: Left, outcome: Outcome, unavailable: dict[str, str]) -> d
     why = outcome.why_no_samples or "it had ended before it was seen"
     path = f"processes.{left.pid}"
     unavailable |= {path: why, f"{path}.user": why, f"{path}.command": why, f"{path}.start": why}
+    unavailable[f"{path}.host_rss"] = why
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
     if rank is None:
         unavailable[f"{path}.rank"] = "no launcher has told it in the environment"
     named = {"pid": left.pid, "start": None, "command": None, "user": None}
-    return {**named, "rank": rank, "torch": left.torch, "sources": [], "devices": []}
+    held: dict[str, Any] = {"host_rss": None, "sources": [], "devices": []}
+    return {**named, "rank": rank, "torch": left.torch, **held}
 
 
 def _add_what_is_left(

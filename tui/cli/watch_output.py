@@ -65,6 +65,8 @@ class Row:
     """What NVML says that it holds, by the device's id."""
     silent: Mapping[str, str]
     """Why there are no figures of a device now, by its name."""
+    host_rss: int | None = None
+    """Bytes of the host's memory that it has resident."""
 
 
 def rows_of(
@@ -79,9 +81,9 @@ def rows_of(
             for key, why in figures.unavailable.items()
             if key.startswith(f"{process.pid} ")
         }
-        rows.append(
-            Row(process, own, placed_on(process, own, devices), listed_on(process, devices), silent)
-        )
+        placed, listed = placed_on(process, own, devices), listed_on(process, devices)
+        resident = figures.host_rss.get(str(process.pid))
+        rows.append(Row(process, own, placed, listed, silent, resident))
     return rows
 
 
@@ -104,6 +106,10 @@ def _process(row: Row, unavailable: dict[str, str]) -> dict[str, Any]:
         plain[name] = getattr(process, name)
         if plain[name] is None:
             unavailable[f"{path}.{name}"] = process.unavailable.get(name) or process.reason
+    plain["host_rss"] = row.host_rss
+    if row.host_rss is None:
+        why = process.reason or "no figures of the process were read"
+        unavailable[f"{path}.host_rss"] = why
     plain["sources"] = [
         *(["nvml"] if row.listed else []),
         *(["allocator"] if row.figures else []),

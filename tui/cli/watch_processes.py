@@ -82,6 +82,8 @@ class WatchOptions:
     here: bool = False
     env: bool = False
     markdown: bool = False
+    stacks: bool = False
+    """Print where each rank of a run is now."""
     inject: bool = False
     """Whether the agent is put into the process."""
     command: Sequence[str] = ()
@@ -101,7 +103,7 @@ class WatchOptions:
     @property
     def draws(self) -> bool:
         """Whether it is under the screen."""
-        return bool(self.command) and not (self.no_screen or self.here or self.env)
+        return bool(self.command) and not (self.no_screen or self.here or self.env or self.stacks)
 
     @property
     def starts_otherwise(self) -> bool:

@@ -326,7 +326,8 @@ class FollowedRun:
         )
 
     def _all_notes(self) -> tuple[str, ...]:
-        notes = list(self._notes)
+        notes = [words] if (words := runs.oom_killer_words(self.run)) else []
+        notes += self._notes
         if self._output.problem:
             notes.append(self._output.problem)
         elif not self._output.lines and not self.run.log.exists():

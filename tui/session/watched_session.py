@@ -13,6 +13,7 @@ from tui.session.followed_run import FollowedRun
 from tui.state.watched_run import WatchedRun
 from tui.watch import runs
 from tui.watch.agents import Ask
+from tui.watch.rank_stacks import RankStacks, where_ranks_are, why_no_ranks
 from tui.watch.runs import Run, processes_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
@@ -214,6 +215,20 @@ class WatchedRunSession:
         agent("record" if on else "record no more")
         does = "to record its memory history" if on else "to record no more stacks"
         return f"process {pid} is asked {does}, from its next step on"
+
+    async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
+        """Ask each process of the run where its threads are now.
+
+        Returns:
+            The processes by rank, and why there are none.
+        """
+        if self._followed is None:
+            return (), "no run is open"
+        run = self._followed.run
+        if not run.is_of_this_machine:
+            return (), why_no_ranks(run)
+        found = await asyncio.to_thread(where_ranks_are, run.folder)
+        return found, "" if found else why_no_ranks(run)
 
     def end(self, number: signal.Signals) -> str:
         """Send SIGINT, SIGTERM or SIGKILL to the run's process group, if it is still this run's.

@@ -104,6 +104,10 @@ class WatchedProcesses:
             silent = self._newest.get(_number(number))
             if silent is not None:
                 silent.silent[device] = why
+        for pid, resident in event.host_rss.items():
+            holder = self._newest.get(_number(pid))
+            if holder is not None:
+                holder.host_rss = resident
         for figures in event.devices:
             of = self._of(figures.pid)
             if of is None:
@@ -259,6 +263,7 @@ class WatchedProcesses:
                     ended=ended,
                     findings=judged.findings,
                     holders=seen.holders if seen else (),
+                    host_rss=process.host_rss,
                 )
             )
         return found

@@ -81,6 +81,8 @@ class WatchedDevice:
     """What its figures tell over time, a sentence each; a leak with its rate comes first."""
     holders: tuple[Holder, ...] = ()
     """Other processes on its GPU, as NVML has listed them last beside it."""
+    host_rss: int | None = None
+    """Bytes of the host's memory that the process has resident; ``None`` where none were read."""
 
 
 @frozen
@@ -198,6 +200,8 @@ class SeenProcess:
         """Why there are no figures of a device now, by its name."""
         self.listed: dict[str, tuple[int | None, str]] = {}
         """What NVML says that it holds, by the device's id."""
+        self.host_rss: int | None = None
+        """Bytes of the host's memory, as last seen."""
         self.steps: int | None = None
         """As its agent has told last."""
         self.steps_of: dict[str, int] = {}

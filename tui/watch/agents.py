@@ -15,12 +15,14 @@ import os
 import re
 import socket
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from tui.watch.process_files import GoneError, ProcessFiles, access_to, no_process, refusal
 from tui.watch.runs import EXAMPLE, START_FOLDER
+from tui.watch.stacks import ProcessStacks, parse_stacks
 from workloads.agent import identity
 from workloads.agent.address import LONGEST_LINE, open_place, peer_of, place
 from workloads.protocol.frozen import frozen
@@ -273,17 +275,39 @@ class Agents:
         if connection is None:
             return None
         try:
-            connection.sendall(json.dumps({"ask": what}).encode() + b"\n")
-            data = b""
-            while not data.endswith(b"\n"):
-                part = connection.recv(LONGEST_LINE)
-                if not part or len(data) > LONGEST_LINE:
-                    raise ConnectionError("the agent has gone")
-                data += part
-            return _state(name, json.loads(data))
+            _send(connection, what)
+            return _state(name, _receive(connection))
         except (OSError, ValueError, KeyError, TypeError):
             self._open.pop(name, connection).close()
             return None
+
+    def stacks(self, names: Sequence[str]) -> dict[str, ProcessStacks]:
+        """Ask agents where their threads are; all of them first, then each is waited for.
+
+        Args:
+            names: their identities.
+
+        Returns:
+            By identity; those that have gone, or do not answer in :data:`PATIENCE_S`, are absent.
+        """
+        self._find()
+        asked = []
+        for name in names:
+            connection = self._open.get(name)
+            if connection is not None:
+                with contextlib.suppress(OSError):
+                    _send(connection, "stacks")
+                    asked.append((name, connection))
+        deadline = time.monotonic() + PATIENCE_S
+        found = {}
+        for name, connection in asked:
+            try:
+                connection.settimeout(max(0.01, deadline - time.monotonic()))
+                found[name] = parse_stacks(name, _receive(connection))
+                connection.settimeout(PATIENCE_S)
+            except (OSError, ValueError):
+                self._open.pop(name, connection).close()
+        return found
 
     def _find(self) -> None:
         try:
@@ -316,6 +340,26 @@ class Agents:
             connection.close()
             return
         self._open[name] = connection
+
+
+def _send(connection: socket.socket, what: str) -> None:
+    connection.sendall(json.dumps({"ask": what}).encode() + b"\n")
+
+
+def _receive(connection: socket.socket) -> Any:
+    """Receive one answer.
+
+    Raises:
+        OSError: the agent has gone, or does not answer.
+        ValueError: it is no JSON.
+    """
+    data = b""
+    while not data.endswith(b"\n"):
+        part = connection.recv(LONGEST_LINE)
+        if not part or len(data) > LONGEST_LINE:
+            raise ConnectionError("the agent has gone")
+        data += part
+    return json.loads(data)
 
 
 def _is(pid: str, name: str) -> bool:

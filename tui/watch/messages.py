@@ -99,6 +99,8 @@ class ProcessFigures:
     devices: tuple[TorchMemory, ...]
     unavailable: dict[str, str] = field(default_factory=dict)
     """Why a device's are not among them, under ``<pid> cuda:<ordinal>``."""
+    host_rss: dict[str, int] = field(default_factory=dict)
+    """Bytes of the host's memory that each process has resident, shared pages included, by pid."""
 
 
 @frozen

@@ -21,6 +21,7 @@ from pathlib import Path
 from workloads.protocol.frozen import frozen
 
 PROC = Path("/proc")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _CHUNK = 1 << 18
 _MOST_TEXT = 1 << 24
 
@@ -102,6 +103,13 @@ class ProcessFiles:
             OSError: it may not be read, or the process has ended.
         """
         return self._read(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder))
+
+    def resident(self) -> int | None:
+        """Bytes of the host's memory that it has resident; ``None`` where that cannot be read."""
+        try:
+            return int(self.read("statm").split()[1]) * _PAGE
+        except (OSError, IndexError, ValueError):
+            return None
 
     def read_in_root(self, path: str) -> bytes:
         """A regular file by the path that the process itself would use.

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import workloads.agent
 from tui import reports
+from tui.child.inside import Cgroup
 from tui.watch.process_files import GoneError, ProcessFiles
 from tui.watch.untrusted import (
     LATEST,
@@ -61,6 +62,11 @@ class Run:
     """The machine that it was started on; empty where that was not written down."""
     problem: str = ""
     """Why its ``run.json`` cannot be used; empty where it can, or is not there."""
+    oom_kills_before: int | None = None
+    """Processes of its cgroup that the kernel's OOM killer had ended before it began; ``None``
+    where no cgroup tells."""
+    oom_kills: int | None = None
+    """Those that it ended while the run went on; ``None`` where nobody has counted."""
 
     @property
     def log(self) -> Path:
@@ -113,7 +119,10 @@ def new_run(command: Sequence[str]) -> Run:
     reports.make_private_folder(folder())
     place.mkdir(mode=0o700)
     host = os.uname().nodename
-    run = Run(place, tuple(command), str(Path.cwd()), time.time(), host=host)
+    before = Cgroup().oom_kills()
+    run = Run(
+        place, tuple(command), str(Path.cwd()), time.time(), host=host, oom_kills_before=before
+    )
     try:
         save(run)
     except OSError:
@@ -167,11 +176,32 @@ def ended(run: Run, code: int) -> Run:
         ended=time.time(),
         code=code if code >= 0 else None,
         signal=-code if code < 0 else None,
+        oom_kills=_oom_kills_since(run.oom_kills_before),
     )
     if run.folder.is_dir():  # somebody may have dropped it: it is not made anew
         with contextlib.suppress(OSError):  # the disk is full
             save(run)
     return run
+
+
+def _oom_kills_since(before: int | None) -> int | None:
+    """Count the OOM killer's since a run began: it has this program's cgroup, which started it."""
+    now = Cgroup().oom_kills()
+    # A counter that went back is of another group.
+    return None if before is None or now is None or now < before else now - before
+
+
+def oom_killer_words(run: Run) -> str:
+    """Return what the kernel's OOM killer did to a run, in one line; empty for nothing."""
+    if not run.oom_kills:
+        return ""
+    killed = run.signal == signal.SIGKILL or run.code == 128 + signal.SIGKILL
+    count = "1 process" if run.oom_kills == 1 else f"{run.oom_kills} processes"
+    whom = "the run" if killed and run.oom_kills == 1 else f"{count} of the run's cgroup"
+    return (
+        f"the kernel's OOM killer ended {whom}: host memory, not the GPU's; fewer loader workers, "
+        "less that is kept on the CPU, or a higher memory limit of the container or job"
+    )
 
 
 def save(run: Run) -> None:

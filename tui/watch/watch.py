@@ -112,6 +112,7 @@ class Watch:
         """
         devices: list[TorchMemory] = []
         unavailable: dict[str, str] = {}
+        host: dict[str, int] = {}
         for pid, watched in list(self._watched.items()):
             if not watched.is_read or watched.target is None:
                 continue
@@ -122,10 +123,13 @@ class Watch:
                 self._lost = True
                 continue
             devices += peek.figures
+            resident = watched.files.resident()
+            if resident is not None:
+                host[str(watched.files.pid)] = resident
             unavailable |= {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
         if self._lost:
             self.look_now.set()
-        return ProcessFigures(now, tuple(devices), unavailable)
+        return ProcessFigures(now, tuple(devices), unavailable, host)
 
     def _drop(self, pid: int) -> None:
         watched = self._watched.pop(pid, None)

@@ -34,7 +34,8 @@ MOST_TOLD = 1000
 """OOMs that have a line of their own."""
 KEY = "gpu_workbench"
 """Under which a snapshot has the OOM's facts and the inventory."""
-_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""Of the agent: its own frames are left out of stacks."""
 _MOST_SAMPLES = 64
 _SAMPLING_SHARE = 100
 """A sample is due when so many times the last one's duration has passed."""
@@ -84,7 +85,7 @@ class Agent:
         self.identity = program_name(self.process, self.program)
         self.alive = True
         """Not in a fork of the process."""
-        self._counter = StepCounter(torch)
+        self._counter: StepCounter | None = StepCounter(torch)
         self.steps = 0
         """Iterations, by the optimizer with the most parameters."""
         self.ooms = 0
@@ -169,8 +170,15 @@ class Agent:
 
     def stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         """Called by torch after each step of an optimizer."""
-        self.guarded(self._counter.count, optimizer)
-        self.steps = self._counter.steps
+        self.steps += 1
+        if self._counter is not None:
+            try:
+                self._counter.count(optimizer)
+                self.steps = self._counter.steps
+            except Exception as error:
+                # From here on all optimizers are counted together.
+                self._counter = None
+                self.tell("trouble", doing="count", text=_in_words(error))
         if time.monotonic() >= self._sample_at and self.alive:
             self.guarded(self._sample)
         if self.at_next_step and self.alive:
@@ -181,6 +189,8 @@ class Agent:
     def _sample(self) -> None:
         """Note what is allocated after this step, in at most a hundredth of the program's time."""
         began = time.monotonic()
+        # Where the next lines raise there is no other sample: one trouble is told, not each step's.
+        self._sample_at = float("inf")
         cuda = self.torch.cuda
         device = cuda.current_device()
         self._samples.append((device, self.steps, cuda.memory_allocated(device)))
@@ -249,7 +259,7 @@ class Agent:
             # A process that never runs out loads nothing of it.
             from .inventory import take_inventory
 
-            found = take_inventory(self.torch, device, allocated, _FOLDER)
+            found = take_inventory(self.torch, device, allocated, FOLDER)
         except Exception as error:
             self.tell("trouble", doing="take_inventory", text=_in_words(error))
             return None

@@ -12,7 +12,6 @@ The keys of what :func:`take_inventory` returns are the fields of ``tui.watch.in
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -20,7 +19,8 @@ from typing import Any, Iterable
 
 from .reach import Holding, OutOfTimeError, Place, Walk
 from .source_lines import find_line_that_adds
-from .tensors import TensorReader, count_nodes, instance_dict, mro, name_of
+from .stacks import code_line, frames_of_threads, thread_stacks
+from .tensors import TensorReader, count_nodes, inherits, instance_dict, name_of
 
 SCHEMA = 1
 LONGEST_S = 2.0
@@ -29,39 +29,9 @@ MOST_NODES = 100_000
 """Nodes of the graphs behind one variable or collection that are counted."""
 MOST_ROWS = 32
 MOST_LARGEST = 8
-MOST_THREADS = 32
-MOST_FRAMES = 64
 LEAST_BYTES = 1 << 20
 LEAST_NODES = 256
 """From here on a variable or a collection is worth a row."""
-
-
-def thread_stacks(asking: int, hidden: str) -> list[dict[str, Any]]:
-    """Return the Python stacks of all threads, the one that asked first.
-
-    Args:
-        asking: ``threading.get_ident()`` of the thread whose request was refused; 0 for none.
-        hidden: the folder whose frames are left out: the agent's.
-    """
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    main = threading.main_thread().ident
-    found = []
-    current = sys._current_frames()
-    for ident in sorted(current, key=lambda each: (each != asking, each != main, each)):
-        frames: list[dict[str, Any]] = []
-        frame: Any = current[ident]
-        while frame is not None and len(frames) < MOST_FRAMES:
-            code = frame.f_code
-            if not code.co_filename.startswith(hidden):
-                frames.append(_code_line(code.co_filename, frame.f_lineno, code.co_name))
-            frame = frame.f_back
-        stack = dict(name=names.get(ident, ""), asked=ident == asking, main=ident == main)
-        found.append(dict(stack, frames=frames))
-    return found[:MOST_THREADS]
-
-
-def _code_line(filename: str, line: int | None, name: str) -> dict[str, Any]:
-    return dict(filename=filename, line=line or 0, name=name)
 
 
 def take_inventory(torch: Any, device: int, allocated: int, hidden: str) -> dict[str, Any]:
@@ -140,24 +110,25 @@ class _Stock:
         module, optimizer = self._torch.nn.Module, self._torch.optim.Optimizer
         modules: list[Any] = []
         optimizers: list[Any] = []
-        kinds: dict[type, list[Any] | None] = {}
+        # By id, as a metaclass may define a hash; the class is held, so that its id stays its.
+        kinds: dict[int, tuple[type, list[Any] | None]] = {}
         for number, each in enumerate(gc.get_objects()):
             if number >= MOST_OBJECTS or (not number & 4095 and time.monotonic() > self._deadline):
                 self._skipped.append("objects beyond the first %d" % number)
                 break
             self._objects = number + 1
             kind = type(each)
-            try:
-                into = kinds[kind]
-            except KeyError:
+            known = kinds.get(id(kind))
+            if known is None:
+                into = None
                 if self._reader.is_tensor_type(kind):
                     into = self._tensors
-                else:
-                    own = mro(kind)
-                    into = modules if module in own else optimizers if optimizer in own else None
-                kinds[kind] = into
-            except TypeError:
-                continue  # a metaclass without a hash
+                elif inherits(kind, module):
+                    into = modules
+                elif inherits(kind, optimizer):
+                    into = optimizers
+                known = kinds[id(kind)] = kind, into
+            into = known[1]
             if into is not None:
                 into.append(each)
         return modules, optimizers
@@ -165,11 +136,14 @@ class _Stock:
     def _follow(self) -> None:
         """Go through what has a name, as far as the time reaches."""
         try:
-            for frames in _frames_of_threads():
+            for frames in frames_of_threads(threading.get_ident(), __name__.rpartition(".")[0]):
                 self._walk.frames(frames)
             self._walk.modules()
         except OutOfTimeError as error:
             self._skipped.append("names beyond %s" % error)
+        if self._walk.unreadable:
+            text = "%d objects that could not be read" % self._walk.unreadable
+            self._skipped.append("%s: %s" % (text, self._walk.why_unreadable))
 
     def _count(self, tensor: Any) -> int:
         """Return the bytes of a storage that is not counted yet."""
@@ -203,7 +177,7 @@ class _Stock:
         state: Any = (instance_dict(optimizer) or {}).get("state")
         sizes: dict[str, list[int]] = defaultdict(list)
         kinds: dict[str, int] = defaultdict(int)
-        if dict in mro(type(state)):
+        if inherits(type(state), dict):
             for entries in list(dict.values(state)):
                 for name, tensor in self._state_tensors(entries):
                     size = self._count(tensor)
@@ -218,13 +192,13 @@ class _Stock:
             self._parts.append(dict(part, count=sum(map(len, sizes.values()))))
 
     def _state_tensors(self, entries: Any) -> Iterable[tuple[str, Any]]:
-        if dict not in mro(type(entries)):
+        if not inherits(type(entries), dict):
             return
         for name, value in list(dict.items(entries)):
             held = list.__iter__(value) if type(value) is list else (value,)
             for tensor in held:
                 if self._reader.is_tensor_type(type(tensor)):
-                    yield str(name) if type(name) is str else "state", tensor
+                    yield name if type(name) is str else "state", tensor
 
     # ---- rows ----
 
@@ -275,7 +249,7 @@ class _Stock:
         if found is None:
             return None
         code, line = found
-        return _code_line(code.co_filename, line, code.co_name)
+        return code_line(code.co_filename, line, code.co_name)
 
     def _container(self, holding: Holding) -> dict[str, Any]:
         sizes = [self._count(tensor) for tensor in holding.tensors]
@@ -332,28 +306,13 @@ def _part(
 
 
 def _where(place: Place) -> dict[str, Any] | None:
-    return None if place.frame is None else _code_line(*place.frame)
-
-
-def _frames_of_threads() -> Iterable[list[Any]]:
-    """Yield the frames of each thread, innermost first, the asking thread's first."""
-    current = sys._current_frames()
-    asking = threading.get_ident()
-    for ident in sorted(current, key=lambda each: each != asking):
-        # The agent's own frames are among the asking thread's; what they hold is the program's.
-        frames: list[Any] = []
-        frame: Any = current[ident]
-        while frame is not None:
-            if "gpu_workbench_agent" not in frame.f_globals.get("__name__", ""):
-                frames.append(frame)
-            frame = frame.f_back
-        yield frames
+    return None if place.frame is None else code_line(*place.frame)
 
 
 def _children(module: Any) -> Iterable[Any]:
     """Yield the modules that are part of a module, directly."""
     found: Any = (instance_dict(module) or {}).get("_modules")
-    if dict in mro(type(found)):
+    if inherits(type(found), dict):
         for child in list(dict.values(found)):
             if child is not None:
                 yield child
@@ -367,16 +326,21 @@ def _named_parameters(root: Any, reader: TensorReader) -> Iterable[tuple[str, st
         names = instance_dict(module) or {}
         for role, attribute in (("parameters", "_parameters"), ("buffers", "_buffers")):
             registered: Any = names.get(attribute)
-            if dict in mro(type(registered)):
+            if inherits(type(registered), dict):
                 for name, tensor in list(dict.items(registered)):
                     if reader.is_tensor_type(type(tensor)):
-                        yield role, "%s%s" % (path, name), tensor
+                        yield role, "%s%s" % (path, _text(name)), tensor
         children: Any = names.get("_modules")
-        if dict in mro(type(children)):
+        if inherits(type(children), dict):
             for name, child in list(dict.items(children)):
                 if child is not None and id(child) not in seen:
                     seen.add(id(child))
-                    waiting.append(("%s%s." % (path, name), child))
+                    waiting.append(("%s%s." % (path, _text(name)), child))
+
+
+def _text(name: Any) -> str:
+    """Return a key as text; of what is no text, whose ``__str__`` is the program's, a sign."""
+    return name if type(name) is str else "?"
 
 
 def _optimized(optimizer: Any, reader: TensorReader) -> Iterable[Any]:

@@ -1,7 +1,7 @@
 """The agent's start in a process, and its socket: gauges connect, ask, and cost nothing.
 
 One thread that is blocked until somebody connects. It makes no CUDA call: what is to be done is
-left to the training thread, at its next step.
+left to the training thread, at its next step. The stacks of all threads are read here and now.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from multiprocessing.util import Finalize
 from typing import Any, Callable
 
 from .address import LONGEST_LINE, open_place, peer_of, place
-from .agent import Agent
+from .agent import FOLDER, Agent
 
 MOST_CLIENTS = 8
 MOST_LINES = 16
@@ -148,7 +148,10 @@ class Listening:
             "record no more": agent.record_no_more,
         }
         try:
-            work = requests[json.loads(line)["ask"]]
+            asked = json.loads(line)["ask"]
+            if asked == "stacks":
+                return self._stacks()
+            work = requests[asked]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"refused": "not a request"}
         if work is not None:
@@ -166,6 +169,14 @@ class Listening:
             "recording": agent.recording,
             "waiting": len(agent.waiting),
         }
+
+    def _stacks(self) -> dict[str, Any]:
+        """Answer at once, from this thread: the program's own may be stuck in a call of C's."""
+        # A process that is never asked loads nothing of it.
+        from .stacks import stacks_now
+
+        agent = self._agent
+        return dict(stacks_now(FOLDER), identity=agent.identity, run=agent.run, steps=agent.steps)
 
     # ---- the main thread, between two bytecodes ----
 

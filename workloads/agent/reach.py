@@ -20,7 +20,16 @@ from queue import Queue
 from typing import Any, Callable, Iterable, Iterator
 
 from .source_lines import nested_codes
-from .tensors import TensorReader, class_dict, instance_dict, module_of, mro, name_of, slots
+from .tensors import (
+    TensorReader,
+    class_dict,
+    inherits,
+    instance_dict,
+    module_of,
+    mro,
+    name_of,
+    slots,
+)
 
 MOST_DEPTH = 24
 SMALL = 16
@@ -28,23 +37,28 @@ SMALL = 16
 _OPTIMIZED = 0x1
 """``inspect.CO_OPTIMIZED``: a function, whose ``f_locals`` is a copy."""
 _PLAIN = frozenset(
-    (
+    id(kind)
+    for kind in (
         *(int, float, complex, bool, str, bytes, bytearray, type(None), range, slice),
         *(types.CodeType, types.BuiltinFunctionType, types.GetSetDescriptorType),
         *(types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType),
     )
 )
-"""Holds nothing that holds a tensor."""
+"""Ids of classes whose objects hold nothing that holds a tensor. By id, here and below: hash and
+equality of a class may be the program's."""
 _MEMOIZED = type(lru_cache(None)(len))
-_COLLECTIONS = {
-    list: "list",
-    dict: "dict",
-    tuple: "tuple",
-    set: "set",
-    frozenset: "frozenset",
-    deque: "deque",
-    Queue: "Queue",
+_COLLECTIONS = {id(kind): kind for kind in (list, dict, tuple, set, frozenset, deque, Queue)}
+_METHODS = frozenset(map(id, (types.FunctionType, classmethod, staticmethod, property)))
+_VISITS = {
+    id(types.FunctionType): "_function",
+    id(types.GeneratorType): "_generator",
+    id(types.CoroutineType): "_coroutine",
+    id(types.FrameType): "_pass_over",
+    id(types.ModuleType): "_pass_over",
+    id(type): "_class",
+    id(BaseException): "_exception",
 }
+"""The methods of :class:`Walk` that visit objects of a class."""
 
 
 class Place:
@@ -95,23 +109,16 @@ class Walk:
         self.names: dict[int, str] = {}
         """Of each module and optimizer, by id."""
         self.visited = 0
+        self.unreadable = 0
+        """Objects at which an error was raised."""
+        self.why_unreadable = ""
+        """Of the last of them: its class and the error's."""
         self._reader = reader
         self._torch_folder = os.path.dirname(torch.__file__) + os.sep
         self._owners = (torch.nn.Module, torch.optim.Optimizer)
         self._most = most
         self._deadline = deadline
         self._seen: set[int] = set()
-        self._by_kind: dict[type, Callable[..., None]] = {
-            types.FunctionType: self._function,
-            types.GeneratorType: self._generator,
-            types.CoroutineType: self._coroutine,
-            types.FrameType: self._pass_over,
-        }
-        self._bases: dict[type, Callable[..., None]] = {
-            types.ModuleType: self._pass_over,
-            type: self._class,
-            BaseException: self._exception,
-        }
 
     # ---- where it begins ----
 
@@ -127,7 +134,7 @@ class Walk:
         """Go through the globals of modules, the program's before libraries'."""
         found = []
         for name, module in list(sys.modules.items()):
-            if types.ModuleType not in mro(type(module)):
+            if not inherits(type(module), types.ModuleType):
                 continue
             names = instance_dict(module)
             path = names.get("__file__") if names is not None else None
@@ -151,18 +158,7 @@ class Walk:
         try:
             self._names(names, scope, _line_of(frame), partial(nested_codes, code))
         finally:
-            self._release(names)
-
-    def _release(self, names: dict[str, Any]) -> None:
-        """Let go of what reading a function's variables has put into its frame.
-
-        Until 3.12 ``f_locals`` is a dictionary that the frame keeps, so that what it holds would
-        live until the function returns: a recovered OOM would free less. It is emptied where
-        nobody else has it; the next reading fills it anew. From 3.13 on it is a view.
-        """
-        # The frame, the caller's variable, this one's, and the argument of getrefcount.
-        if type(names) is dict and sys.getrefcount(names) <= 4:
-            names.clear()
+            _release(names)
 
     # ---- what is reached ----
 
@@ -173,7 +169,9 @@ class Walk:
         frame: Any,
         codes: Callable[[], Iterator[types.CodeType]],
     ) -> None:
-        for name, value in list(names.items()):
+        # The globals of exec may be of a subclass, whose own method is not called.
+        found = dict.items(names) if inherits(type(names), dict) else names.items()
+        for name, value in list(found):
             if type(name) is str and not (name.startswith("__") and name.endswith("__")):
                 self._visit(value, Place(name, scope, frame, codes), None, 0)
 
@@ -188,7 +186,7 @@ class Walk:
             depth: how far from the variable.
         """
         kind = type(value)
-        if kind in _PLAIN or depth > MOST_DEPTH:
+        if id(kind) in _PLAIN or depth > MOST_DEPTH:
             return
         if self._reader.is_tensor_type(kind) and into is None:
             # Not yet seen: a collection that holds it as well is what it is put down to.
@@ -206,16 +204,27 @@ class Walk:
         if into is not None and self._reader.is_tensor_type(kind):
             into.tensors.append(value)
             return
-        visit = self._by_kind.get(kind) or self._by_base(mro(kind))
-        visit(value, place, into, depth)
+        try:
+            self._dispatch(kind, value, place, into, depth)
+        except OutOfTimeError:
+            raise
+        except Exception as error:
+            # One object that another thread changes, or an odd one, is not worth the others.
+            self.unreadable += 1
+            self.why_unreadable = "%s: %s" % (name_of(kind), name_of(type(error)))
 
-    def _by_base(self, bases: tuple[type, ...]) -> Callable[..., None]:
-        for base in bases:
-            if base in _COLLECTIONS:
-                return partial(self._collect, base)
-            if base in self._bases:
-                return self._bases[base]
-        return self._object
+    def _dispatch(
+        self, kind: type, value: Any, place: Place, into: Holding | None, depth: int
+    ) -> None:
+        # By name: a table of bound methods would be a cycle, and keep all that was found.
+        for base in mro(kind):
+            if id(base) in _COLLECTIONS:
+                self._collect(base, value, place, into, depth)
+                return
+            if id(base) in _VISITS:
+                getattr(self, _VISITS[id(base)])(value, place, into, depth)
+                return
+        self._object(value, place, into, depth)
 
     def _pass_over(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
         """Visit nothing: a module is gone through by its own name, a frame by its thread."""
@@ -236,19 +245,19 @@ class Walk:
                 for key, item in items:
                     self._visit(item, place.below(_item_name(place.name, key)), None, depth + 1)
                 return
-            into = Holding(place, _COLLECTIONS[base], len(items))
+            into = Holding(place, base.__name__, len(items))
             self.holdings.append(into)
         for _, item in items:
             self._visit(item, place, into, depth + 1)
 
     def _names_items(self, base: type, items: list[tuple[Any, Any]]) -> bool:
         """Whether the items are collections or objects that deserve a name each."""
-        if base not in (dict, list, tuple):
+        if base is not dict and base is not list and base is not tuple:
             return False
-        held = [item for _, item in items if type(item) not in _PLAIN]
+        held = [type(item) for _, item in items if id(type(item)) not in _PLAIN]
         return bool(held) and not any(
-            self._reader.is_tensor_type(type(item)) or type(item) in (tuple, types.FunctionType)
-            for item in held
+            self._reader.is_tensor_type(kind) or kind is tuple or kind is types.FunctionType
+            for kind in held
         )
 
     def _function(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
@@ -275,7 +284,7 @@ class Walk:
         own = name_of(value)
         shown, codes = "attribute of class %s" % own, partial(_codes_of_class, value)
         for name, held in list(names.items()):
-            if type(held) not in (types.FunctionType, classmethod, staticmethod, property):
+            if type(name) is str and id(type(held)) not in _METHODS:
                 name = "%s.%s" % (own, name)
                 self._visit(held, Place(name, shown, place.frame, codes), None, depth + 1)
 
@@ -315,20 +324,22 @@ class Walk:
                 below = place if into is not None else place.below(name)
                 self._visit(held, below, into, depth + 1)
         finally:
-            self._release(names)
+            _release(names)
 
     def _object(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
         """Visit an instance's attributes; of a type of C's, what its garbage collector sees."""
         kind = type(value)
-        if any(owner in mro(kind) for owner in self._owners):
+        if any(inherits(kind, owner) for owner in self._owners):
             self.names.setdefault(id(value), place.name)
         names = instance_dict(value)
         found = list(names.items()) if names is not None else []
         found += slots(value)
         if found:
             self._attributes(value, found, place, into, depth)
-        if kind in (partial, _MEMOIZED) or (
-            not found and module_of(kind).partition(".")[0] != "torch"
+        if (
+            kind is partial
+            or kind is _MEMOIZED
+            or (not found and module_of(kind).partition(".")[0] != "torch")
         ):
             self._referents(value, place, into, depth)
 
@@ -362,6 +373,31 @@ class Walk:
             self.holdings.append(into)
         for each in held:
             self._visit(each, place, into, depth + 1)
+
+
+def _release(names: Any) -> None:
+    """Let go of what reading a function's variables has put into its frame.
+
+    Until 3.12 ``f_locals`` is a dictionary that the frame keeps, so that what it holds would
+    live until the function returns: a recovered OOM would free less. It is emptied where
+    nobody else has it; the next reading fills it anew. From 3.13 on it is a view.
+    """
+    if type(names) is dict and sys.getrefcount(names) <= _OF_ONE_OWNER:
+        names.clear()
+
+
+def _references_of_one_owner() -> int:
+    """What ``_release`` counts where the frame alone has the dictionary: versions differ."""
+
+    def counted(names: Any) -> int:
+        return sys.getrefcount(names)
+
+    frame: list[dict[str, Any]] = [{}]
+    names = frame[0]
+    return counted(names)
+
+
+_OF_ONE_OWNER = _references_of_one_owner()
 
 
 # ---- places ----
@@ -406,7 +442,7 @@ def _is_of_user_module(name: Any) -> bool:
     if name == "__main__":
         return True
     module = sys.modules.get(name) if type(name) is str else None
-    names = instance_dict(module) if types.ModuleType in mro(type(module)) else None
+    names = instance_dict(module) if inherits(type(module), types.ModuleType) else None
     path = (names or {}).get("__file__")
     return type(path) is str and is_of_user(path)
 
@@ -422,7 +458,7 @@ def _line_of(frame: types.FrameType) -> tuple[str, int, str]:
 def _item_name(name: str, key: Any) -> str:
     return (
         "%s[%s]" % (name, repr(key[:40]) if type(key) is str else key)
-        if (type(key) in (str, int))
+        if (type(key) is str or type(key) is int)
         else "%s[...]" % name
     )
 
@@ -438,7 +474,7 @@ def _codes_of(names: dict[str, Any], first: Any = None) -> Iterator[types.CodeTy
     for value in list(names.values()):
         if type(value) is types.FunctionType:
             yield from nested_codes(value.__code__)
-        elif type in mro(type(value)) and _is_of_user_module(module_of(value)):
+        elif inherits(type(value), type) and _is_of_user_module(module_of(value)):
             yield from _codes_of_class(value)
 
 
@@ -446,7 +482,7 @@ def _codes_of_class(kind: type) -> Iterator[types.CodeType]:
     for each in mro(kind):
         if _is_of_user_module(module_of(each)):
             for value in list(class_dict(each).values()):
-                if type(value) in (classmethod, staticmethod):
+                if type(value) is classmethod or type(value) is staticmethod:
                     value = value.__func__
                 if type(value) is types.FunctionType:
                     yield from nested_codes(value.__code__)

@@ -20,6 +20,11 @@ def mro(kind: type) -> tuple[type, ...]:
     return _mro_of(kind)  # type: ignore[no-any-return]
 
 
+def inherits(kind: type, base: type) -> bool:
+    """Whether a class is another or is derived from it; ``in`` would execute a metaclass's code."""
+    return any(each is base for each in mro(kind))
+
+
 def class_dict(kind: type) -> Any:
     """Return the real dictionary of a class, read-only."""
     return _dict_of_type(kind)
@@ -86,17 +91,18 @@ class TensorReader:
         self._is_leaf = class_dict(base)["is_leaf"].__get__
         self._dtype = class_dict(base)["dtype"].__get__
         self._shape = class_dict(base)["shape"].__get__
-        self._kinds: dict[type, bool] = {}
+        self._kinds: dict[int, tuple[type, bool]] = {}
+        """By id, as a metaclass may define a hash; the class is held, so that its id stays its."""
 
     def is_tensor_type(self, kind: type) -> bool:
         """Whether objects of a class are tensors that can be read without executing Python."""
-        known = self._kinds.get(kind)
+        known = self._kinds.get(id(kind))
         if known is None:
-            known = self._kinds[kind] = self._judge(kind)
-        return known
+            known = self._kinds[id(kind)] = kind, self._judge(kind)
+        return known[1]
 
     def _judge(self, kind: type) -> bool:
-        if self._tensor not in mro(kind):
+        if not inherits(kind, self._tensor):
             return False
         for each in mro(kind):
             dispatch = class_dict(each).get("__torch_dispatch__")
@@ -145,8 +151,11 @@ class TensorReader:
         return int(self._numel(tensor))
 
     def shape(self, tensor: Any) -> list[int]:
-        """Return the size of each dimension."""
-        return [int(size) for size in tuple.__iter__(self._shape(tensor))]
+        """Return the size of each dimension; empty where its dimensions have none."""
+        try:
+            return [int(size) for size in tuple.__iter__(self._shape(tensor))]
+        except (RuntimeError, NotImplementedError):
+            return []  # nested
 
 
 def _function(method: Any) -> Any:

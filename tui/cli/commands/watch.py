@@ -33,6 +33,8 @@ def watch(options: WatchOptions) -> int:
         Failure: the agent cannot be put into the process.
     """
     _check(options)
+    if options.stacks:
+        return _print_stacks(options)
     if options.command and not options.dashes:
         return _show(options)
     if options.command or options.starts_otherwise:
@@ -65,6 +67,17 @@ def _check(options: WatchOptions) -> None:
         raise UsageError("--no-children: give the process with --pid")
     if options.every is not None and not options.lasts:
         raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
+
+
+def _print_stacks(options: WatchOptions) -> int:
+    others = options.starts_otherwise or options.lasts or options.every is not None
+    others = others or options.pid is not None or options.no_children
+    if options.dashes or len(options.command) > 1 or others:
+        raise UsageError("--stacks: give the name of one kept run, or none, and at most --json")
+    # The door to what asks the agents.
+    from tui.cli.watch_stacks import print_stacks
+
+    return print_stacks("".join(options.command), as_json=options.json)
 
 
 def _show(options: WatchOptions) -> int:
@@ -148,6 +161,12 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--env", action="store_true", help="print what to export where a command is started"
+    )
+    parser.add_argument(
+        "--stacks",
+        action="store_true",
+        help="print where each rank of a run is now: the live Python stacks of all its threads; of "
+        "the newest run that goes on, unless one is named",
     )
     parser.add_argument(
         "--record",

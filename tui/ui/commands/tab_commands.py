@@ -252,6 +252,16 @@ WATCH_COMMANDS = (
         footer=4,
     ),
     Command(
+        "watch_stacks",
+        ("k",),
+        "where",
+        "Show where each rank is now: the live Python stacks of all its threads.",
+        group="Watch",
+        tabs=WATCH,
+        now=_run_is_open,
+        footer=9,
+    ),
+    Command(
         "watch_over",
         ("t",),
         "time/steps",

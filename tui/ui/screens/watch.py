@@ -23,6 +23,7 @@ from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.ui.screens.dialogs import EndScreen, TwoSnapshotsScreen
+from tui.ui.screens.stacks_screen import StacksScreen
 from tui.ui.screens.watch_panes import (
     DeviceList,
     KeptList,
@@ -40,6 +41,7 @@ from tui.ui.views.watched_run import (
     snapshots_of,
 )
 from tui.ui.widgets.pane import FooterBar, LineBar
+from tui.watch.rank_stacks import RankStacks
 from tui.watch.runs import Run
 
 KEPT_S = 2.0
@@ -83,6 +85,9 @@ class RunSession(Protocol):
 
     def record(self, pid: int, on: bool) -> str:
         """Ask a process to record torch's memory history, or no more."""
+
+    async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
+        """Where each rank is now, or why there is none."""
 
     def end(self, number: signal.Signals) -> str:
         """Send a signal to the run's process group."""
@@ -322,6 +327,11 @@ class WatchTab(CommandScreen):
         row = self._with_agent("the history")
         if row is not None and row.agent is not None:
             self._say(self.session.record(row.process.pid, not row.agent.recording), "information")
+
+    def action_watch_stacks(self) -> None:
+        """Show where each rank is now."""
+        if self.session.state is not None:
+            self.app.push_screen(StacksScreen(self.session.stacks))
 
     def _with_agent(self, what: str) -> WatchedDevice | None:
         """The row under the cursor where its process has an agent; else it is said why not."""

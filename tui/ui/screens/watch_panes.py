@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from tui.memory import Gauge
@@ -117,6 +118,9 @@ class KeptPane(Pane):
 
 class DeviceList(KeyedList):
     """A line for each process and device of the run."""
+
+    # k, which goes up in other lists, asks here where each rank is.
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "screen.watch_stacks", show=False)]
 
     def __init__(self, read: Read) -> None:
         super().__init__()

@@ -81,6 +81,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("process", 9, 90, lambda row: text.size(row.placed.process)),
     Column("cached", 9, 100, _of(lambda found: found.reserved - found.allocated)),
     Column("retries", 7, 108, _of(lambda found: found.alloc_retries, text.count)),
+    Column("host", 9, 124, lambda row: text.size(row.host_rss)),
     Column("step", 8, 48, _steps),
     Column("steps/s", 7, 74, _rate),
 )

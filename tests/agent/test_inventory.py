@@ -1,0 +1,119 @@
+"""The inventory on a simulated GPU: it changes nothing, keeps nothing, and is bounded."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+from tests.agent.hostile_tensors import hostile_tensors
+from tui.watch.inventory import Inventory, parse_inventory
+from workloads.agent.inventory import take_inventory
+
+pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
+MIB = 1 << 20
+
+
+def taken() -> Inventory:
+    allocated = torch.cuda.memory_allocated()
+    return parse_inventory(take_inventory(torch, 0, allocated, "/-"))
+
+
+def statistics() -> dict[str, Any]:
+    return dict(torch.cuda.memory_stats())
+
+
+def tensor(mib: int = 2) -> torch.Tensor:
+    return torch.empty(mib * MIB, dtype=torch.uint8, device="cuda")
+
+
+def test_statistics_of_the_allocator_and_the_collector_stay_as_they_are() -> None:
+    losses = [tensor() for _ in range(5)]
+    weight = torch.ones(MIB, device="cuda", requires_grad=True)
+    total = (weight * 2).sum()
+    before = statistics()
+    found = taken()
+    assert statistics() == before
+    assert gc.isenabled()
+    (row,) = [each for each in found.containers if each.name == "losses"]
+    assert (row.kind, row.length, row.tensors, row.bytes) == ("list", 5, 5, 10 * MIB)
+    assert total is not None
+    assert losses
+
+
+@pytest.mark.parametrize("with_graph", [False, True])
+def test_a_recovered_oom_frees_as_much_as_without_an_inventory(*, with_graph: bool) -> None:
+    def fail(*, takes: bool) -> None:
+        held = [tensor() for _ in range(5)]
+        weight = torch.ones(MIB, device="cuda", requires_grad=with_graph)
+        total = (weight * 2).sum()
+        cache = {"k": tensor(), "nested": {"v": [tensor() for _ in range(20)]}}
+
+        def closure() -> object:
+            return held, cache, total
+
+        if takes:
+            assert taken().containers
+        assert closure()
+        raise torch.OutOfMemoryError
+
+    left = []
+    gc.collect()
+    gc.disable()
+    try:
+        for takes in (False, True):
+            before = torch.cuda.memory_allocated()
+            with pytest.raises(torch.OutOfMemoryError) as caught:
+                fail(takes=takes)
+            del caught
+            left.append(torch.cuda.memory_allocated() - before)
+    finally:
+        gc.enable()
+    assert left == [left[0]] * 2
+
+
+def test_a_hundred_thousand_tensors_are_all_counted() -> None:
+    many = [torch.empty(128, device="cuda") for _ in range(100_000)]
+    found = taken()
+    assert found.skipped == (), "it has taken less than its limit of 2 s"
+    (row,) = [each for each in found.containers if each.name == "many"]
+    assert (row.length, row.tensors) == (len(many), 100_000)
+
+
+def test_odd_tensors_are_read_or_left_alone_and_none_of_their_code_is_executed() -> None:
+    executed: list[str] = []
+    odd = hostile_tensors(executed)
+    plain = [tensor() for _ in range(3)]
+    before = statistics()
+    executed.clear()
+    found = taken()
+    assert executed == []
+    assert statistics() == before
+    assert [each.tensors for each in found.containers if each.name == "plain"] == [len(plain)]
+    assert odd
+
+
+def test_another_thread_s_variables_and_stack_are_told() -> None:
+    ready, go_on = threading.Event(), threading.Event()
+
+    def load() -> None:
+        batches = [tensor() for _ in range(20)]
+        ready.set()
+        go_on.wait()
+        assert batches
+
+    thread = threading.Thread(target=load, name="loader")
+    thread.start()
+    ready.wait()
+    try:
+        found = taken()
+    finally:
+        go_on.set()
+        thread.join()
+    (row,) = [each for each in found.containers if each.name == "batches"]
+    assert (row.tensors, row.scope) == (20, "local of load()")
+    assert any(each.name == "loader" and each.frames for each in found.threads)
+    assert found.threads[0].asked
