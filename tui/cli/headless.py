@@ -150,7 +150,11 @@ class Waiter:
         store = self._session.store
 
         def tell() -> None:
-            progress.show(f"runner: {store.runner.status} {store.runner.reason}")
+            runner = store.runner
+            # A first start has a reason only where it is silent.
+            silent = runner.status == "starting" and runner.reason
+            words = f"{runner.reason}; {runner.advice}" if silent else ""
+            progress.show_silence(words, f"runner: {runner.status} {runner.reason}")
 
         def known() -> bool:
             return store.environment is not None or store.runner.status in (
