@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tui import monitor, reports
-from tui.child.launch import FOLDER, Launched
+from tui.child.launch import FOLDER, Launched, too_many_files
 from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import state_folder
@@ -223,7 +223,10 @@ class RunnerSupervisor:
             await child.start()
         except OSError as error:
             advice = "give --python the path of a Python that has torch"
-            self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
+            reason, _, remedy = (too_many_files(error) or "").partition(": ")
+            if not reason:
+                reason, remedy = f"{self._python}: {error.strerror}", advice
+            self._apply(RunnerStatus("unusable", reason, remedy))
             return str(error)
         self._started = time.monotonic()
         known = self._known_ceilings()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from tui.child.launch import too_many_files
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.headless import say_problems
 from tui.cli.options import Subcommand, add_common
@@ -75,6 +76,8 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
             if isinstance(event, Garbage):
                 raise Failure(f"{python}: the runner says {event.line!r}: {event.reason}")
     except OSError as error:
+        if too_many_files(error):
+            raise
         raise Failure(f"{python}: {error.strerror}; give --python the path of a Python") from error
     finally:
         if telling is not None:
