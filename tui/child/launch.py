@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +28,16 @@ def own_command(module: str, *arguments: str) -> tuple[str, ...]:
         arguments: what follows in its ``sys.argv``.
     """
     return (sys.executable, ENTRY, module, *arguments)
+
+
+def too_many_files(error: OSError) -> str | None:
+    """Return what to say where the limit of open files was reached; ``None`` for another error."""
+    if error.errno == errno.ENFILE:
+        return "this machine has too many open files: end what holds them (lsof names it)"
+    if error.errno != errno.EMFILE:
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"too many open files for a limit of {limit}: raise it, as with ulimit -n 1024"
 
 
 def launch(

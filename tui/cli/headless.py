@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from tui.child.launch import FOLDER, own_command
+from tui.child.launch import FOLDER, own_command, too_many_files
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.output import Failure, ProgressLine, UsageError, not_known, say
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
@@ -95,7 +95,7 @@ async def ask_runner(
     except asyncio.TimeoutError:
         return unanswered(f"torch gave no answer within {TORCH_S:g} s")
     except OSError as error:
-        return unanswered(f"{python}: {error.strerror}")
+        return unanswered(too_many_files(error) or f"{python}: {error.strerror}")
     finally:
         await child.stop()
 
@@ -150,7 +150,11 @@ class Waiter:
         store = self._session.store
 
         def tell() -> None:
-            progress.show(f"runner: {store.runner.status} {store.runner.reason}")
+            runner = store.runner
+            # A first start has a reason only where it is silent.
+            silent = runner.status == "starting" and runner.reason
+            words = f"{runner.reason}; {runner.advice}" if silent else ""
+            progress.show_silence(words, f"runner: {runner.status} {runner.reason}")
 
         def known() -> bool:
             return store.environment is not None or store.runner.status in (
@@ -381,6 +385,8 @@ async def reading(paths: Sequence[str]) -> AsyncIterator[Reader]:
                 os.close(source)
         yield Reader(child, tuple(paths))
     except OSError as error:
+        if too_many_files(error):
+            raise
         raise Failure(f"the reader cannot be started: {error}") from error
     finally:
         child.kill()

@@ -247,6 +247,15 @@ class ProgressLine:
         Without a terminal that is a line of its own, once for each silence.
         """
         wrong = "; ".join(filter(None, (runner.reason, runner.advice))) if runner.silence else ""
+        self.show_silence(wrong, text)
+
+    def show_silence(self, wrong: str, text: str = "") -> None:
+        """Show what is known of a child's silence; without a terminal once, on a line of its own.
+
+        Args:
+            wrong: that; empty where it is not silent.
+            text: what is shown then.
+        """
         if wrong and not self._wrong and not self._shown:
             say(wrong)
         self._wrong = bool(wrong)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from pathlib import Path
 
 from tui.child.inside import (
     ParentChannel,
@@ -12,6 +14,16 @@ from tui.child.inside import (
     interval_s,
     quit_now,
 )
+
+NO_PROC = (
+    "the figures of this machine are read from /proc, which is not there: mount it, as with"
+    " mount -t proc proc /proc"
+)
+
+
+def has_proc(proc: Path = Path("/proc")) -> bool:
+    """Return whether processor, memory and processes can be read; other systems ask otherwise."""
+    return sys.platform != "linux" or (proc / "stat").exists()
 
 
 def _arguments() -> argparse.Namespace:
@@ -26,6 +38,9 @@ def _arguments() -> argparse.Namespace:
 def main() -> None:
     """Run the monitor; it never returns."""
     arguments = _arguments()
+    if not has_proc():
+        # The front end tells what is said last.
+        sys.exit(NO_PROC)
     parent = ParentChannel()
     end_by_signals_alone()
     # The rest is imported after the first words: psutil takes longer than the front end should

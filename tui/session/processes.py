@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from tui.monitor.messages import GpuProcess
@@ -101,6 +103,21 @@ def silence(who: Who, pid: int, seconds: float, before: Seen | None, now: Seen |
     return Silence(
         f"{head}: it waits and takes no processor time (state {now.state})",
         f"py-spy dump --pid {pid} shows where",
+    )
+
+
+def reading(files: Sequence[str], seconds: float) -> Silence:
+    """Return what to say of a runner that has not yet said what it can run.
+
+    Args:
+        files: of workloads that it imports first; at least one.
+        seconds: since it was started.
+    """
+    names = ", ".join(Path(file).name for file in files)
+    one = "the file" if len(files) == 1 else "one of these files"
+    return Silence(
+        f"no answer for {seconds:.0f} s: the runner still imports {names}",
+        f"if {one} never returns from import, end this and correct it",
     )
 
 

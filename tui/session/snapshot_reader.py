@@ -16,6 +16,7 @@ from tui.child.launch import FOLDER, own_command
 from tui.child.process import ChildProcess, Garbage
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.model.results import Summary
+from tui.snapshots.read import time_limit
 from tui.snapshots.read.naming import clean
 from tui.snapshots.reader.messages import (
     READER_EVENTS,
@@ -68,6 +69,12 @@ def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: b
     if "SIGKILL" in how:
         why = "it was killed, most likely because memory ran out"
         remedy = "free memory, or read the file on a machine with more"
+    elif time_limit.SIGNAL.name in how:
+        why = (
+            f"it took more than {time_limit.WORDS}, far more than a snapshot: the file is damaged"
+            " or hostile"
+        )
+        remedy = "copy the file again, or take the snapshot again"
     elif "SIG" in how:
         why = f"it died of {how}: the file is damaged or hostile"
         remedy = "copy the file again, or take the snapshot again"

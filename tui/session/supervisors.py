@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tui import monitor, reports
-from tui.child.launch import FOLDER, Launched
+from tui.child.launch import FOLDER, Launched, too_many_files
 from tui.child.process import ChildProcess, Garbage
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
 from tui.session import state_folder
 from tui.session.conditions import SampledDevice, sampled
-from tui.session.processes import Seen, Silence, Who, look, silence
+from tui.session.processes import Seen, Silence, Who, look, reading, silence
 from tui.state.events import AnyEvent, CeilingsRead, LogLine, MonitorStatus, RunnerStatus
 from tui.state.store import Store
 from workloads import START
@@ -185,7 +185,10 @@ class RunnerSupervisor:
         self._files = tuple(files)
         self._sent = sent
         self._retry_asked = asyncio.Event()
+        self._started = 0.0
+        """When it was started, on the monotonic clock."""
         self._heard = 0.0
+        """When it spoke last; 0 before its first word."""
         self._worker_heard = 0.0
         self._looked: Seen | None = None
         """The process that is silent, at the look before."""
@@ -220,8 +223,12 @@ class RunnerSupervisor:
             await child.start()
         except OSError as error:
             advice = "give --python the path of a Python that has torch"
-            self._apply(RunnerStatus("unusable", f"{self._python}: {error.strerror}", advice))
+            reason, _, remedy = (too_many_files(error) or "").partition(": ")
+            if not reason:
+                reason, remedy = f"{self._python}: {error.strerror}", advice
+            self._apply(RunnerStatus("unusable", reason, remedy))
             return str(error)
+        self._started = time.monotonic()
         known = self._known_ceilings()
         child.send(messages.KnownCeilings(known))
         # What is applied is recorded too: nothing of other hosts that share the home folder.
@@ -251,6 +258,9 @@ class RunnerSupervisor:
             )
             # Nothing else that it says is to be believed.
             self.replace()
+        if isinstance(event, messages.Hello) and self._store.runner.status == "starting":
+            # What was said of its silence is over.
+            self._apply(RunnerStatus("starting"))
         if isinstance(event, messages.Ready):
             self._got_ready = True
         self._apply(event)
@@ -304,6 +314,11 @@ class RunnerSupervisor:
             await asyncio.sleep(max(1.0, SILENT_S - silent))
             now, runner = time.monotonic(), self._store.runner
             who, pid, silent = self._most_silent(now)
+            waited = now - self._started
+            if self._reads_files() and waited > SILENT_S:
+                found = reading(self._files, waited)
+                self._apply(RunnerStatus("starting", found.reason, found.advice))
+                continue
             if runner.status != "ready" or not self._heard:
                 continue
             found = Silence()
@@ -315,6 +330,12 @@ class RunnerSupervisor:
                 self._looked = None
             if (found.reason, found.advice) != (runner.reason, runner.advice):
                 self._apply(RunnerStatus("ready", found.reason, found.advice))
+
+    def _reads_files(self) -> bool:
+        """Whether it has been started and may still import the user's files."""
+        running = self.child is not None and self.child.running
+        starting = self._store.runner.status == "starting"
+        return bool(self._files) and running and starting and not self._heard
 
     def _most_silent(self, now: float) -> tuple[Who, int | None, float]:
         """The runner where it is silent itself, else the worker while it has something to do."""

@@ -81,6 +81,16 @@ def words(form: str, form_about: str, about: str) -> ParameterInfo:
     return ParameterInfo("", "", about, form=form, form_about=form_about)
 
 
+_MOST = 1 << 63
+"""Of what one call computes or moves; a larger number is a mistake."""
+
+
+def _is_count(name: str, value: object) -> bool:
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"Case({name}=...): a number, not a {type(value).__name__}")
+    return 0 <= value < _MOST
+
+
 @frozen
 class Case:
     """A workload prepared on a device: what to time and how to read the time."""
@@ -113,12 +123,18 @@ class Case:
         """Refuse what cannot be timed.
 
         Raises:
-            TypeError: the first argument cannot be called.
+            TypeError: the first argument cannot be called, or a count is no number.
+            ValueError: a count is negative or not finite: rates are made of it.
         """
         if not callable(self.timed):
             raise TypeError(
                 f"Case times what it can call, not a {type(self.timed).__name__}: Case(lambda: ...)"
             )
+        for name in ("flop", "byte", "item"):
+            value = getattr(self, name)
+            if value is not None and not _is_count(name, value):
+                shown = repr(value)[:20]
+                raise ValueError(f"Case({name}={shown}): a finite number, 0 or more")
 
 
 @frozen

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from tui.child.launch import too_many_files
 from tui.child.process import ChildProcess, Garbage
 from tui.cli.headless import say_problems
 from tui.cli.options import Subcommand, add_common
-from tui.cli.output import Failure, print_json, print_text, run_to_exit
+from tui.cli.output import Failure, ProgressLine, print_json, print_text, run_to_exit
 from tui.cli.values import python_to_use
+from tui.session import supervisors
+from tui.session.processes import reading
 from tui.session.supervisors import runner_command
 from tui.state.parameters import allowed, text_of
 from tui.text.glyphs import rows_of_text
@@ -60,20 +65,39 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
         Failure: it does not start, or says something else.
     """
     child: ChildProcess[Event] = ChildProcess(runner_command(python, files), messages.EVENTS)
+    progress = ProgressLine()
+    telling: asyncio.Task[None] | None = None
     try:
         await child.start()
+        telling = asyncio.create_task(_tell_silence(files, progress))
         async for event in child.events():
             if isinstance(event, messages.Hello):
                 return event
             if isinstance(event, Garbage):
                 raise Failure(f"{python}: the runner says {event.line!r}: {event.reason}")
     except OSError as error:
+        if too_many_files(error):
+            raise
         raise Failure(f"{python}: {error.strerror}; give --python the path of a Python") from error
     finally:
+        if telling is not None:
+            telling.cancel()
+        progress.clear()
         child.kill()
         ended = await child.ended()
     last = "; ".join(child.stderr.last(1))
     raise Failure(f"{python}: the runner ended before it said what it can run: {ended} {last}")
+
+
+async def _tell_silence(files: Sequence[str], progress: ProgressLine) -> None:
+    """Say that the runner, just started, is still silent; for as long as it is not cancelled."""
+    started = time.monotonic()
+    while files:
+        waited = time.monotonic() - started
+        if waited > supervisors.SILENT_S:
+            found = reading(files, waited)
+            progress.show_silence(f"{found.reason}; {found.advice}")
+        await asyncio.sleep(max(1.0, supervisors.SILENT_S - waited))
 
 
 def _plain(info: WorkloadInfo) -> dict[str, object]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SELECTS = f"{FORMS}; several at once with commas"
 SHOWN = 50
 """Results that a list shows, unless another number is asked for."""
+MOST_SHOWN = 1_000_000
+"""What SQLite takes as a limit is bounded; no list is read that far."""
 
 
 @frozen
@@ -139,8 +141,8 @@ def _wanted(options: ResultsOptions) -> Selection:
 
 
 def _list(options: ResultsOptions) -> int:
-    if options.limit is not None and options.limit < 1:
-        raise UsageError(f"--limit {options.limit}: at least 1")
+    if options.limit is not None and not 1 <= options.limit <= MOST_SHOWN:
+        raise UsageError(f"--limit {options.limit}: from 1 to {MOST_SHOWN}")
     with opened() as database:
         wanted = _wanted(options)
         rows = database.rows(wanted, options.limit or SHOWN)

@@ -19,6 +19,7 @@ from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import Where, collector_off, estimate, load
 from tui.snapshots.read.memory_limit import Estimate
 from tui.snapshots.read.normalise import Keep
+from tui.snapshots.read.time_limit import allowed_s, time_limit
 from tui.snapshots.reader import messages
 from tui.snapshots.reader.answers import Answers
 from tui.snapshots.reader.messages import Request, Slot, slot
@@ -221,7 +222,7 @@ def _parts(answer: messages.Answer) -> Iterator[messages.Answer]:
 
 
 def _load(request: messages.Load, source: int | None, say: Say, spent: list[object]) -> Answers:
-    """Read the files, replay them and say what is in them.
+    """Read the files, replay them and say what is in them, within limits of memory and time.
 
     Args:
         request: names them.
@@ -236,6 +237,13 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
     needed = _together([estimate(path, request.memory) for path in request.paths])
     memory_limit.restrict(needed)
     say(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
+    with time_limit(allowed_s(needed)):
+        return _read(request, source, say, spent, began)
+
+
+def _read(
+    request: messages.Load, source: int | None, say: Say, spent: list[object], began: float
+) -> Answers:
     pace = ProgressPace(request.id, say)
     keep = Keep(request.device, request.first, request.last, request.minimal_size)
     *others, last = request.paths
