@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from tests.waiting import until
 from tui.watch.agents import Agents
@@ -21,6 +22,8 @@ from workloads.agent import identity, listening
 from workloads.agent.address import LONGEST_LINE, open_place, place
 from workloads.agent.agent import Agent
 from workloads.agent.listening import MOST_CLIENTS, Listening
+
+OPTIMIZER = torch.optim.SGD([torch.zeros(1)], lr=0.1)
 
 
 def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
@@ -38,7 +41,12 @@ def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
         cuda=SimpleNamespace(
             memory=memory, current_device=lambda: 0, memory_allocated=lambda _device: 0
         ),
-        _C=SimpleNamespace(_cuda_isHistoryEnabled=lambda: recorded),
+        Tensor=torch.Tensor,
+        _C=SimpleNamespace(
+            _cuda_isHistoryEnabled=lambda: recorded,
+            TensorBase=torch._C.TensorBase,
+            DisableTorchFunction=torch._C.DisableTorchFunction,  # type: ignore[attr-defined]
+        ),
     )
 
 
@@ -137,14 +145,14 @@ def test_a_folder_that_others_could_write_to_is_refused(
 
 
 def test_a_gauge_is_told_steps_and_what_waits(agent: Agent, agents: Agents) -> None:
-    agent.stepped(None, (), {})
+    agent.stepped(OPTIMIZER, (), {})
     (state,) = agents.states()
     assert (state.pid, state.steps, state.run) == (os.getpid(), 1, agent.run)
     asked = agents.ask(state.identity, "snapshot")
     assert asked is not None
     assert asked.waiting == 1
     assert list(Path(agent.run).glob("*")) == []
-    agent.stepped(None, (), {})
+    agent.stepped(OPTIMIZER, (), {})
     (path,) = Path(agent.run).glob("snapshot-*.pickle")
     assert path.stat().st_mode & 0o777 == 0o600
     (state,) = agents.states()
