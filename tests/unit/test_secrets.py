@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tui import reports
+from tui.cli.commands.doctor import newest_reports
 from tui.monitor.processes import ProcessOwners
 from tui.text import secrets
 from tui.text.secrets import MASK
@@ -184,3 +185,6 @@ def test_a_report_holds_none(
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path_factory.mktemp("state")))
     path = reports.save("it", [("command", f"x --token {SECRET}")], [f"DB_PASSWORD={SECRET}"])
     assert SECRET not in path.read_text()
+    # As an older program wrote it: it goes into the bundle of doctor.
+    path.write_text(f"command: x --token {SECRET}\n")
+    assert newest_reports() == [f"command: x --token {MASK}\n"]
