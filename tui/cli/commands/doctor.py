@@ -43,8 +43,8 @@ from tui.cli.options import Subcommand, add_common
 from tui.cli.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
 from tui.cli.values import PythonChoice, python_to_use
 from tui.monitor.messages import Device, GpuProcess, Sample
-from tui.text.glyphs import rows_of_text
 from tui.text import secrets
+from tui.text.glyphs import rows_of_text
 from tui.text.redact import whole_words, with_texts
 from tui.watch.process_files import refusal_of_running
 from workloads.protocol import messages, wire
