@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tui.text import secrets
+
 KEPT = 20
 
 
@@ -93,7 +95,7 @@ def failure_in_words(error: BaseException | None) -> str:
 
 
 def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) -> Path:
-    """Write a report and drop the oldest beyond :data:`KEPT`.
+    """Write a report, its likely secrets masked, and drop the oldest beyond :data:`KEPT`.
 
     Raises:
         OSError: it cannot be written, for one because the disk is full.
@@ -101,6 +103,7 @@ def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) ->
     place = folder() / "reports"
     path = place / f"{_stamp()}.txt"
     lines = [title, "", *(f"{name}: {text}" for name, text in facts), "", "stderr:", *stderr]
+    lines = [secrets.text(line) for line in lines]
     write_private(path, ("\n".join(lines) + "\n").encode("utf-8", errors="replace"))
     for old in sorted(place.glob("*.txt"))[:-KEPT]:
         old.unlink(missing_ok=True)

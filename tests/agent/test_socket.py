@@ -45,7 +45,7 @@ def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
         _C=SimpleNamespace(
             _cuda_isHistoryEnabled=lambda: recorded,
             TensorBase=torch._C.TensorBase,
-            DisableTorchFunction=torch._C.DisableTorchFunction,  # type: ignore[attr-defined]
+            DisableTorchFunction=torch._C.DisableTorchFunction,
         ),
     )
 

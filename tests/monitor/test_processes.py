@@ -57,7 +57,7 @@ def test_a_process_has_its_user_its_command_and_its_start(
     assert (row.pid, row.memory, row.kind) == (worker.pid, 512 * MIB, "compute")
     assert row.user == psutil.Process(worker.pid).username()
     assert row.command is not None
-    assert row.command.endswith("--secret two words")
+    assert row.command.endswith("--secret ***")
     assert row.started_at == psutil.Process(worker.pid).create_time()
     assert row.parent is not None
     assert row.parent.pid == os.getpid()

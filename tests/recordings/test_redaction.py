@@ -16,6 +16,7 @@ from tui.recordings.recorder import Redaction, program
 from tui.state.events import AnyEvent, LogLine, RunnerStatus
 from tui.text.redact import HOST
 from workloads.protocol import messages, wire
+from workloads.protocol.results import TorchDevice
 
 SECRET = "grace"
 
@@ -101,10 +102,46 @@ def test_figures_stay_as_they_are() -> None:
     event = sample(gpu(), gpu(1))
     found = redaction()(event)
     for before, after in zip(event.devices, found.devices, strict=True):
-        assert replace(before, processes=None) == replace(after, processes=None)
+        assert replace(before, id="", processes=None) == replace(after, id="", processes=None)
         assert [row.memory for row in before.processes or ()] == [
             row.memory for row in after.processes or ()
         ]
+
+
+_uuids = st.uuids().map(str)
+
+
+@given(st.lists(_uuids, min_size=1, max_size=4, unique_by=lambda each: each[:8]), st.booleans())
+def test_no_uuid_of_a_gpu_is_left_and_each_has_one_stand_in(uuids: list[str], short: bool) -> None:
+    redact = redaction()
+    chosen = ",".join(f"GPU-{each[:8]}" if short else f"GPU-{each}" for each in uuids)
+    process = redact(told(torch_process(visible_devices=chosen)))
+    found = redact(sample(*(gpu(place, id=f"GPU-{each}") for place, each in enumerate(uuids))))
+    again = [
+        TorchDevice(f"cuda:{place}", "x", uuid=f"GPU-{each}") for place, each in enumerate(uuids)
+    ]
+    ready = redact(messages.Ready(environment(devices=tuple(again)), 1.0))
+    line = redact(LogLine("runner", f"MIG-GPU-{uuids[0].upper()}/1/0 and {uuids[0]} are lost"))
+    written = "".join(wire.encode(each).decode() for each in (process, found, ready, line)).lower()
+    assert not any(each[:8] in written for each in uuids if each[:8] != "00000000")
+    stand_ins = [device.id for device in found.devices]
+    assert len(set(stand_ins)) == len(uuids)
+    assert process.processes[0].visible_devices == ",".join(stand_ins)
+    assert [device.uuid for device in ready.environment.devices] == stand_ins
+    number = stand_ins[0].removeprefix("GPU-")
+    assert line.text == f"MIG-GPU-{number}/1/0 and {number} are lost"
+
+
+def test_two_uuids_that_begin_alike_stay_two() -> None:
+    redact = redaction()
+    one, other = (f"GPU-8932f937-d72c-4106-c12f-20bd9faed9f{end}" for end in "67")
+    texts = [redact(LogLine("runner", each)).text for each in ("GPU-8932f937", one, other, one)]
+    assert texts[0] == texts[1] == texts[3] != texts[2]
+
+
+@pytest.mark.parametrize("words", ["GPU-accelerated", "GPU-hours", "cpu-0", "0-3,8-11", "a-b-c"])
+def test_what_is_no_uuid_stays(words: str) -> None:
+    assert redaction()(LogLine("runner", words)).text == words
 
 
 @pytest.mark.parametrize(

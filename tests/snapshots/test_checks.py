@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,12 @@ from tests.snapshots import raw
 from tests.snapshots.raw import BASE
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.summary import check
+from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.read.load import load
 from tui.snapshots.read.normalise import Keep, normalise
+from tui.ui.views.lines import plain
+from tui.ui.views.snapshot.overview import file_lines
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
 
@@ -100,6 +106,15 @@ def _no_frees(objects: dict[str, Any]) -> None:
     entries.append(raw.entry("alloc", BASE + 1024, 400, 8))
 
 
+def _more_live_than_reserved(objects: dict[str, Any]) -> None:
+    # Freed in the trace, and large, while no segment that could have held it was ever allocated.
+    far = BASE + (1 << 40)
+    objects["device_traces"][0][:0] = [
+        raw.entry("free_requested", far, 2 << 30, -2),
+        raw.entry("free_completed", far, 2 << 30, -1),
+    ]
+
+
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], None], tuple[str, ...]]] = {
     "a gap": (_gap, ("blocks do not follow each other (1): gap of 512 B before 0x7f0000000600",)),
     "a missing block": (_short, ("fill their segment (1): 0x7f0000000000 1.0 KiB in 4.0 KiB",)),
@@ -113,6 +128,10 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], None], tuple[str, ...]]] = {
     "live, but no block": (_lost, ("allocated in the trace, but not active at the end (1)",)),
     "freed, but a block": (_undead, ("freed in the trace, but active at the end (1)",)),
     "a block of another size": (_resized, ("999 B, then 1.0 KiB",)),
+    "more live than reserved": (
+        _more_live_than_reserved,
+        ("the trace is inconsistent: live memory peaks at 2.0 GiB, above the 4.0 KiB that were",),
+    ),
     "frees left out": (_no_frees, ("no frees on record (skip_actions)",)),
 }
 
@@ -158,3 +177,24 @@ def test_devices_are_told_apart() -> None:
     objects["segments"].append(raw.segment(BASE, 1))
     objects["device_traces"].append(raw.trace()[:4])
     assert _checked(normalise(objects)) == ()
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--markdown",)])
+def test_a_trace_that_is_inconsistent_is_said_to_be_in_every_output(
+    tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    objects = raw.snapshot()
+    _more_live_than_reserved(objects)
+    path = tmp_path / "memory.pickle"
+    path.write_bytes(pickle.dumps(objects))
+    command = [sys.executable, "-m", "tui", "snapshot", str(path), *form]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "the trace is inconsistent" in " ".join((done.stdout + done.stderr).split())
+
+
+def test_an_inconsistent_trace_is_said_to_be_on_the_screen() -> None:
+    objects = raw.snapshot()
+    _more_live_than_reserved(objects)
+    info = FileInfo("memory.pickle", "pickle", "snapshot", 1, {}, _checked(normalise(objects)), 0)
+    drawn = " ".join(" ".join(map(plain, file_lines(info, 80))).split())
+    assert "! device 0: the trace is inconsistent: live memory peaks at 2.0 GiB" in drawn

@@ -14,6 +14,7 @@ import psutil
 from tui.monitor.field_reader import FieldReader
 from tui.monitor.messages import GpuProcess, ParentProcess
 from tui.monitor.nvml import Code, NoAnswer, on_windows_driver
+from tui.text import secrets
 from workloads.protocol.frozen import frozen
 
 LONGEST_COMMAND = 2000
@@ -244,7 +245,8 @@ def _parent(pid: int | None) -> ParentProcess | None:
 
 
 def _command(process: psutil.Process) -> str:
-    words = process.cmdline() or [process.name()]
+    """Return a process's command line, its likely secrets masked before anybody else gets it."""
+    words = secrets.command_line(process.cmdline() or [process.name()])
     text = " ".join(words).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return text if len(text) <= LONGEST_COMMAND else text[: LONGEST_COMMAND - 1] + "…"
 

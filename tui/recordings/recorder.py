@@ -20,7 +20,7 @@ from tui.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sampl
 from tui.recordings import lines
 from tui.recordings.lines import GZIP
 from tui.state.events import AnyEvent
-from tui.text.redact import HOST, NAME, Redactor
+from tui.text.redact import HOST, NAME, Redactor, with_texts
 from tui.watch.messages import TorchProcesses
 from workloads.protocol import messages, wire
 from workloads.protocol.process import write_whole
@@ -28,12 +28,22 @@ from workloads.protocol.process import write_whole
 E = TypeVar("E")
 
 
+_UUID = re.compile(
+    r"(?P<kind>(?:MIG-GPU-|GPU-|MIG-))(?P<number>[0-9a-f]{1,8}(?:-[0-9a-f]{0,12}){0,4})(?![0-9a-z])"
+    r"|(?<![0-9a-z-])(?P<bare>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9a-z-])",
+    re.IGNORECASE,
+)
+_WHOLE_UUID = 36
+
+
 class Redaction:
     """Replaces what tells on somebody, the same way in every message of one recording.
 
     Processes keep their PID, their program's name and their memory, and so does the Python that
     runs the workloads. Names of users become ``user``, wherever they stand: those of processes and
-    those in paths of home directories.
+    those in paths of home directories. UUIDs of GPUs become stand-ins, one UUID the same one
+    throughout, so that the devices of NVML and torch still find each other; the bus id of a GPU
+    stays, which machines of one kind share.
 
     Args:
         home: our own home directory.
@@ -42,9 +52,38 @@ class Redaction:
     def __init__(self, home: Path | None = None) -> None:
         self._names = {(home or Path.home()).name}
         self._redact = self._redactor()
+        self._stand_ins: dict[str, str] = {}
 
     def __call__(self, event: E) -> E:
         """The event without them."""
+        return with_texts(self._without_names(event), self._without_uuids, keys=True)
+
+    def _without_uuids(self, text: str) -> str:
+        # Most texts hold none, and a recording has many of them.
+        return _UUID.sub(self._stand_in, text) if "-" in text else text
+
+    def _stand_in(self, found: re.Match[str]) -> str:
+        """Return what stands for a UUID; CUDA_VISIBLE_DEVICES may cut it short."""
+        number = (found["number"] or found["bare"]).lower()
+        known = self._stand_ins
+        if number not in known:
+            fitting = [
+                each
+                for each in known
+                if (each.startswith(number) and len(each) == _WHOLE_UUID)
+                or (number.startswith(each) and len(number) == _WHOLE_UUID)
+            ]
+            fresh = f"00000000-0000-0000-0000-{len(known) + 1:012x}"
+            taken = {known[each] for each in known if len(each) == _WHOLE_UUID}
+            usable = [
+                known[each]
+                for each in fitting
+                if len(number) < _WHOLE_UUID or known[each] not in taken
+            ]
+            known[number] = usable[0] if usable else fresh
+        return (found["kind"] or "") + known[number]
+
+    def _without_names(self, event: E) -> E:
         if isinstance(event, Sample):
             return cast(E, self._sample(event))
         if isinstance(event, TorchProcesses):

@@ -17,6 +17,7 @@ from pathlib import Path
 import workloads.agent
 from tui import reports
 from tui.child.inside import Cgroup
+from tui.text import secrets
 from tui.watch.process_files import GoneError, ProcessFiles
 from tui.watch.untrusted import (
     LATEST,
@@ -46,7 +47,8 @@ class Run:
 
     folder: Path
     command: tuple[str, ...]
-    """Empty for what ``--env`` has started."""
+    """What is shown and written of it, its likely secrets masked (:mod:`tui.text.secrets`); empty
+    for what ``--env`` has started."""
     cwd: str
     began: float
     """Unix time."""
@@ -119,9 +121,13 @@ def new_run(command: Sequence[str]) -> Run:
     reports.make_private_folder(folder())
     place.mkdir(mode=0o700)
     host = os.uname().nodename
-    before = Cgroup().oom_kills()
     run = Run(
-        place, tuple(command), str(Path.cwd()), time.time(), host=host, oom_kills_before=before
+        place,
+        secrets.command_line(command),
+        str(Path.cwd()),
+        time.time(),
+        host=host,
+        oom_kills_before=Cgroup().oom_kills(),
     )
     try:
         save(run)
@@ -268,7 +274,8 @@ def _read(place: Path) -> Run | None:
             raise UntrustedError(f"there is no signal {run.signal}")
         if run.pid is not None and not 0 < run.pid <= _LAST_PID:
             raise UntrustedError(f"there is no process {run.pid}")
-        return run
+        # An older program wrote it as it was given.
+        return replace(run, command=secrets.command_line(run.command))
     except FileNotFoundError:
         return Run(place, (), "", began) if place.is_dir() else None  # of --env
     except UntrustedError as error:

@@ -43,6 +43,7 @@ from tui.cli.options import Subcommand, add_common
 from tui.cli.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
 from tui.cli.values import PythonChoice, python_to_use
 from tui.monitor.messages import Device, GpuProcess, Sample
+from tui.text import secrets
 from tui.text.glyphs import rows_of_text
 from tui.text.redact import whole_words, with_texts
 from tui.watch.process_files import refusal_of_running
@@ -361,7 +362,10 @@ def write_bundle(
 
 
 def newest_reports() -> list[str]:
-    """The newest crash reports, the newest first; the end of what is too long."""
+    """Return the newest crash reports, the newest first; the end of what is too long.
+
+    Likely secrets in them are masked.
+    """
     paths = sorted((reports.folder() / "reports").glob("*.txt"), reverse=True)[:REPORTS]
     found = []
     for path in paths:
@@ -370,5 +374,7 @@ def newest_reports() -> list[str]:
         except OSError as error:
             found.append(f"a report cannot be read: {error.strerror}")
         else:
-            found.append(content.decode("utf-8", errors="replace"))
+            # An older program wrote them as they were.
+            lines = content.decode("utf-8", errors="replace").split("\n")
+            found.append("\n".join(map(secrets.text, lines)))
     return found

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tui.cli.options import Parser, Subcommand, add_screen
 from tui.cli.output import Failure, UsageError, print_json, print_text, run_to_exit, say
 from tui.cli.watch_processes import Watching, WatchOptions, put_agent_in
+from tui.text import secrets
 from tui.text.glyphs import rows_of_text
 from tui.watch import runs
 from tui.watch.runs import Run
@@ -83,7 +84,7 @@ def _print_stacks(options: WatchOptions) -> int:
 def _show(options: WatchOptions) -> int:
     name, *more = options.command
     if more or options.prints:
-        words = " ".join(options.command)
+        words = " ".join(secrets.command_line(options.command))
         raise UsageError(f"{words}: give a command after --, or the name of one kept run alone")
     return show(name, options.given)
 

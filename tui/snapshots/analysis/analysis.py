@@ -58,7 +58,7 @@ class DeviceAnalysis:
     @cached_property
     def faults(self) -> tuple[str, ...]:
         """What the file says of it that does not agree, one line for each kind."""
-        return check(self.device, self.allocations)
+        return check(self.device, self.allocations, self.replay)
 
     @cached_property
     def allocations(self) -> Allocations:

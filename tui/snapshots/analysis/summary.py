@@ -2,8 +2,8 @@
 
 The rules hold for every file that torch has written as far as is known: blocks fill their segment
 without a gap, sizes add up to what the segment states, nothing is allocated where something lives,
-what is freed has the size that was allocated, time does not run back, and what the trace leaves
-allocated is an active block at the end.
+what is freed has the size that was allocated, time does not run back, what the trace leaves
+allocated is an active block at the end, and no more is ever live than is reserved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.growth import growth_words
 from tui.snapshots.analysis.layout import Layout, fragmentation
-from tui.snapshots.analysis.timeline import Replay
+from tui.snapshots.analysis.timeline import Replay, replay
 from tui.snapshots.model.results import Advice, Growth, Summary, Top
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
@@ -63,18 +63,36 @@ class _Faults:
             yield f"device {self._device}: {kind} ({fmt.grouped(times)}): {shown}{more}"
 
 
-def check(device: DeviceSnapshot, table: Allocations | None = None) -> tuple[str, ...]:
+def check(
+    device: DeviceSnapshot, table: Allocations | None = None, replayed: Replay | None = None
+) -> tuple[str, ...]:
     """What of one device does not agree, one line for each kind; empty where all does.
 
     Args:
         device: of the file.
         table: its allocations, where they are at hand: a trace that is known to be sound from there
             is not walked once more.
+        replayed: its trace, where it has been replayed already.
+
+    Raises:
+        SnapshotError: the sizes add up to what no 64 bits hold.
     """
     faults = _Faults(device.index)
     _segments(device.segments, faults)
     of_trace = () if table is not None and table.sound else _trace(device)
-    return (*faults.lines(), *_times(device), *of_trace)
+    peaks = _peaks(device, replayed or replay(device))
+    return (*faults.lines(), *_times(device), *of_trace, *peaks)
+
+
+def _peaks(device: DeviceSnapshot, replayed: Replay) -> Iterator[str]:
+    # What was read in part only may lack the segments of what is live.
+    if device.inexact or replayed.peak <= replayed.reserved_peak:
+        return
+    yield (
+        f"device {device.index}: the trace is inconsistent: live memory peaks at "
+        f"{fmt.size(replayed.peak)}, above the {fmt.size(replayed.reserved_peak)} that were "
+        "reserved at most; entries are missing or wrong, so figures before the end may be wrong"
+    )
 
 
 def _segments(segments: tuple[Segment, ...], faults: _Faults) -> None:
