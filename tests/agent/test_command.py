@@ -55,8 +55,10 @@ def test_its_output_comes_first_to_the_byte_and_its_exit_code_is_returned(state:
     log = (folder / "output.log").read_bytes()
     assert set(log.splitlines()) == {b"out \xff\x1b[1m", b"err", b"True"}
     assert done.returncode == 41
-    assert done.stdout.startswith(log)
-    after = done.stdout[len(log) :].decode()
+    assert done.stderr == b"err\n"
+    shown = b"out \xff\x1b[1m\nTrue\n"
+    assert done.stdout.startswith(shown)
+    after = done.stdout[len(shown) :].decode()
     assert "ended with exit code 41" in after
     assert "no process of it has used CUDA" in after
     assert folder.stat().st_mode & 0o777 == 0o700

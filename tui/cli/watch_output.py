@@ -252,6 +252,8 @@ def end_in_words(run: Run) -> str:
     lasted = fmt.duration((run.ended or run.began) - run.began)
     if run.signal is not None:
         how = f"was ended by {_signal(run.signal)}"
+    elif run.code is None:
+        how = "ended with an exit code that nobody has seen"
     else:
         how = f"ended with exit code {run.code}"
     return f"{_name_of(run)} {how} after {lasted}; kept in {run.folder}"

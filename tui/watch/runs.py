@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +15,10 @@ from pathlib import Path
 
 import workloads.agent
 from tui import reports
+from tui.watch import supervised
+from tui.watch.bounded_log import DEFAULT_LIMIT
 from tui.watch.process_files import GoneError, ProcessFiles
+from tui.watch.supervised import Supervised
 from tui.watch.untrusted import (
     LATEST,
     UntrustedError,
@@ -59,6 +61,9 @@ class Run:
     """What has ended it."""
     host: str = ""
     """The machine that it was started on; empty where that was not written down."""
+    supervisor: int | None = None
+    """The pid of the process that waits for its end; see :mod:`tui.watch.supervisor`."""
+    supervisor_ticks: int | None = None
     problem: str = ""
     """Why its ``run.json`` cannot be used; empty where it can, or is not there."""
 
@@ -74,7 +79,7 @@ class Run:
 
     @property
     def goes_on(self) -> bool:
-        """Whether its first process is there, or any of what ``--env`` has started.
+        """Whether its first process is there, or any that this one or ``--env`` has started.
 
         Of another machine's nobody here can tell: no.
         """
@@ -82,7 +87,13 @@ class Run:
             return False
         if self.pid is None:
             return bool(processes_of(self.folder))
-        return _is_there(self.pid, self.start_ticks)
+        # The supervisor stays until the last process has ended, for one a daemon.
+        return self.first_goes_on or _is_there(self.supervisor, self.supervisor_ticks)
+
+    @property
+    def first_goes_on(self) -> bool:
+        """Whether its first process is there."""
+        return self.is_of_this_machine and _is_there(self.pid, self.start_ticks)
 
     @property
     def is_of_this_machine(self) -> bool:
@@ -236,8 +247,9 @@ def _read(place: Path) -> Run | None:
         check_time(run.ended or 0.0)
         if run.signal is not None and not 0 < run.signal <= _LAST_SIGNAL:
             raise UntrustedError(f"there is no signal {run.signal}")
-        if run.pid is not None and not 0 < run.pid <= _LAST_PID:
-            raise UntrustedError(f"there is no process {run.pid}")
+        for pid in (run.pid, run.supervisor):
+            if pid is not None and not 0 < pid <= _LAST_PID:
+                raise UntrustedError(f"there is no process {pid}")
         return run
     except FileNotFoundError:
         return Run(place, (), "", began) if place.is_dir() else None  # of --env
@@ -306,9 +318,9 @@ RECORDING = "gpu-workbench watch --record -- python train.py"
 """The same with torch's memory history, which tells who held the memory."""
 START_FOLDER = Path(workloads.agent.__file__).with_name("start")
 """Holds the file that Python executes at its start, and nothing else."""
-_STARTED: dict[Path, subprocess.Popen[bytes]] = {}
-"""By the run's folder: the parent alone learns an exit code, whichever part of it asks. A kept run
-of earlier may have had the same pid, above all in a container."""
+_STARTED: dict[Path, Supervised] = {}
+"""By the run's folder: what this program has started, whichever part of it asks. A kept run of
+earlier may have had the same pid, above all in a container."""
 
 
 def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dict[str, str]:
@@ -332,14 +344,21 @@ class StartError(Exception):
 
 
 def begin(
-    command: Sequence[str], entries: int | None, environment: Mapping[str, str] | None = None
-) -> tuple[Run, subprocess.Popen[bytes]]:
+    command: Sequence[str],
+    entries: int | None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    passes_streams: bool = False,
+) -> tuple[Run, Supervised]:
     """Make a run of a command and start it.
 
     Args:
         command: program and arguments.
         entries: of torch's memory history; ``None`` for no history.
         environment: that it would have had; ``None`` for this process's.
+        limit: bytes of its output that are kept.
+        passes_streams: as :func:`start` has it.
 
     Raises:
         StartError: it cannot be started; no run is left of it.
@@ -349,14 +368,14 @@ def begin(
     except OSError as error:
         raise StartError(no_folder_words(error)) from error
     try:
-        process = start(command, run.folder, entries, environment)
+        process = start(
+            command, run.folder, entries, environment, limit=limit, passes_streams=passes_streams
+        )
     except OSError as error:
         drop(run)
         raise StartError(f"{command[0]}: {error.strerror}") from error
-    run = of_process(run, process.pid)
-    with contextlib.suppress(OSError):  # it goes on all the same
-        save(run)
-    return run, process
+    run = read_again(run)
+    return run if run.pid == process.pid else of_process(run, process.pid), process
 
 
 def start(
@@ -364,50 +383,65 @@ def start(
     run: Path,
     entries: int | None,
     environment: Mapping[str, str] | None = None,
-) -> subprocess.Popen[bytes]:
+    *,
+    limit: int = DEFAULT_LIMIT,
+    passes_streams: bool = False,
+) -> Supervised:
     """Start a command that belongs to itself: neither a terminal nor this process can end it.
 
-    Its output, both streams, is appended to ``output.log`` in the run's folder.
+    Its output, both streams, goes to ``output.log`` in the run's folder, through its supervisor:
+    see :mod:`tui.watch.supervisor`, which also writes its process and its end to ``run.json``.
+
+    Args:
+        command: program and arguments.
+        run: the folder of the run.
+        entries: of torch's memory history; ``None`` for no history.
+        environment: that it would have had; ``None`` for this process's.
+        limit: bytes of its output that are kept.
+        passes_streams: hand both streams to this program too, and its standard input, where that
+            is a pipe or a file, to the command.
 
     Raises:
-        OSError: there is no such program, or the folder cannot be written to.
+        OSError: there is no such program.
     """
     present = os.environ if environment is None else environment
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    log = os.open(run / "output.log", flags, 0o600)
-    try:
-        process = subprocess.Popen(
-            command,
-            env={**present, **variables(run, entries, present)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    finally:
-        os.close(log)
+    process = supervised.start(
+        command,
+        run,
+        {**present, **variables(run, entries, present)},
+        limit=limit,
+        separate=passes_streams,
+        passes_stdin=passes_streams,
+    )
     _STARTED[run] = process
     return process
 
 
 def is_child(run: Run) -> bool:
-    """Whether this process has started it: then its pid is no other's until its end was seen."""
+    """Whether this program has started it."""
     process = _STARTED.get(run.folder)
     return process is not None and process.pid == run.pid
 
 
-def end_of(run: Run) -> int | None:
-    """How a run has ended that this process has started, as ``Popen.returncode`` tells it.
+def has_ended(run: Run) -> bool:
+    """Whether the command has ended of a run that this program has started."""
+    return _STARTED[run.folder].has_ended
 
-    Returns:
-        ``None`` while it goes on, and where this process has not started it.
-    """
-    return _STARTED[run.folder].poll() if is_child(run) else None
+
+def is_over(run: Run) -> bool:
+    """Whether the last process has ended of a run that this program has started."""
+    return _STARTED[run.folder].is_over
+
+
+def log_problem(run: Run) -> str:
+    """Why the output of a run cannot be kept that this program has started; empty where it can."""
+    return _STARTED[run.folder].log_problem if is_child(run) else ""
 
 
 def with_end(run: Run) -> Run:
-    """A run as it is written down; if this process knows its end, with it, and that is kept."""
-    code = end_of(run)
+    """A run as it is written down, with its end where this program alone knows it."""
+    process = _STARTED[run.folder] if is_child(run) else None
+    code = process.poll() if process is not None and process.is_over else None
     run = read_again(run)
     return run if code is None or run.ended is not None else ended(run, code)
 

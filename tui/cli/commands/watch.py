@@ -312,10 +312,15 @@ def _in_place(options: Launch) -> int:
 async def _without_a_screen(options: Launch) -> int:
     # The doors to what samples and reads, which --here and --env do without.
     from tui.cli import watch_command
+    from tui.cli.watch_output import left_in_words
 
     shows = not (options.json or options.markdown)
     run_it = watch_command.RunWithoutScreen(options.command, options.entries, shows_output=shows)
-    outcome = await run_it.work()
+    try:
+        outcome = await run_it.work()
+    except watch_command.LeftError as left:
+        say(left_in_words(left.run))
+        return 128 + left.number
     if options.json:
         print_json(await watch_command.as_explained_object(outcome))
     elif options.markdown:
@@ -323,6 +328,8 @@ async def _without_a_screen(options: Launch) -> int:
     else:
         print_text(rows_of_text(await watch_command.as_text(outcome)))
     run = outcome.run
+    if run.code is None and run.signal is None:
+        return 1
     return 128 + run.signal if run.signal is not None else run.code or 0
 
 
