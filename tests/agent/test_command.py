@@ -235,7 +235,8 @@ def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
         f"; kept in {run.folder}; gpu-workbench watch {run.folder.name} shows it again"
     )
     assert runs.named(run.folder.name).code == 1
-    here = runs.started(replace(run, ended=None, code=None), os.getpid())
+    unseen = replace(run, ended=None, code=None, supervisor=None)
+    here = runs.started(unseen, os.getpid())
     assert f"goes on as process {os.getpid()}; kept in " in left_in_words(here)
     runs.save(replace(here, start_ticks=1))
     assert "its end was not seen; kept in " in left_in_words(here)
