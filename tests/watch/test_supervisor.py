@@ -78,6 +78,31 @@ def test_a_full_disk_costs_the_program_nothing() -> None:
     assert the_run().log.read_bytes() == whole[: 64 << 10]
 
 
+def test_in_place_it_starts_on_a_full_disk() -> None:
+    def no_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    words = [
+        sys.executable,
+        "-m",
+        "tui",
+        "watch",
+        "--here",
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo it; exit 7",
+    ]
+    done = subprocess.run(
+        words, capture_output=True, check=False, timeout=100, preexec_fn=no_room, text=True
+    )
+    assert (done.returncode, done.stdout) == (7, "it\n")
+    (line,) = done.stderr.splitlines()
+    assert "File too large" in line
+    assert line.endswith("; the command runs without the watch")
+    assert runs.kept() == []
+
+
 def test_the_streams_are_apart_and_piped_input_is_handed_on() -> None:
     code = "import sys; print(sys.stdin.read()[::-1]); print('err', file=sys.stderr)"
     done = subprocess.run(command(code), input=b"abc", capture_output=True, check=True, timeout=100)

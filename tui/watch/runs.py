@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -33,7 +34,16 @@ from workloads.protocol.frozen import frozen
 MOST_KEPT = 20
 MOST_BYTES = 5 << 30
 _SCHEMA = 1
-_RECENT_S = 86_400.0
+HEARTBEAT = "heartbeat"
+"""A file that the supervisor touches while the run goes on: all that another machine sees of it."""
+KEPT_FOR_GOOD = "kept-for-good"
+"""A file in the folder of a run that is never dropped by itself."""
+STALE_S = 3600.0
+"""After which a heartbeat has stopped; the clocks of two machines may differ."""
+_STARTING_S = 60.0
+"""That a run is given to write down its process."""
+UNHEARD_S = 30 * 86_400.0
+"""After which a run of another machine has ended that never had one, by its newest file."""
 _NOT_SAVED = ("folder", "problem")
 _LAST_PID = (1 << 22) - 1
 _LAST_SIGNAL = signal.NSIG - 1
@@ -61,6 +71,8 @@ class Run:
     """What has ended it."""
     host: str = ""
     """The machine that it was started on; empty where that was not written down."""
+    boot: str = ""
+    """The kernel's id of that machine's start; empty where that was not written down."""
     supervisor: int | None = None
     """The pid of the process that waits for its end; see :mod:`tui.watch.supervisor`."""
     supervisor_ticks: int | None = None
@@ -71,6 +83,11 @@ class Run:
     def log(self) -> Path:
         """Its output."""
         return self.folder / "output.log"
+
+    @property
+    def is_kept_for_good(self) -> bool:
+        """Whether ``watch keep`` has marked it: no limit applies to it."""
+        return (self.folder / KEPT_FOR_GOOD).exists()
 
     @property
     def samples(self) -> Path:
@@ -88,12 +105,14 @@ class Run:
         if self.pid is None:
             return bool(processes_of(self.folder))
         # The supervisor stays until the last process has ended, for one a daemon.
-        return self.first_goes_on or _is_there(self.supervisor, self.supervisor_ticks)
+        is_here = self.boot in ("", boot_id())
+        return self.first_goes_on or (is_here and _is_there(self.supervisor, self.supervisor_ticks))
 
     @property
     def first_goes_on(self) -> bool:
         """Whether its first process is there."""
-        return self.is_of_this_machine and _is_there(self.pid, self.start_ticks)
+        is_here = self.is_of_this_machine and self.boot in ("", boot_id())
+        return is_here and _is_there(self.pid, self.start_ticks)
 
     @property
     def is_of_this_machine(self) -> bool:
@@ -124,7 +143,7 @@ def new_run(command: Sequence[str]) -> Run:
     reports.make_private_folder(folder())
     place.mkdir(mode=0o700)
     host = os.uname().nodename
-    run = Run(place, tuple(command), str(Path.cwd()), time.time(), host=host)
+    run = Run(place, tuple(command), str(Path.cwd()), time.time(), host=host, boot=boot_id())
     try:
         save(run)
     except OSError:
@@ -261,13 +280,47 @@ def _read(place: Path) -> Run | None:
 
 
 def prune(keep: Path) -> None:
-    """Drop the oldest runs beyond :data:`MOST_KEPT` and :data:`MOST_BYTES`; none that goes on."""
+    """Drop the oldest runs beyond :data:`MOST_KEPT` and :data:`MOST_BYTES`.
+
+    None that goes on, here or elsewhere. Those that are kept for good do not count.
+    """
     total = 0
-    for number, run in enumerate(kept()):
+    for number, run in enumerate(run for run in kept() if not run.is_kept_for_good):
         total += size_of(run.folder)
         beyond = number >= MOST_KEPT or total > MOST_BYTES
-        if beyond and run.folder != keep and not run.goes_on and not _has_processes(run.folder):
+        is_starting = (
+            run.pid is None and run.ended is None and 0 <= time.time() - run.began < _STARTING_S
+        )
+        if beyond and run.folder != keep and not is_starting and not may_go_on(run):
             shutil.rmtree(run.folder, ignore_errors=True)
+
+
+def _is_starting(run: Run) -> bool:
+    """Whether it has just begun and its process is not written down yet."""
+    is_new = 0 <= time.time() - run.began < _STARTING_S
+    return is_new and run.pid is None and run.ended is None
+
+
+def keep_for_good(run: Run) -> None:
+    """Mark a run that no limit applies to.
+
+    Raises:
+        OSError: it cannot be marked.
+    """
+    (run.folder / KEPT_FOR_GOOD).touch(mode=0o600)
+
+
+def remove(run: Run) -> None:
+    """Remove a run with all its files.
+
+    Raises:
+        LookupError: it goes on, or may go on where nobody here can see it.
+        OSError: not all of it can be removed.
+    """
+    if may_go_on(run):
+        where = "" if run.is_of_this_machine else f" on {run.host}"
+        raise LookupError(f"{run.folder.name} goes on{where}, or may; end it before it is removed")
+    shutil.rmtree(run.folder)
 
 
 def size_of(place: Path) -> int:
@@ -290,16 +343,43 @@ def processes_of(place: Path) -> list[int]:
     return found
 
 
-def _has_processes(place: Path) -> bool:
-    """Whether a process of it is there, or may be."""
-    if processes_of(place):
+def may_go_on(run: Run) -> bool:
+    """Whether a process of a run is there, or may be, on this machine or another."""
+    if run.goes_on or processes_of(run.folder):
         return True
-    # Of another machine with the same folder nothing is known; its files change while it runs.
-    for path in place.glob("*.jsonl"):
+    if run.ended is not None:
+        return False
+    is_here = run.is_of_this_machine and run.boot in ("", boot_id())
+    if is_here and not (run.pid is None and _has_agents_elsewhere(run.folder)):
+        return False
+    with contextlib.suppress(OSError):
+        return time.time() - (run.folder / HEARTBEAT).stat().st_mtime < STALE_S
+    return time.time() - _newest(run.folder) < UNHEARD_S
+
+
+def _has_agents_elsewhere(place: Path) -> bool:
+    """Whether an agent of another machine has left a file: ``--env`` does not tell where it ran."""
+    own = f"{identity().rsplit('-', 2)[0]}-"
+    agents = [path for path in place.glob("*.jsonl") if path.name != "samples.jsonl"]
+    return any(not path.name.startswith(own) for path in agents)
+
+
+def _newest(place: Path) -> float:
+    """When something in a folder was last written, in Unix time."""
+    newest = 0.0
+    for path in (place, *place.glob("*")):
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime < _RECENT_S:
-                return True
-    return False
+            newest = max(newest, path.lstat().st_mtime)
+    return newest
+
+
+@functools.cache
+def boot_id() -> str:
+    """The kernel's id of this machine's start; empty where it does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _is_there(pid: int | None, ticks: int | None) -> bool:

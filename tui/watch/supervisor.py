@@ -34,6 +34,8 @@ from tui.watch.forwarding import Forward
 
 LOOK_S = 5.0
 """Between two looks where no signal tells that a process has ended."""
+BEAT_S = 60.0
+"""Between two signs of life for other machines that have the same folder."""
 _PIPE_SIZE = 1 << 20
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, linux/prctl.h
 _LEFT_ALONE = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ}
@@ -57,6 +59,7 @@ class Supervisor:
         self._files: list[int] = wanted["files"]
         self._ended = False
         self._drain_failures = 0
+        self._next_beat = 0.0
 
     def work(self) -> None:
         """Run the command to its end."""
@@ -104,6 +107,7 @@ class Supervisor:
                     self._note({"ended": time.time()})
                     self._tell({"over": True})
                     continue
+                self._beat()
                 signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
             elif pid == drain:
                 drain = None
@@ -121,6 +125,16 @@ class Supervisor:
                 with contextlib.suppress(OSError):
                     os.write(self._control, b"e")
                 self._tell({"code": code, "over": over})
+
+    def _beat(self) -> None:
+        """Touch the file ``heartbeat``, if it is time."""
+        if time.monotonic() >= self._next_beat:
+            self._next_beat = time.monotonic() + BEAT_S
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+            with contextlib.suppress(OSError):
+                file = os.open(self._folder / "heartbeat", flags, 0o600)
+                os.utime(file)
+                os.close(file)
 
     # ---- the drain ----
 
