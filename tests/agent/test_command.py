@@ -55,8 +55,10 @@ def test_its_output_comes_first_to_the_byte_and_its_exit_code_is_returned(state:
     log = (folder / "output.log").read_bytes()
     assert set(log.splitlines()) == {b"out \xff\x1b[1m", b"err", b"True"}
     assert done.returncode == 41
-    assert done.stdout.startswith(log)
-    after = done.stdout[len(log) :].decode()
+    assert done.stderr == b"err\n"
+    shown = b"out \xff\x1b[1m\nTrue\n"
+    assert done.stdout.startswith(shown)
+    after = done.stdout[len(shown) :].decode()
     assert "ended with exit code 41" in after
     assert "no process of it has used CUDA" in after
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -233,7 +235,8 @@ def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
         f"; kept in {run.folder}; gpu-workbench watch {run.folder.name} shows it again"
     )
     assert runs.named(run.folder.name).code == 1
-    here = runs.started(replace(run, ended=None, code=None), os.getpid())
+    unseen = replace(run, ended=None, code=None, supervisor=None)
+    here = runs.started(unseen, os.getpid())
     assert f"goes on as process {os.getpid()}; kept in " in left_in_words(here)
     runs.save(replace(here, start_ticks=1))
     assert "its end was not seen; kept in " in left_in_words(here)

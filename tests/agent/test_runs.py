@@ -123,9 +123,11 @@ def test_an_oom_is_explained_after_the_run_s_own_output(tmp_path: Path) -> None:
     code, out, _ = done(tmp_path, *words)
     assert code == 1
     log = (the_run(tmp_path) / "output.log").read_text()
-    assert out.startswith(log)
-    assert log.startswith("step 0\nstep 1\nstep 2\nnow\n")
-    after = out[len(log) :]
+    shown = "step 0\nstep 1\nstep 2\nnow\n"
+    assert out.startswith(shown)
+    assert set(shown.splitlines()) < set(log.splitlines())
+    assert "OutOfMemoryError" in log  # of standard error, which is apart
+    after = out[len(shown) :]
     (left,) = left_in(the_run(tmp_path))
     assert f"process {left.pid}: 3 steps, 1 OOM; ended by OutOfMemoryError" in after
     assert "2.0 TiB asked on cuda:0" in after
@@ -145,7 +147,8 @@ def test_the_newest_oom_is_told_as_markdown_for_an_issue(tmp_path: Path) -> None
     assert code == 1
     assert f"its output is in {the_run(tmp_path)}/output.log" in errors
     lines = out.splitlines()
-    assert lines[0] == f"`{sys.executable} {program} 3 0`"
+    assert lines[0].startswith("**OOM at step 3, train.py:")
+    assert lines[2] == f"`{sys.executable} {program} 3 0`"
     assert "now" not in lines  # its output is in the log
     (left,) = left_in(the_run(tmp_path))
     assert f"- process {left.pid}: 3 steps, 1 OOM; ended by OutOfMemoryError" in lines

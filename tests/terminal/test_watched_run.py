@@ -56,7 +56,7 @@ def test_a_run_goes_on_when_the_screen_is_left_and_is_opened_again(
     until(lambda: not run.goes_on)
     assert run.log.read_text() == "False False\nit has ended by itself\n"
     with Terminal((*PROGRAM, "watch", run.folder.name), columns=120, rows=40) as terminal:
-        terminal.until_shows("Watch", "not seen")
+        terminal.until_shows("Watch", "exit code 0")
         terminal.keys("q")
         read_to_end(terminal)
         said = terminal.text()

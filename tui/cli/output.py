@@ -134,21 +134,6 @@ def _put_on_stdout(text: str) -> OSError | None:
     return None
 
 
-def pass_through(output: bytes) -> OSError | None:
-    """Write what a user's own command has written, as it is, to the byte.
-
-    Returns:
-        What keeps it from being written; what comes later then goes nowhere.
-    """
-    try:
-        sys.stdout.buffer.write(output)
-        sys.stdout.buffer.flush()
-    except OSError as error:
-        _abandon(sys.stdout)
-        return error
-    return None
-
-
 def print_line(text: str) -> None:
     """Print one line, whatever stands in it; raises as :func:`print_text` does."""
     print_text(rows_of_text([text]))

@@ -7,14 +7,16 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tui.child.launch import FOLDER
 from tui.child.process import ChildProcess
-from tui.cli.output import Failure, pass_through, say
+from tui.cli.output import Failure, say
 from tui.cli.watch_output import Row, as_plain, end_in_words
 from tui.cli.watch_verdicts import MOST_VERDICTS, explained
 from tui.explain.explanation import Explanation
@@ -25,17 +27,29 @@ from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import SeenProcess
 from tui.text import numbers as fmt
 from tui.watch import runs
+from tui.watch.bounded_log import DEFAULT_LIMIT
 from tui.watch.findings import NO_GROWTH, Track, at_step
 from tui.watch.kept import Left, Oom, joined, with_exit_code
 from tui.watch.messages import Placed, Seen, pids_of
 from tui.watch.runs import Run
+from tui.watch.supervised import Supervised
 from workloads.protocol.frozen import frozen
 
 DEVICES_S = 1.0
 """Between two samples of the devices."""
 LOOK_S = 0.05
 """Between two looks at whether the command has written something, or ended."""
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM)
+_PASSED_ON = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+)
+_LEAVES = (signal.SIGHUP, signal.SIGQUIT)
+"""The run goes on after these."""
+_CHUNK = 64 << 10
 
 
 @frozen
@@ -71,36 +85,43 @@ class Outcome:
         ]
 
 
-def begin(command: Sequence[str], entries: int | None) -> tuple[Run, subprocess.Popen[bytes]]:
-    """Start a command under the watch.
+class LeftError(Exception):
+    """This program was told to end, and the run goes on.
 
     Args:
-        command: program and arguments.
-        entries: of torch's memory history; ``None`` for no history.
-
-    Raises:
-        Failure: it cannot be started.
+        run: which one.
+        number: of the signal.
     """
-    try:
-        return runs.begin(command, entries)
-    except runs.StartError as error:
-        raise Failure(str(error)) from error
+
+    def __init__(self, run: Run, number: signal.Signals) -> None:
+        super().__init__(run.folder.name)
+        self.run, self.number = run, number
 
 
 class RunWithoutScreen:
     """Starts a command, samples it from outside, and shows its output."""
 
-    def __init__(self, command: Sequence[str], entries: int | None, *, shows_output: bool) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        entries: int | None,
+        *,
+        shows_output: bool,
+        limit: int = DEFAULT_LIMIT,
+    ) -> None:
         """Start nothing yet.
 
         Args:
             command: program and arguments.
             entries: of torch's memory history; ``None`` for no history.
-            shows_output: on standard output, as it comes.
+            shows_output: on standard output and standard error, as it comes.
+            limit: bytes of its output that are kept.
         """
         self._command = tuple(command)
         self._entries = entries
         self._shows_output = shows_output
+        self._limit = limit
+        self._left: signal.Signals | None = None
         self._processes = WatchedProcesses()
 
     async def work(self) -> Outcome:
@@ -108,13 +129,24 @@ class RunWithoutScreen:
 
         Raises:
             Failure: it cannot be started.
+            LeftError: SIGHUP or SIGQUIT has come, and it goes on.
         """
-        run, process = begin(self._command, self._entries)
+        try:
+            run, process = runs.begin(
+                self._command,
+                self._entries,
+                limit=self._limit,
+                passes_streams=self._shows_output,
+            )
+        except runs.StartError as error:
+            raise Failure(str(error)) from error
         if not self._shows_output:
             say(f"its output is in {run.log}")
         loop = asyncio.get_running_loop()
         for number in _PASSED_ON:
-            loop.add_signal_handler(number, _pass_on, process, number)
+            _answer(loop, number, partial(process.send, number))
+        for number in _LEAVES:
+            _answer(loop, number, partial(self._leave, number))
         sampler = Sampler(run, self._take, starter=True)
         monitor: ChildProcess[MonitorEvent] = ChildProcess(
             monitor_serving(DEVICES_S), MONITOR_EVENTS, folder=FOLDER
@@ -124,13 +156,17 @@ class RunWithoutScreen:
             asyncio.create_task(self._follow(monitor, sampler)),
         ]
         try:
-            code = await self._until_it_ends(process, run)
+            await self._until_it_ends(process, run)
         finally:
             for task in tasks:
                 task.cancel()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             await monitor.stop()
-        run = runs.ended(run, code)
+        if process.returncode is None:
+            say(NO_CODE)
+            run = replace(runs.read_again(run), ended=time.time())
+        else:
+            run = with_code(run, process.returncode)
         looked = Folder(run.folder).look(time.time(), ())
         self._processes.take_left(looked.left, looked.troubles)
         why = sampler.why_no_samples or sampler.file.problem
@@ -139,23 +175,23 @@ class RunWithoutScreen:
                 why = f"samples cannot be taken: {type(each).__name__}: {each}"
         return Outcome(run, self._processes, why, looked.troubles, looked.skipped)
 
-    async def _until_it_ends(self, process: subprocess.Popen[bytes], run: Run) -> int:
-        with run.log.open("rb", buffering=0) as log:
-            while True:
-                code = process.poll()
-                self._show(log.read())
-                if code is not None:
-                    return code
-                await asyncio.sleep(LOOK_S)
+    async def _until_it_ends(self, process: Supervised, run: Run) -> None:
+        """Wait for the command, and until what it has written was shown."""
+        shown = [
+            asyncio.create_task(_pass_through(file, number))
+            for number, file in enumerate(process.outputs, start=1)
+        ]
+        told = False
+        while not (process.has_ended and all(each.done() for each in shown)):
+            if process.log_problem and not told:
+                told = True
+                say(f"its output cannot be kept: {process.log_problem}; the run goes on without")
+            if self._left is not None:
+                raise LeftError(run, self._left)
+            await asyncio.sleep(LOOK_S)
 
-    def _show(self, output: bytes) -> None:
-        """The user's own output of the user's own command: as it is, to the byte."""
-        if not (output and self._shows_output):
-            return
-        error = pass_through(output)
-        if error is not None:
-            self._shows_output = False
-            say(f"its output cannot be shown: {error.strerror}; it goes on, into its log")
+    def _leave(self, number: signal.Signals) -> None:
+        self._left = number
 
     def _take(self, event: Seen | Looked) -> None:
         if not isinstance(event, Looked):
@@ -180,10 +216,56 @@ def _row(process: SeenProcess) -> Row:
     return Row(process.told, process.figures, placed, of_nvml, process.silent, resident)
 
 
-def _pass_on(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """What would end this program is for the command, which has a session of its own."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+NO_CODE = "its exit code is not known: the process that waits for it was killed"
+
+
+def with_code(run: Run, code: int) -> Run:
+    """The run with the end of its command, as ``Popen.returncode`` tells it."""
+    found = runs.read_again(run)
+    return replace(
+        found,
+        ended=found.ended or time.time(),
+        code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+    )
+
+
+def _answer(
+    loop: asyncio.AbstractEventLoop, number: signal.Signals, do: Callable[[], None]
+) -> None:
+    """Have a signal answered, unless this program was told to ignore it, as by nohup."""
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        loop.add_signal_handler(number, do)
+
+
+async def _pass_through(file: int, to: int) -> None:
+    """Write the user's own output of the user's own command: as it is, to the byte.
+
+    In a thread that nobody waits for: whoever reads it may be slow, or stopped.
+    """
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def finish() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    def copy() -> None:
+        try:
+            while data := os.read(file, _CHUNK):
+                while data:
+                    data = data[os.write(to, data) :]
+        except OSError as error:
+            if to == 1:
+                why = error.strerror or str(error)
+                say(f"its output cannot be shown: {why}; it goes on, into its log")
+        finally:
+            os.close(file)
+            with contextlib.suppress(RuntimeError):  # the program has ended meanwhile
+                loop.call_soon_threadsafe(finish)
+
+    threading.Thread(target=copy, daemon=True).start()
+    await done
 
 
 NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench snapshot reads others"

@@ -258,6 +258,8 @@ def end_in_words(run: Run) -> str:
     lasted = fmt.duration((run.ended or run.began) - run.began)
     if run.signal is not None:
         how = f"was ended by {_signal(run.signal)}"
+    elif run.code is None:
+        how = "ended with an exit code that nobody has seen"
     else:
         how = f"ended with exit code {run.code}"
     return f"{_name_of(run)} {how} after {lasted}; kept in {run.folder}"
@@ -289,15 +291,18 @@ def _kept_line(run: Run) -> str:
     size = fmt.size(runs.size_of(run.folder))
     snapshots = fmt.count(len(snapshots_in(run.folder)), "snapshot")
     command = run.problem or " ".join(run.command) or "by --env"
-    return f"  {run.folder.name}  {began}  {_end(run)}  {snapshots}  {size}  {command}"
+    end = f"{_end(run)}, kept for good" if run.is_kept_for_good else _end(run)
+    return f"  {run.folder.name}  {began}  {end}  {snapshots}  {size}  {command}"
 
 
 def _end(run: Run) -> str:
+    if run.ended is None and run.goes_on:
+        return "goes on"
     if run.signal is not None:
         return f"ended by {_signal(run.signal)}"
     if run.code is not None:
         return f"exit code {run.code}"
-    return "goes on" if run.goes_on else "its end was not seen"
+    return "its end was not seen"
 
 
 def kept_as_plain() -> list[dict[str, Any]]:

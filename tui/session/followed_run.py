@@ -203,14 +203,13 @@ class FollowedRun:
         """What there is of a run that has ended, or is out of reach."""
         if self.run.ended is None and runs.is_child(self.run):
             await self._learn_end()  # it has ended before it was looked at
-        self._replayed = True
         self._over = self.run.is_of_this_machine
         if not self._over:
             self._why_no_samples = (
                 f"it is a run of {self.run.host}: what was kept of it is shown; open it there to "
                 "see what it does"
             )
-        await self._finish()
+        await self._finish(replayed=True)
 
     async def _follow(self) -> None:
         self.sampler = sampler = Sampler(
@@ -236,7 +235,7 @@ class FollowedRun:
 
     def _goes_on(self) -> bool:
         if runs.is_child(self.run):
-            return runs.end_of(self.run) is None
+            return not runs.is_over(self.run)
         return self.run.goes_on
 
     async def _learn_end(self) -> None:
@@ -248,10 +247,12 @@ class FollowedRun:
                 return
             await asyncio.sleep(SEEN_S)
 
-    async def _finish(self) -> None:
-        """A last look at the folder."""
+    async def _finish(self, *, replayed: bool = False) -> None:
+        """A last look at the folder; a replay is one when all of it is there."""
         folder = Folder(self.run.folder)
-        self._take(await asyncio.to_thread(folder.look, self._clock(), ()))
+        looked = await asyncio.to_thread(folder.look, self._clock(), ())
+        self._replayed = replayed
+        self._take(looked)
         self._output.read()
         self._tell()
 
@@ -330,6 +331,8 @@ class FollowedRun:
         notes += self._notes
         if self._output.problem:
             notes.append(self._output.problem)
+        elif why := runs.log_problem(self.run):
+            notes.append(f"its output cannot be kept: {why}; the run goes on without")
         elif not self._output.lines and not self.run.log.exists():
             notes.append("its output went to where it was started: --here and --env keep none")
         if not self.run.folder.exists():

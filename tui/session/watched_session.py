@@ -60,12 +60,12 @@ def _to_group(run: Run, number: signal.Signals) -> str:
     group = f"the run's processes, group {pid}"
     # The number of a group is not given to a new process while one is in it; nor is that of a
     # child before its end was seen.
-    is_held = runs.is_child(run) and runs.end_of(run) is None
+    is_held = runs.is_child(run) and not runs.has_ended(run)
     with contextlib.suppress(ProcessLookupError):
-        if is_held or (run.goes_on and os.getpgid(pid) == pid):
+        if is_held or (run.first_goes_on and os.getpgid(pid) == pid):
             os.killpg(pid, number)
             return group
-        if run.goes_on:
+        if run.first_goes_on:
             _to_one(pid, number, run)  # the group is the shell's that has started it in place
             return f"process {pid}"
         if _in_group(run):
@@ -77,7 +77,7 @@ def _to_group(run: Run, number: signal.Signals) -> str:
 def _to_one(pid: int, number: signal.Signals, run: Run) -> None:
     held = os.pidfd_open(pid)
     try:
-        if run.goes_on:  # it is still that process, which the descriptor keeps
+        if run.first_goes_on:  # it is still that process, which the descriptor keeps
             signal.pidfd_send_signal(held, number)
     finally:
         os.close(held)
@@ -291,7 +291,7 @@ class WatchedRunSession:
 
     async def _wait_for_end(self, run: Run) -> None:
         """Write down how a run has ended: no other program can learn it."""
-        while runs.end_of(run) is None:
+        while not runs.is_over(run):
             await asyncio.sleep(END_LOOK_S)
         runs.with_end(run)
         self._changed()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,10 @@ import workloads.agent
 from tui import reports
 from tui.child.inside import Cgroup
 from tui.text import secrets
+from tui.watch import supervised
+from tui.watch.bounded_log import DEFAULT_LIMIT
 from tui.watch.process_files import GoneError, ProcessFiles
+from tui.watch.supervised import Supervised
 from tui.watch.untrusted import (
     LATEST,
     UntrustedError,
@@ -33,7 +36,16 @@ from workloads.protocol.frozen import frozen
 MOST_KEPT = 20
 MOST_BYTES = 5 << 30
 _SCHEMA = 1
-_RECENT_S = 86_400.0
+HEARTBEAT = "heartbeat"
+"""A file that the supervisor touches while the run goes on: all that another machine sees of it."""
+KEPT_FOR_GOOD = "kept-for-good"
+"""A file in the folder of a run that is never dropped by itself."""
+STALE_S = 3600.0
+"""After which a heartbeat has stopped; the clocks of two machines may differ."""
+_STARTING_S = 60.0
+"""That a run is given to write down its process."""
+UNHEARD_S = 30 * 86_400.0
+"""After which a run of another machine has ended that never had one, by its newest file."""
 _NOT_SAVED = ("folder", "problem")
 _LAST_PID = (1 << 22) - 1
 _LAST_SIGNAL = signal.NSIG - 1
@@ -62,6 +74,11 @@ class Run:
     """What has ended it."""
     host: str = ""
     """The machine that it was started on; empty where that was not written down."""
+    boot: str = ""
+    """The kernel's id of that machine's start; empty where that was not written down."""
+    supervisor: int | None = None
+    """The pid of the process that waits for its end; see :mod:`tui.watch.supervisor`."""
+    supervisor_ticks: int | None = None
     problem: str = ""
     """Why its ``run.json`` cannot be used; empty where it can, or is not there."""
     oom_kills_before: int | None = None
@@ -76,13 +93,18 @@ class Run:
         return self.folder / "output.log"
 
     @property
+    def is_kept_for_good(self) -> bool:
+        """Whether ``watch keep`` has marked it: no limit applies to it."""
+        return (self.folder / KEPT_FOR_GOOD).exists()
+
+    @property
     def samples(self) -> Path:
         """What was seen of it: see :mod:`tui.watch.samples`."""
         return self.folder / "samples.jsonl"
 
     @property
     def goes_on(self) -> bool:
-        """Whether its first process is there, or any of what ``--env`` has started.
+        """Whether its first process is there, or any that this one or ``--env`` has started.
 
         Of another machine's nobody here can tell: no.
         """
@@ -90,7 +112,15 @@ class Run:
             return False
         if self.pid is None:
             return bool(processes_of(self.folder))
-        return _is_there(self.pid, self.start_ticks)
+        # The supervisor stays until the last process has ended, for one a daemon.
+        is_here = self.boot in ("", boot_id())
+        return self.first_goes_on or (is_here and _is_there(self.supervisor, self.supervisor_ticks))
+
+    @property
+    def first_goes_on(self) -> bool:
+        """Whether its first process is there."""
+        is_here = self.is_of_this_machine and self.boot in ("", boot_id())
+        return is_here and _is_there(self.pid, self.start_ticks)
 
     @property
     def is_of_this_machine(self) -> bool:
@@ -127,6 +157,7 @@ def new_run(command: Sequence[str]) -> Run:
         str(Path.cwd()),
         time.time(),
         host=host,
+        boot=boot_id(),
         oom_kills_before=Cgroup().oom_kills(),
     )
     try:
@@ -272,8 +303,9 @@ def _read(place: Path) -> Run | None:
         check_time(run.ended or 0.0)
         if run.signal is not None and not 0 < run.signal <= _LAST_SIGNAL:
             raise UntrustedError(f"there is no signal {run.signal}")
-        if run.pid is not None and not 0 < run.pid <= _LAST_PID:
-            raise UntrustedError(f"there is no process {run.pid}")
+        for pid in (run.pid, run.supervisor):
+            if pid is not None and not 0 < pid <= _LAST_PID:
+                raise UntrustedError(f"there is no process {pid}")
         # An older program wrote it as it was given.
         return replace(run, command=secrets.command_line(run.command))
     except FileNotFoundError:
@@ -286,13 +318,47 @@ def _read(place: Path) -> Run | None:
 
 
 def prune(keep: Path) -> None:
-    """Drop the oldest runs beyond :data:`MOST_KEPT` and :data:`MOST_BYTES`; none that goes on."""
+    """Drop the oldest runs beyond :data:`MOST_KEPT` and :data:`MOST_BYTES`.
+
+    None that goes on, here or elsewhere. Those that are kept for good do not count.
+    """
     total = 0
-    for number, run in enumerate(kept()):
+    for number, run in enumerate(run for run in kept() if not run.is_kept_for_good):
         total += size_of(run.folder)
         beyond = number >= MOST_KEPT or total > MOST_BYTES
-        if beyond and run.folder != keep and not run.goes_on and not _has_processes(run.folder):
+        is_starting = (
+            run.pid is None and run.ended is None and 0 <= time.time() - run.began < _STARTING_S
+        )
+        if beyond and run.folder != keep and not is_starting and not may_go_on(run):
             shutil.rmtree(run.folder, ignore_errors=True)
+
+
+def _is_starting(run: Run) -> bool:
+    """Whether it has just begun and its process is not written down yet."""
+    is_new = 0 <= time.time() - run.began < _STARTING_S
+    return is_new and run.pid is None and run.ended is None
+
+
+def keep_for_good(run: Run) -> None:
+    """Mark a run that no limit applies to.
+
+    Raises:
+        OSError: it cannot be marked.
+    """
+    (run.folder / KEPT_FOR_GOOD).touch(mode=0o600)
+
+
+def remove(run: Run) -> None:
+    """Remove a run with all its files.
+
+    Raises:
+        LookupError: it goes on, or may go on where nobody here can see it.
+        OSError: not all of it can be removed.
+    """
+    if may_go_on(run):
+        where = "" if run.is_of_this_machine else f" on {run.host}"
+        raise LookupError(f"{run.folder.name} goes on{where}, or may; end it before it is removed")
+    shutil.rmtree(run.folder)
 
 
 def size_of(place: Path) -> int:
@@ -315,16 +381,43 @@ def processes_of(place: Path) -> list[int]:
     return found
 
 
-def _has_processes(place: Path) -> bool:
-    """Whether a process of it is there, or may be."""
-    if processes_of(place):
+def may_go_on(run: Run) -> bool:
+    """Whether a process of a run is there, or may be, on this machine or another."""
+    if run.goes_on or processes_of(run.folder):
         return True
-    # Of another machine with the same folder nothing is known; its files change while it runs.
-    for path in place.glob("*.jsonl"):
+    if run.ended is not None:
+        return False
+    is_here = run.is_of_this_machine and run.boot in ("", boot_id())
+    if is_here and not (run.pid is None and _has_agents_elsewhere(run.folder)):
+        return False
+    with contextlib.suppress(OSError):
+        return time.time() - (run.folder / HEARTBEAT).stat().st_mtime < STALE_S
+    return time.time() - _newest(run.folder) < UNHEARD_S
+
+
+def _has_agents_elsewhere(place: Path) -> bool:
+    """Whether an agent of another machine has left a file: ``--env`` does not tell where it ran."""
+    own = f"{identity().rsplit('-', 2)[0]}-"
+    agents = [path for path in place.glob("*.jsonl") if path.name != "samples.jsonl"]
+    return any(not path.name.startswith(own) for path in agents)
+
+
+def _newest(place: Path) -> float:
+    """When something in a folder was last written, in Unix time."""
+    newest = 0.0
+    for path in (place, *place.glob("*")):
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime < _RECENT_S:
-                return True
-    return False
+            newest = max(newest, path.lstat().st_mtime)
+    return newest
+
+
+@functools.cache
+def boot_id() -> str:
+    """The kernel's id of this machine's start; empty where it does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _is_there(pid: int | None, ticks: int | None) -> bool:
@@ -343,9 +436,9 @@ RECORDING = "gpu-workbench watch --record -- python train.py"
 """The same with torch's memory history, which tells who held the memory."""
 START_FOLDER = Path(workloads.agent.__file__).with_name("start")
 """Holds the file that Python executes at its start, and nothing else."""
-_STARTED: dict[Path, subprocess.Popen[bytes]] = {}
-"""By the run's folder: the parent alone learns an exit code, whichever part of it asks. A kept run
-of earlier may have had the same pid, above all in a container."""
+_STARTED: dict[Path, Supervised] = {}
+"""By the run's folder: what this program has started, whichever part of it asks. A kept run of
+earlier may have had the same pid, above all in a container."""
 
 
 def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dict[str, str]:
@@ -369,14 +462,21 @@ class StartError(Exception):
 
 
 def begin(
-    command: Sequence[str], entries: int | None, environment: Mapping[str, str] | None = None
-) -> tuple[Run, subprocess.Popen[bytes]]:
+    command: Sequence[str],
+    entries: int | None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    passes_streams: bool = False,
+) -> tuple[Run, Supervised]:
     """Make a run of a command and start it.
 
     Args:
         command: program and arguments.
         entries: of torch's memory history; ``None`` for no history.
         environment: that it would have had; ``None`` for this process's.
+        limit: bytes of its output that are kept.
+        passes_streams: as :func:`start` has it.
 
     Raises:
         StartError: it cannot be started; no run is left of it.
@@ -386,14 +486,14 @@ def begin(
     except OSError as error:
         raise StartError(no_folder_words(error)) from error
     try:
-        process = start(command, run.folder, entries, environment)
+        process = start(
+            command, run.folder, entries, environment, limit=limit, passes_streams=passes_streams
+        )
     except OSError as error:
         drop(run)
         raise StartError(f"{command[0]}: {error.strerror}") from error
-    run = of_process(run, process.pid)
-    with contextlib.suppress(OSError):  # it goes on all the same
-        save(run)
-    return run, process
+    run = read_again(run)
+    return run if run.pid == process.pid else of_process(run, process.pid), process
 
 
 def start(
@@ -401,50 +501,65 @@ def start(
     run: Path,
     entries: int | None,
     environment: Mapping[str, str] | None = None,
-) -> subprocess.Popen[bytes]:
+    *,
+    limit: int = DEFAULT_LIMIT,
+    passes_streams: bool = False,
+) -> Supervised:
     """Start a command that belongs to itself: neither a terminal nor this process can end it.
 
-    Its output, both streams, is appended to ``output.log`` in the run's folder.
+    Its output, both streams, goes to ``output.log`` in the run's folder, through its supervisor:
+    see :mod:`tui.watch.supervisor`, which also writes its process and its end to ``run.json``.
+
+    Args:
+        command: program and arguments.
+        run: the folder of the run.
+        entries: of torch's memory history; ``None`` for no history.
+        environment: that it would have had; ``None`` for this process's.
+        limit: bytes of its output that are kept.
+        passes_streams: hand both streams to this program too, and its standard input, where that
+            is a pipe or a file, to the command.
 
     Raises:
-        OSError: there is no such program, or the folder cannot be written to.
+        OSError: there is no such program.
     """
     present = os.environ if environment is None else environment
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    log = os.open(run / "output.log", flags, 0o600)
-    try:
-        process = subprocess.Popen(
-            command,
-            env={**present, **variables(run, entries, present)},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    finally:
-        os.close(log)
+    process = supervised.start(
+        command,
+        run,
+        {**present, **variables(run, entries, present)},
+        limit=limit,
+        separate=passes_streams,
+        passes_stdin=passes_streams,
+    )
     _STARTED[run] = process
     return process
 
 
 def is_child(run: Run) -> bool:
-    """Whether this process has started it: then its pid is no other's until its end was seen."""
+    """Whether this program has started it."""
     process = _STARTED.get(run.folder)
     return process is not None and process.pid == run.pid
 
 
-def end_of(run: Run) -> int | None:
-    """How a run has ended that this process has started, as ``Popen.returncode`` tells it.
+def has_ended(run: Run) -> bool:
+    """Whether the command has ended of a run that this program has started."""
+    return _STARTED[run.folder].has_ended
 
-    Returns:
-        ``None`` while it goes on, and where this process has not started it.
-    """
-    return _STARTED[run.folder].poll() if is_child(run) else None
+
+def is_over(run: Run) -> bool:
+    """Whether the last process has ended of a run that this program has started."""
+    return _STARTED[run.folder].is_over
+
+
+def log_problem(run: Run) -> str:
+    """Why the output of a run cannot be kept that this program has started; empty where it can."""
+    return _STARTED[run.folder].log_problem if is_child(run) else ""
 
 
 def with_end(run: Run) -> Run:
-    """A run as it is written down; if this process knows its end, with it, and that is kept."""
-    code = end_of(run)
+    """A run as it is written down, with its end where this program alone knows it."""
+    process = _STARTED[run.folder] if is_child(run) else None
+    code = process.poll() if process is not None and process.is_over else None
     run = read_again(run)
     return run if code is None or run.ended is not None else ended(run, code)
 

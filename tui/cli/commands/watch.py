@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.cli.options import Parser, Subcommand, add_screen
-from tui.cli.output import Failure, UsageError, print_json, print_text, run_to_exit, say
+from tui.cli.output import Failure, UsageError, print_json, print_line, print_text, run_to_exit, say
 from tui.cli.watch_processes import Watching, WatchOptions, put_agent_in
 from tui.text import secrets
 from tui.text.glyphs import rows_of_text
@@ -83,10 +83,39 @@ def _print_stacks(options: WatchOptions) -> int:
 
 def _show(options: WatchOptions) -> int:
     name, *more = options.command
+    if name in _VERBS and len(more) == 1 and not options.prints:
+        return _change(name, more[0])
     if more or options.prints:
         words = " ".join(secrets.command_line(options.command))
         raise UsageError(f"{words}: give a command after --, or the name of one kept run alone")
     return show(name, options.given)
+
+
+_VERBS = ("rm", "keep")
+"""The name of a run begins with a digit."""
+
+
+def _change(verb: str, name: str) -> int:
+    """Remove a run, or keep it for good.
+
+    Raises:
+        UsageError: there is no such run, or it goes on.
+        Failure: its folder cannot be changed.
+    """
+    try:
+        run = runs.named(name)
+        if verb == "rm":
+            runs.remove(run)
+            print_line(f"{run.folder.name} is removed")
+        else:
+            runs.keep_for_good(run)
+            print_line(f"{run.folder.name} is kept until it is removed: watch rm {name}")
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from error
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise Failure(f"{runs.folder() / name}: {why}; see who owns its files") from error
+    return 0
 
 
 def _launch(options: WatchOptions) -> int:
@@ -182,9 +211,10 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "command",
         nargs="*",
-        metavar="RUN | -- COMMAND",
-        help="a kept run that is shown again, by its name or the beginning of it; or, after two "
-        "dashes, what is run, under the screen unless --no-screen or --here is given",
+        metavar="RUN | rm RUN | keep RUN | -- COMMAND",
+        help="a kept run, by its name or the beginning of it, that is shown again, removed, or "
+        "kept whatever comes; or, after two dashes, what is run, under the screen unless "
+        "--no-screen or --here is given",
     )
 
 
@@ -316,15 +346,22 @@ def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value])
 
 
 def _in_place(options: Launch) -> int:
+    run: Run | None = None
     try:
         run = runs.new_run(options.command)
         runs.started(run, os.getpid())
     except OSError as error:
-        raise Failure(runs.no_folder_words(error)) from error
+        say(f"{runs.no_folder_words(error)}; the command runs without the watch")
+        if run is not None:
+            runs.drop(run)
+        run = None
     try:
+        if run is None:
+            os.execvp(options.command[0], list(options.command))
         runs.replace_with(options.command, run.folder, options.entries)
     except OSError as error:
-        runs.drop(run)
+        if run is not None:
+            runs.drop(run)
         raise Failure(f"{options.command[0]}: {error.strerror}") from error
     raise AssertionError("the command has taken the place of this program")
 
@@ -332,10 +369,15 @@ def _in_place(options: Launch) -> int:
 async def _without_a_screen(options: Launch) -> int:
     # The doors to what samples and reads, which --here and --env do without.
     from tui.cli import watch_command
+    from tui.cli.watch_output import left_in_words
 
     shows = not (options.json or options.markdown)
     run_it = watch_command.RunWithoutScreen(options.command, options.entries, shows_output=shows)
-    outcome = await run_it.work()
+    try:
+        outcome = await run_it.work()
+    except watch_command.LeftError as left:
+        say(left_in_words(left.run))
+        return 128 + left.number
     if options.json:
         print_json(await watch_command.as_explained_object(outcome))
     elif options.markdown:
@@ -343,6 +385,8 @@ async def _without_a_screen(options: Launch) -> int:
     else:
         print_text(rows_of_text(await watch_command.as_text(outcome)))
     run = outcome.run
+    if run.code is None and run.signal is None:
+        return 1
     return 128 + run.signal if run.signal is not None else run.code or 0
 
 
