@@ -39,6 +39,8 @@ def module(name, **members):
     sys.modules[name] = made = types.ModuleType(name)
     made.__dict__.update(members)
     return made
+class Optimizer:
+    param_groups = ()
 hooks = []
 torch = module("torch", __version__="2.13.0")
 torch._C = types.SimpleNamespace(_cuda_attach_out_of_memory_observer=lambda observer: None)
@@ -50,7 +52,7 @@ TRAINS = """
 print("ready", flush=True)
 while sys.stdin.readable() and not stop():
     for hook in hooks:
-        hook(None, (), {})
+        hook(Optimizer(), (), {})
     time.sleep(0.01)
 print("ended", threading.active_count(), len(hooks), names == sorted(globals()))
 """
@@ -98,7 +100,7 @@ def test_the_script_that_python_itself_executes(python: str, tmp_path: Path) -> 
     run.mkdir()
     (run / "inject.py").write_text(injected_script(run, 0))
     takes = f"{TORCH}{STOP}exec(compile(open({str(run / 'inject.py')!r}).read(), 'x', 'exec'))\n"
-    with running(takes + "hooks[0](None, (), {})" + TRAINS, python) as process:
+    with running(takes + "hooks[0](Optimizer(), (), {})" + TRAINS, python) as process:
         out, errors = process.communicate("\n")
     assert (out.startswith("ended 1 1"), errors) == (True, "")
     (left,) = left_in(run)
@@ -159,7 +161,7 @@ torch.Tensor = torch.nn = None
 observers = []
 torch._C._cuda_attach_out_of_memory_observer = observers.append
 TAKES
-hooks[0](None, (), {})
+hooks[0](Optimizer(), (), {})
 observers[0](0, 1 << 30, 1 << 33, 7)
 if int(sys.argv[1]) < 3:
     os.execv(sys.executable, [sys.executable, __file__, str(int(sys.argv[1]) + 1)])

@@ -117,11 +117,10 @@ HANDED_ON = ("SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH", "SIGINT", "SIGTERM")
 def test_signals_reach_the_command() -> None:
     code = (
         "import signal\n"
-        f"for name in {HANDED_ON}:\n"
-        "    number = getattr(signal, name)\n"
-        "    signal.signal(number, lambda n, _: print(signal.Signals(n).name))\n"
+        f"wanted = [getattr(signal, name) for name in {HANDED_ON}]\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, wanted)\n"
         "print('ready')\n"
-        f"for _ in {HANDED_ON}: signal.pause()\n"
+        "for _ in wanted: print(signal.Signals(signal.sigwait(wanted)).name)\n"
         "raise SystemExit(3)\n"
     )
     with watched(code) as (process, _):

@@ -195,14 +195,24 @@ class Cgroup:
         Returns:
             ``None`` where no group that is to be seen tells.
         """
+        found = (_oom_kills_in(file) for file in self._oom_files())
+        return next((kills for kills in found if kills is not None), None)
+
+    def oom_kills_file(self) -> Path | None:
+        """Return the file that :meth:`oom_kills` is read from; ``None`` where none tells."""
+        return next((file for file in self._oom_files() if _oom_kills_in(file) is not None), None)
+
+    def _oom_files(self) -> list[Path]:
         files = [*(group / "memory.events" for group in self._v2)]
-        files += [group / "memory.oom_control" for group in self._memory]
-        for file in files:
-            for line in _text(file).splitlines():
-                key, _, value = line.partition(" ")
-                if key == "oom_kill":
-                    return _number(value)
-        return None
+        return files + [group / "memory.oom_control" for group in self._memory]
+
+
+def _oom_kills_in(file: Path) -> int | None:
+    for line in _text(file).splitlines():
+        key, _, value = line.partition(" ")
+        if key == "oom_kill":
+            return _number(value)
+    return None
 
 
 def _controller(mount: Path, name: str, together: str) -> Path:

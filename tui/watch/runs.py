@@ -81,11 +81,9 @@ class Run:
     supervisor_ticks: int | None = None
     problem: str = ""
     """Why its ``run.json`` cannot be used; empty where it can, or is not there."""
-    oom_kills_before: int | None = None
-    """Processes of its cgroup that the kernel's OOM killer had ended before it began; ``None``
-    where no cgroup tells."""
     oom_kills: int | None = None
-    """Those that it ended while the run went on; ``None`` where nobody has counted."""
+    """Processes of its cgroup that the kernel's OOM killer ended meanwhile; ``None`` where nobody
+    has counted."""
 
     @property
     def log(self) -> Path:
@@ -158,7 +156,6 @@ def new_run(command: Sequence[str]) -> Run:
         time.time(),
         host=host,
         boot=boot_id(),
-        oom_kills_before=Cgroup().oom_kills(),
     )
     try:
         save(run)
@@ -213,19 +210,11 @@ def ended(run: Run, code: int) -> Run:
         ended=time.time(),
         code=code if code >= 0 else None,
         signal=-code if code < 0 else None,
-        oom_kills=_oom_kills_since(run.oom_kills_before),
     )
     if run.folder.is_dir():  # somebody may have dropped it: it is not made anew
         with contextlib.suppress(OSError):  # the disk is full
             save(run)
     return run
-
-
-def _oom_kills_since(before: int | None) -> int | None:
-    """Count the OOM killer's since a run began: it has this program's cgroup, which started it."""
-    now = Cgroup().oom_kills()
-    # A counter that went back is of another group.
-    return None if before is None or now is None or now < before else now - before
 
 
 def oom_killer_words(run: Run) -> str:
@@ -530,6 +519,7 @@ def start(
         limit=limit,
         separate=passes_streams,
         passes_stdin=passes_streams,
+        oom_kills_file=Cgroup().oom_kills_file(),
     )
     _STARTED[run] = process
     return process

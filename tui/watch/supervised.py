@@ -154,6 +154,7 @@ def start(
     limit: int = DEFAULT_LIMIT,
     separate: bool = False,
     passes_stdin: bool = False,
+    oom_kills_file: Path | None = None,
 ) -> Supervised:
     """Start a command under a supervisor, which this program's end does not reach.
 
@@ -164,6 +165,7 @@ def start(
         limit: bytes of its output that are kept.
         separate: hand its two streams to this program too, each by itself.
         passes_stdin: it gets this program's standard input where that is a pipe or a file.
+        oom_kills_file: in which the kernel counts the processes that its OOM killer ends.
 
     Raises:
         OSError: it cannot be started.
@@ -183,6 +185,7 @@ def start(
         )
         theirs.close()
         wanted = {"folder": str(folder), "command": list(command), "limit": limit, "files": given}
+        wanted["oom_kills_file"] = None if oom_kills_file is None else str(oom_kills_file)
         ours.sendall(json.dumps(wanted).encode() + b"\n")
     except BaseException:
         for reader, _ in pipes:

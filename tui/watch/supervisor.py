@@ -57,6 +57,9 @@ class Supervisor:
         self._command: list[str] = wanted["command"]
         self._limit: int = wanted["limit"]
         self._files: list[int] = wanted["files"]
+        counts: str | None = wanted.get("oom_kills_file")
+        self._oom_kills_file = None if counts is None else Path(counts)
+        self._oom_kills_before = self._oom_kills()
         self._ended = False
         self._drain_failures = 0
         self._next_beat = 0.0
@@ -121,10 +124,27 @@ class Supervisor:
                 child.returncode = code
                 end = {"code": code if code >= 0 else None, "signal": -code if code < 0 else None}
                 over = not _children_but(drain)
+                end["oom_kills"] = self._oom_kills_meanwhile()
                 self._note({**end, **({"ended": time.time()} if over else {})})
                 with contextlib.suppress(OSError):
                     os.write(self._control, b"e")
                 self._tell({"code": code, "over": over})
+
+    def _oom_kills(self) -> int | None:
+        """Return how many processes the kernel's OOM killer has ended in the run's cgroup."""
+        if self._oom_kills_file is None:
+            return None
+        try:
+            lines = self._oom_kills_file.read_text("ascii", "replace").splitlines()
+        except OSError:
+            return None
+        counts = (line.partition(" ")[2] for line in lines if line.startswith("oom_kill "))
+        return next((int(count) for count in counts if count.isdecimal()), None)
+
+    def _oom_kills_meanwhile(self) -> int | None:
+        before, now = self._oom_kills_before, self._oom_kills()
+        # A counter that went back is of another group.
+        return None if before is None or now is None or now < before else now - before
 
     def _beat(self) -> None:
         """Touch the file ``heartbeat``, if it is time."""

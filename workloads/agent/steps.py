@@ -62,10 +62,15 @@ class StepCounter:
     def _size(self, optimizer: Any) -> int:
         """Elements of an optimizer's parameters; of what cannot be read, none."""
         groups = (instance_dict(optimizer) or {}).get("param_groups")
-        reader, elements = TensorReader(self._torch, 0), 0
-        with self._torch._C.DisableTorchFunction():
-            for group in groups if type(groups) is list else ():
-                for parameter in (group.get("params") or ()) if type(group) is dict else ():
-                    if reader.is_tensor_type(type(parameter)):
-                        elements += reader.elements(parameter)
-        return elements
+        held = [group.get("params") for group in groups or () if type(group) is dict]
+        try:
+            reader = TensorReader(self._torch, 0)
+            with self._torch._C.DisableTorchFunction():
+                return sum(
+                    reader.elements(parameter)
+                    for parameters in held
+                    for parameter in parameters or ()
+                    if reader.is_tensor_type(type(parameter))
+                )
+        except AttributeError:
+            return 0  # a torch that calls its parts otherwise
