@@ -41,7 +41,7 @@ _BEGINS_WITH_NAME = re.compile(
 )
 _HEADER = re.compile(r"(?:proxy-)?authorization[:=]?", re.IGNORECASE)
 _SCHEMES = frozenset(("bearer", "basic", "digest", "token"))
-_OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?", re.DOTALL)
+_OPTION = re.compile(r"--?[A-Za-z][\w.-]*(?:=.*)?", re.DOTALL)
 
 _ASSIGNED = re.compile(
     r"(?P<before>(?<![\w.-])(?P<name>[\w.-]+)[\"']?\s{0,8}[=:]\s{0,8})"

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
 from textual.worker import Worker
 
+from tui.ui.screens.closing import Dialog
 from tui.ui.screens.dialogs import box
 from tui.ui.views.lines import Line, TextStyle, paragraph
 from tui.ui.views.rank_stacks import rank_stack_lines
@@ -20,7 +20,7 @@ from tui.watch.rank_stacks import RankStacks
 ASKING = "The processes are being asked."
 
 
-class StacksScreen(ModalScreen[None]):
+class StacksScreen(Dialog[None]):
     """Shows the stacks, asked anew at each press of the key.
 
     Args:
