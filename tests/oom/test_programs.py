@@ -117,6 +117,7 @@ def test_a_rank_that_runs_out_alone_is_named(tmp_path: Path) -> None:
     told = watch([*command, str(FOLDER / "rank_of_two.py")], tmp_path)
     (process,) = [each for each in told["processes"] if each["ooms"]]
     assert process["rank"] == 1
+    assert told["first_failure"] == "rank 1 ran out of memory; torchrun ended rank 0"
     line = process["ooms"][-1]["explanation"]["line"]
     assert "Leak: outputs (list of" in line
     assert "rank_of_two.py:" in line

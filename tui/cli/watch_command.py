@@ -29,6 +29,7 @@ from tui.text import numbers as fmt
 from tui.watch import runs
 from tui.watch.bounded_log import DEFAULT_LIMIT
 from tui.watch.findings import NO_GROWTH, Track, at_step
+from tui.watch.first_failure import first_failure
 from tui.watch.kept import Left, Oom, joined, with_exit_code
 from tui.watch.messages import Placed, Seen, pids_of
 from tui.watch.runs import Run
@@ -286,7 +287,9 @@ def judged_by_exit(run: Run, left: Sequence[Left]) -> list[Left]:
 async def as_text(outcome: Outcome) -> list[str]:
     """Lines that follow the run's own output."""
     left = outcome.left
-    lines = ["", end_in_words(outcome.run), *_oom_killer(outcome.run)]
+    told = await explained(outcome.run, outcome.processes, left, "text")
+    lines = ["", *(each.explanation.line for each in told[:1]), *_first_failure(outcome)]
+    lines += [end_in_words(outcome.run), *_oom_killer(outcome.run)]
     for each in left:
         lines.append(process_line(each))
         lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
@@ -297,9 +300,10 @@ async def as_text(outcome: Outcome) -> list[str]:
         for pid, device, track in outcome.tracks
         for found in track.findings(ended=True)
     ]
-    told = await explained(outcome.run, outcome.processes, left, "text")
-    for one in told[:MOST_VERDICTS]:
-        lines += ["", one.explanation.line, "", *oom_lines(one.left, one.oom)]
+    for number, one in enumerate(told[:MOST_VERDICTS]):
+        # The first of them stands above all else.
+        lines += ["", *([one.explanation.line, ""] if number else [])]
+        lines += oom_lines(one.left, one.oom)
         lines += ["", *(one.lines or _explanation_lines(one.explanation))]
     for one in told[MOST_VERDICTS:]:
         where = f" ({one.oom.snapshot})" if one.oom.snapshot else ""
@@ -315,7 +319,7 @@ async def as_markdown(outcome: Outcome) -> list[str]:
     told = await explained(outcome.run, outcome.processes, left, "markdown")
     lines = [f"**{each.explanation.line}**" for each in told[:1]]
     lines += ["", f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run)]
-    lines += [*_oom_killer(outcome.run), ""]
+    lines += [*_oom_killer(outcome.run), *_first_failure(outcome), ""]
     lines += [f"- {process_line(each)}" for each in left]
     for one in told[:1]:
         lines += ["", *oom_lines(one.left, one.oom), "", *one.lines]
@@ -335,6 +339,11 @@ def _explanation_lines(explanation: Explanation) -> list[str]:
     cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
     rows = [*account_lines(explanation, cells), (), *advice_lines(explanation.advice, cells)]
     return [plain(row).rstrip() for row in rows]
+
+
+def _first_failure(outcome: Outcome) -> list[str]:
+    words = first_failure(outcome.left, outcome.run.command)
+    return [words] if words else []
 
 
 def _oom_killer(run: Run) -> list[str]:
@@ -414,6 +423,9 @@ def as_object(
         unavailable["exit.code"] = "it was ended by a signal"
     if run.oom_kills is None:
         unavailable["host_oom_kills"] = "no cgroup of the run counts the kernel's OOM killer"
+    failed = first_failure(outcome.left, run.command)
+    if not failed:
+        unavailable["first_failure"] = "no rank of several was ended by an OOM"
     if run.signal is None:
         unavailable["exit.signal"] = "no signal has ended it"
     return {
@@ -423,6 +435,7 @@ def as_object(
         "exit": {"code": run.code, "signal": run.signal},
         "skipped": list(outcome.skipped),
         "host_oom_kills": run.oom_kills,
+        "first_failure": failed or None,
         "unavailable": unavailable,
     }
 

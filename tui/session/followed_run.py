@@ -20,6 +20,7 @@ from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.text import numbers as text
 from tui.text.glyphs import clean
 from tui.watch import runs, samples
+from tui.watch.first_failure import first_failure
 from tui.watch.messages import Seen, pids_of
 from tui.watch.runs import Run
 from tui.watch.untrusted import open_regular
@@ -327,7 +328,8 @@ class FollowedRun:
         )
 
     def _all_notes(self) -> tuple[str, ...]:
-        notes = [words] if (words := runs.oom_killer_words(self.run)) else []
+        failed = first_failure(self.processes.completed_left(), self.run.command)
+        notes = [words for words in (failed, runs.oom_killer_words(self.run)) if words]
         notes += self._notes
         if self._output.problem:
             notes.append(self._output.problem)
