@@ -22,6 +22,8 @@ FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
 THEME = "ansi-dark"
 """The terminal's own sixteen colours: the fewest bytes, and the colours that its user chose."""
 SHORTEST_REFRESH_S, LONGEST_REFRESH_S = 0.2, 60.0
+MOST_RUNS = 100_000
+LEAST_SIZE = 1 << 20
 Value = Setting | None
 
 
@@ -34,7 +36,7 @@ class Known:
     variable: str
     """Of the environment."""
     flag: str
-    """Of the command line."""
+    """Of the command line; empty where it has none."""
     about: str
     """What it may be, for a value that it may not."""
     parse: Callable[[object], Value]
@@ -68,6 +70,28 @@ def _switch(value: object) -> bool:
     if not isinstance(value, str) or value.lower() not in words:
         raise ValueError
     return words[value.lower()]
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError
+    number = int(value)
+    if not 0 <= number <= MOST_RUNS:
+        raise ValueError
+    return number
+
+
+def _size(value: object) -> int:
+    """``5368709120``, ``512M`` or ``5 GiB`` in bytes."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError
+    found = re.fullmatch(r"\s*(\d{1,15})\s*(?:([KMGT])(?:i?B)?|B)?\s*", str(value), re.IGNORECASE)
+    if found is None:
+        raise ValueError
+    size = int(found[1]) << (10 * " KMGT".index((found[2] or " ").upper()))
+    if size < LEAST_SIZE:
+        raise ValueError
+    return size
 
 
 def _path(value: object) -> str:
@@ -122,6 +146,30 @@ KNOWN = (
         flag="--ascii",
         about="true or false",
         parse=_switch,
+    ),
+    Known(
+        "runs_kept",
+        20,
+        variable="GPU_WORKBENCH_RUNS_KEPT",
+        flag="",
+        about=f"how many watched runs are kept, 0 to {MOST_RUNS}",
+        parse=_count,
+    ),
+    Known(
+        "runs_size",
+        5 << 30,
+        variable="GPU_WORKBENCH_RUNS_SIZE",
+        flag="",
+        about="what kept runs may take of the disk, such as 5G; 1M at least",
+        parse=_size,
+    ),
+    Known(
+        "log_size",
+        256 << 20,
+        variable="GPU_WORKBENCH_LOG_SIZE",
+        flag="",
+        about="how much of a watched run's output is kept, such as 256M; 1M at least",
+        parse=_size,
     ),
 )
 BY_NAME = {item.name: item for item in KNOWN}

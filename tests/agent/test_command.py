@@ -302,13 +302,13 @@ def test_the_newest_twenty_are_kept_and_none_that_goes_on(
 
 
 def test_the_bytes_of_all_are_limited(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "MOST_BYTES", 10_000)
+    monkeypatch.setenv("GPU_WORKBENCH_RUNS_SIZE", "1M")
     for number in range(3):
         place = state / "runs" / f"run-{number}"
         monkeypatch.setattr(runs, "new_folder", lambda place=place: place)
         run = runs.new_run([f"n{number}"])
         runs.save(replace(run, began=float(number), ended=1.0, code=0))
-        (place / "oom.pickle").write_bytes(bytes(6000))
+        (place / "oom.pickle").write_bytes(bytes(600_000))
     monkeypatch.setattr(runs, "new_folder", lambda: state / "runs" / "newest")
     runs.new_run(["newest"])
     assert [run.command[0] for run in runs.kept()] == ["newest", "n2"]
@@ -321,7 +321,7 @@ def test_a_folder_of_a_process_that_runs_is_kept(state: Path) -> None:
     path.write_text("{}\n")
     os.utime(path, (0, 0))
     os.utime(place, (0, 0))
-    for _ in range(runs.MOST_KEPT + 1):
+    for _ in range(runs.limits().runs + 1):
         (state / "runs" / f"x{_}").mkdir()
     runs.prune(keep=state)
     assert path.exists()

@@ -21,7 +21,7 @@ from workloads.agent import identity
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(runs, "MOST_KEPT", 2)
+    monkeypatch.setenv("GPU_WORKBENCH_RUNS_KEPT", "2")
     return tmp_path / "state"
 
 

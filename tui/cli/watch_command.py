@@ -27,7 +27,6 @@ from tui.state.watched_processes import WatchedProcesses
 from tui.state.watched_run import SeenProcess
 from tui.text import numbers as fmt
 from tui.watch import runs
-from tui.watch.bounded_log import DEFAULT_LIMIT
 from tui.watch.findings import NO_GROWTH, Track, at_step
 from tui.watch.first_failure import first_failure
 from tui.watch.kept import Left, Oom, joined, with_exit_code
@@ -108,7 +107,6 @@ class RunWithoutScreen:
         entries: int | None,
         *,
         shows_output: bool,
-        limit: int = DEFAULT_LIMIT,
     ) -> None:
         """Start nothing yet.
 
@@ -116,12 +114,10 @@ class RunWithoutScreen:
             command: program and arguments.
             entries: of torch's memory history; ``None`` for no history.
             shows_output: on standard output and standard error, as it comes.
-            limit: bytes of its output that are kept.
         """
         self._command = tuple(command)
         self._entries = entries
         self._shows_output = shows_output
-        self._limit = limit
         self._left: signal.Signals | None = None
         self._processes = WatchedProcesses()
 
@@ -136,7 +132,6 @@ class RunWithoutScreen:
             run, process = runs.begin(
                 self._command,
                 self._entries,
-                limit=self._limit,
                 passes_streams=self._shows_output,
             )
         except runs.StartError as error:

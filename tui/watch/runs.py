@@ -15,11 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import workloads.agent
-from tui import reports
+from tui import reports, settings
 from tui.child.inside import Cgroup
 from tui.text import secrets
 from tui.watch import supervised
-from tui.watch.bounded_log import DEFAULT_LIMIT
 from tui.watch.process_files import GoneError, ProcessFiles
 from tui.watch.supervised import Supervised
 from tui.watch.untrusted import (
@@ -33,8 +32,6 @@ from tui.watch.untrusted import (
 from workloads.agent import RECORD, RUN, identity
 from workloads.protocol.frozen import frozen
 
-MOST_KEPT = 20
-MOST_BYTES = 5 << 30
 _SCHEMA = 1
 HEARTBEAT = "heartbeat"
 """A file that the supervisor touches while the run goes on: all that another machine sees of it."""
@@ -306,19 +303,34 @@ def _read(place: Path) -> Run | None:
         return Run(place, (), "", began, problem=f"run.json cannot be read: {why}")
 
 
+@frozen
+class Limits:
+    """What is kept of runs."""
+
+    runs: int
+    runs_bytes: int
+    log_bytes: int
+    """Of the output of one run."""
+
+
+def limits() -> Limits:
+    """Return the limits that the settings' file and the environment set."""
+    chosen, _ = settings.choose(settings.read(settings.path()), os.environ, {})
+    names = ("runs_kept", "runs_size", "log_size")
+    return Limits(*(int(chosen.value(name)) for name in names))
+
+
 def prune(keep: Path) -> None:
-    """Drop the oldest runs beyond :data:`MOST_KEPT` and :data:`MOST_BYTES`.
+    """Drop the oldest runs beyond the limits.
 
     None that goes on, here or elsewhere. Those that are kept for good do not count.
     """
-    total = 0
+    total, most = 0, limits()
     for number, run in enumerate(run for run in kept() if not run.is_kept_for_good):
         total += size_of(run.folder)
-        beyond = number >= MOST_KEPT or total > MOST_BYTES
-        is_starting = (
-            run.pid is None and run.ended is None and 0 <= time.time() - run.began < _STARTING_S
-        )
-        if beyond and run.folder != keep and not is_starting and not may_go_on(run):
+        beyond = number >= most.runs or total > most.runs_bytes
+        is_kept = run.folder == keep or _is_starting(run)
+        if beyond and not is_kept and not may_go_on(run):
             shutil.rmtree(run.folder, ignore_errors=True)
 
 
@@ -455,7 +467,6 @@ def begin(
     entries: int | None,
     environment: Mapping[str, str] | None = None,
     *,
-    limit: int = DEFAULT_LIMIT,
     passes_streams: bool = False,
 ) -> tuple[Run, Supervised]:
     """Make a run of a command and start it.
@@ -464,7 +475,6 @@ def begin(
         command: program and arguments.
         entries: of torch's memory history; ``None`` for no history.
         environment: that it would have had; ``None`` for this process's.
-        limit: bytes of its output that are kept.
         passes_streams: as :func:`start` has it.
 
     Raises:
@@ -475,9 +485,7 @@ def begin(
     except OSError as error:
         raise StartError(no_folder_words(error)) from error
     try:
-        process = start(
-            command, run.folder, entries, environment, limit=limit, passes_streams=passes_streams
-        )
+        process = start(command, run.folder, entries, environment, passes_streams=passes_streams)
     except OSError as error:
         drop(run)
         raise StartError(f"{command[0]}: {error.strerror}") from error
@@ -491,7 +499,6 @@ def start(
     entries: int | None,
     environment: Mapping[str, str] | None = None,
     *,
-    limit: int = DEFAULT_LIMIT,
     passes_streams: bool = False,
 ) -> Supervised:
     """Start a command that belongs to itself: neither a terminal nor this process can end it.
@@ -504,7 +511,6 @@ def start(
         run: the folder of the run.
         entries: of torch's memory history; ``None`` for no history.
         environment: that it would have had; ``None`` for this process's.
-        limit: bytes of its output that are kept.
         passes_streams: hand both streams to this program too, and its standard input, where that
             is a pipe or a file, to the command.
 
@@ -516,7 +522,7 @@ def start(
         command,
         run,
         {**present, **variables(run, entries, present)},
-        limit=limit,
+        limit=limits().log_bytes,
         separate=passes_streams,
         passes_stdin=passes_streams,
         oom_kills_file=Cgroup().oom_kills_file(),

@@ -104,7 +104,7 @@ def plain(chosen: settings.Settings, problems: tuple[str, ...]) -> dict[str, Any
                 "value": item.value,
                 "source": item.source,
                 "variable": settings.BY_NAME[item.name].variable,
-                "flag": settings.BY_NAME[item.name].flag,
+                "flag": settings.BY_NAME[item.name].flag or None,
             }
             for item in chosen.chosen.values()
         },
