@@ -29,7 +29,8 @@ class Program:
     never: tuple[str, ...] = (SMALLER_BATCH,)
     """In no advice."""
     alone: tuple[LeadingCause, ...] = ()
-    """What else a snapshot alone, without the agent's inventory, may take for the cause."""
+    """What a snapshot alone may take for the cause: it has neither the inventory nor the device's
+    total, the limit of the process or what others hold, which only an exception's text tells."""
 
     @property
     def path(self) -> Path:
@@ -45,6 +46,14 @@ class Program:
 def leak(name: str, *says: str, helps: tuple[str, ...]) -> Program:
     """A program that leaks."""
     return Program(name, "leak", ("Leak: ", *says), helps)
+
+
+def too_large(name: str) -> Program:
+    """A program that asks for more in one piece than the device has."""
+    helps = ("make the tensor smaller",)
+    return Program(
+        name, "larger than the device", helps=helps, alone=("larger than what was free",)
+    )
 
 
 GRAPH = ("detach()", "item()", "no_grad()")
@@ -87,18 +96,29 @@ PROGRAMS = (
     Program("optimizer_temporaries", "temporaries", helps=("foreach=False",)),
     Program("gradients", "gradients", ("in backward",), ("shard gradients",)),
     Program("cast_to_float32", "larger than what was free", helps=("cast to float32",)),
-    Program("attention_scores", "larger than the device", helps=("make the tensor smaller",)),
-    Program("broadcast_by_mistake", "larger than the device", helps=("make the tensor smaller",)),
-    Program("float64_by_mistake", "larger than the device", helps=("make the tensor smaller",)),
-    Program("larger_than_the_gpu", "larger than the device", helps=("make the tensor smaller",)),
+    too_large("attention_scores"),
+    too_large("broadcast_by_mistake"),
+    too_large("float64_by_mistake"),
+    too_large("larger_than_the_gpu"),
     Program("fragmentation", "fragmentation", helps=("expandable_segments:True",)),
-    Program("process_limit", "process limit", helps=("set_per_process_memory_fraction",)),
-    Program("other_process", "other processes", ("process ",), ("end or move process",)),
+    Program(
+        "process_limit",
+        "process limit",
+        helps=("set_per_process_memory_fraction",),
+        alone=("refused with memory free",),
+    ),
+    Program(
+        "other_process",
+        "other processes",
+        ("process ",),
+        ("end or move process",),
+        alone=("larger than what was free",),
+    ),
     Program(
         "outside_torch",
         "outside torch",
         helps=("what else takes GPU memory in this process",),
-        alone=("unknown",),
+        alone=("larger than what was free",),
     ),
     Program("cuda_graph_pools", "CUDA graphs", helps=("share one pool",)),
     Program("memory_pool", "MemPool", helps=("MemPool",), alone=("private pools",)),

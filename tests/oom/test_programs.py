@@ -29,21 +29,21 @@ ROOT = Path(__file__).parents[2]
 TWO_MODES = ("default", "record")
 
 
-def one_gpu(folder: Path) -> dict[str, str]:
-    """The environment of a program that has 8 GiB of a simulated GPU for itself."""
+def gpus(folder: Path, devices: int) -> dict[str, str]:
+    """The environment of a program that has simulated GPUs of 8 GiB for itself."""
     libraries = simulator.libraries()
     if libraries is None or not place.is_simulated():
         pytest.skip("the sizes in these programs are those of a simulated GPU of 8 GiB")
     state = folder / "gpu"
-    found = simulator.environment(libraries, simulator.Settings(devices=1), state)
+    found = simulator.environment(libraries, simulator.Settings(devices=devices), state)
     return {**found, "GPU_WORKBENCH_STATE": str(folder / "state"), "PYTHONPATH": str(ROOT)}
 
 
-def watch(command: list[str], folder: Path, *options: str) -> dict[str, Any]:
+def watch(command: list[str], folder: Path, *options: str, devices: int = 1) -> dict[str, Any]:
     """What ``watch --no-screen --json`` prints of a command."""
     words = [sys.executable, "-m", "tui", "watch", "--no-screen", "--json", *options, "--"]
     done = subprocess.run(
-        [*words, *command], env=one_gpu(folder), capture_output=True, check=False, cwd=folder
+        [*words, *command], env=gpus(folder, devices), capture_output=True, check=False, cwd=folder
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -114,7 +114,7 @@ def test_each_program_is_in_the_table() -> None:
 
 def test_a_rank_that_runs_out_alone_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    told = watch([*command, str(FOLDER / "rank_of_two.py")], tmp_path)
+    told = watch([*command, str(FOLDER / "rank_of_two.py")], tmp_path, devices=2)
     (process,) = [each for each in told["processes"] if each["ooms"]]
     assert process["rank"] == 1
     assert told["first_failure"] == "rank 1 ran out of memory; torchrun ended rank 0"

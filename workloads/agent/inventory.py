@@ -241,7 +241,8 @@ class _Stock:
         if time.monotonic() > self._deadline:
             return None
         name = place.name.partition("[")[0].rpartition(".")[2]
-        found = find_line_that_adds(name, place.codes(), collection=collection)
+        key = place.name.partition("[")[2].rstrip("]").strip("'\"")
+        found = find_line_that_adds(name, place.codes(), collection=collection, key=key)
         if found is None and "." in place.name:
             # An attribute of an object that stands in a collection, or under another name.
             first = place.name.partition("[")[0].partition(".")[0]

@@ -46,6 +46,7 @@ class _Line:
     def __init__(self) -> None:
         self.loads: set[str] = set()
         self.stores: set[str] = set()
+        self.texts: set[str] = set()
         self.calls_adding = False
         self.stores_item = False
 
@@ -62,6 +63,9 @@ def _lines_of(code: types.CodeType) -> dict[int, _Line]:
         elif name in ("LOAD_ATTR", "LOAD_METHOD"):
             line.loads.add(argument)
             line.calls_adding = line.calls_adding or argument in _ADDING
+        elif name == "LOAD_CONST":
+            if type(argument) is str:
+                line.texts.add(argument)
         elif name.startswith("LOAD_") and "CONST" not in name:
             # Two names in one instruction come with 3.13.
             line.loads.update(argument if type(argument) is tuple else [argument])
@@ -77,7 +81,7 @@ def _lines_of(code: types.CodeType) -> dict[int, _Line]:
 
 
 def find_line_that_adds(
-    name: str, codes: Iterable[types.CodeType], *, collection: bool
+    name: str, codes: Iterable[types.CodeType], *, collection: bool, key: str = ""
 ) -> tuple[types.CodeType, int] | None:
     """Find where a variable or an attribute gets more to hold.
 
@@ -86,6 +90,7 @@ def find_line_that_adds(
         codes: of the functions that may do so, the likeliest first.
         collection: whether it is a collection, to which items are added; else a tensor, which is
             assigned.
+        key: of the item that is the collection: a line that names it comes before others.
 
     Returns:
         The function's code and the line in it; for a collection that no line adds to, and for a
@@ -93,6 +98,7 @@ def find_line_that_adds(
     """
     assigned: tuple[types.CodeType, int] | None = None
     combined: tuple[types.CodeType, int] | None = None
+    adding: tuple[types.CodeType, int] | None = None
     for number, code in enumerate(codes):
         if number >= MOST_CODES:
             break
@@ -100,12 +106,14 @@ def find_line_that_adds(
             continue
         for at, line in _lines_of(code).items():
             if collection and name in line.loads and (line.calls_adding or line.stores_item):
-                return code, at
+                if not key or key in line.texts:
+                    return code, at
+                adding = adding or (code, at)
             if name in line.stores:
                 assigned = code, at
                 if name in line.loads:
                     combined = code, at
-    return combined or assigned
+    return adding or combined or assigned
 
 
 def _mentions(code: types.CodeType, name: str) -> bool:
