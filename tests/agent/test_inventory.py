@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +16,14 @@ from workloads.agent.inventory import take_inventory
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def nothing_cached() -> Iterator[None]:
+    """Leave the device to the tests that follow, for which this process is another one."""
+    yield
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def taken() -> Inventory:
