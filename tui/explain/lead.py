@@ -145,7 +145,9 @@ def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCau
         "MemPool",
         "private pools",
     )
-    together = {name: held[name] for name in (*cached, "other processes") if held[name]}
+    together = {name: held[name] for name in cached if held[name]}
+    if held["other processes"] >= int(OTHERS_SHARE * known):
+        together["other processes"] = held["other processes"]
     if (
         len(together) > 1
         and evidence.stuck is not None
