@@ -102,8 +102,15 @@ class Page:
     painted: Painted = field(default_factory=Painted)
 
     async def shows(self, *words: str) -> None:
+        """Draw what the page gets until it shows these words, for as long as our patience lasts."""
+        try:
+            await asyncio.wait_for(self._draw_until(words), PATIENCE_S)
+        except asyncio.TimeoutError:
+            raise AssertionError(f"{words} did not come; it shows\n{self.painted.text}") from None
+
+    async def _draw_until(self, words: Sequence[str]) -> None:
         while not all(word in self.painted.text for word in words):
-            message = await asyncio.wait_for(self.socket.receive(), PATIENCE_S)
+            message = await self.socket.receive()
             if message.type is not aiohttp.WSMsgType.BINARY:
                 raise AssertionError(f"it ended with {message} on\n{self.painted.text}")
             self.painted.feed(cast(bytes, message.data))
