@@ -169,7 +169,9 @@ async def test_a_thousand_random_keys_in_a_page_that_only_shows_end_nothing(
                 if step.size is not None:
                     columns, rows = step.size
                     await on.socket.send_json(["resize", {"width": columns, "height": rows}])
-                for character in characters if step.apart else ["".join(characters)]:
+                typed = characters if step.apart else ["".join(characters)]
+                # A browser sends no message without a key; to Textual one is the end of all input.
+                for character in filter(None, typed):
                     await on.keys(character)
                     await _take_in(on, APART_S, walk)
             await on.socket.send_json(["resize", {"width": SIZE[0], "height": SIZE[1]}])
