@@ -21,6 +21,8 @@ FACTS = {
 
 BEGAN = 1_000_000_000.0
 """Unix time, in 2001."""
+HOUR = 3600
+"""Seconds; runs so far apart are of two sessions."""
 
 
 def timing(blocks: Sequence[float], at: float = BEGAN) -> Timing:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.results.samples import conditions, kept
+from tests.results.samples import HOUR, conditions, kept
 from tui.results.compare import Compared, compare
 from tui.results.database import Database
 from tui.results.records import Kept, Row
@@ -33,12 +34,14 @@ def _runs(
     runs: int = 5,
     spread: float = 0.004,
     facts: dict[str, str] | None = None,
+    apart: int = HOUR,
     **more: object,
 ) -> list[Kept]:
+    """Runs that end so many seconds after each other; an hour makes each a session."""
     rng = random.Random(first)
     return [
         kept(
-            first + number,
+            (first + number) * apart,
             median=median * rng.lognormvariate(0, spread),
             facts=facts,
             **more,  # type: ignore[arg-type]
@@ -74,7 +77,7 @@ def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -
     assert [one.answer.verdict for one in found.questions] == ["slower", "same"]
     assert [one.workload for one in found.slower] == ["matmul"]
     text = _text(found)
-    assert "1.1x slower" in text or "1.10x slower" in text
+    assert re.search(r"slower +0\.9\d+x +0\.91", text)
     assert "differences (not causes) of B from A: driver 580.65.06 → 590.10.01" in text
     # Told once, and not again for each workload.
     assert text.count("590.10.01") == 1
@@ -84,13 +87,111 @@ def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -
 
 def test_of_one_run_each_it_says_how_much_the_box_varies(tmp_path: Path) -> None:
     store = Store(tmp_path / "r", _runs(1e-3, 0, 1), _runs(1.02e-3, 10, 1, facts=NEW))
-    assert "unclear: one run each, of 3 a side; how much it varies" in _text(store.compared())
+    text = _text(store.compared())
+    assert "unclear: one session per side (1 and 1 runs), of 3 that a verdict takes; how" in text
     with Database(tmp_path / "r", writing=True) as database:
         database.add(_runs(1e-3, 100, 9, spread=0.0135))
         history = tuple(database.rows())
     text = _text(store.compared(history))
-    assert "unclear: one run each, of 3 a side; it varies by ±" in text
+    assert "(1 and 1 runs), of 3 that a verdict takes; it varies by ±" in text
     assert "from run to run (10 runs)" in text
+
+
+def test_runs_of_one_hour_are_one_session_and_unclear_with_the_command_that_adds_one(
+    tmp_path: Path,
+) -> None:
+    a, b = _runs(1e-3, apart=60), _runs(1.3e-3, 500, apart=60, facts=NEW)
+    found = Store(tmp_path / "r", a, b).compared()
+    (one,) = found.questions
+    assert (one.answer.ratio.sessions, one.answer.ratio.runs) == ((1, 1), (5, 5))
+    assert (one.answer.verdict, one.answer.ratio.ci95) == ("unclear", None)
+    text = _text(found)
+    assert "unclear: one session per side (5 and 5 runs), of 3 that a verdict takes" in text
+    # A driver is nothing that two processes have otherwise at the same time.
+    assert (
+        "to add a session to a side, run there: gpu-workbench run matmul --set n=4096 --device"
+        " cuda:0, 30 minutes after the last run or later" in text
+    )
+    assert "--interleave" not in text
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"torch": "2.14.0", "python": "3.12"}, "python=PATH_OF_A python=PATH_OF_B"),
+        ({"flag cudnn.benchmark": "on"}, ""),
+        ({"variable OMP_NUM_THREADS": "4", "driver": "590"}, ""),
+    ],
+)
+def test_what_two_processes_can_have_otherwise_is_alternated(
+    facts: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    text = _text(
+        Store(tmp_path / "r", _runs(1e-3, 0, 1), _runs(1e-3, 9, 1, facts=facts)).compared()
+    )
+    assert (f"--interleave {words}" in text) is bool(words)
+    flag = "flag cudnn.benchmark"
+    a, b = _runs(1e-3, 0, 1, facts={flag: "off"}), _runs(1e-3, 9, 1, facts={flag: "on"})
+    text = _text(Store(tmp_path / "s", a, b).compared())
+    assert "--interleave cudnn.benchmark=off cudnn.benchmark=on" in text
+
+
+def test_sides_that_alternate_have_a_session_for_each_turn(tmp_path: Path) -> None:
+    a = [kept(number * 60, median=1e-3) for number in range(0, 8, 2)]
+    b = [kept(number * 60, median=1.1e-3, facts=NEW) for number in range(1, 9, 2)]
+    (one,) = Store(tmp_path / "r", a, b).compared().questions
+    assert (one.answer.ratio.sessions, one.answer.verdict) == ((4, 4), "slower")
+    # Not where they are on another device, which nothing alternates with ...
+    b = [kept(number * 60, facts=NEW, device="cuda:1") for number in range(1, 9, 2)]
+    (one,) = Store(tmp_path / "s", a, b).compared().questions
+    assert one.answer.ratio.sessions == (1, 1)
+    # ... nor where all turns are of one process ...
+    a, b = (
+        [kept(number * 60, process="one", facts=facts) for number in range(first, 9, 2)]
+        for first, facts in ((0, {}), (1, NEW))
+    )
+    (one,) = Store(tmp_path / "t", a, b).compared().questions
+    assert one.answer.ratio.sessions == (1, 1)
+    # ... nor on another box.
+    a = [kept(number * 60) for number in range(0, 8, 2)]
+    b = [kept(number * 60, facts={"box": "beta"}) for number in range(1, 9, 2)]
+    (one,) = Store(tmp_path / "u", a, b).compared().questions
+    assert one.answer.ratio.sessions == (1, 1)
+
+
+def test_the_columns_the_ratio_and_the_interval_agree_in_every_row(tmp_path: Path) -> None:
+    a, b = [], []
+    for place, factor in enumerate((0.7, 0.96, 1.0, 1.04, 1.3)):
+        name = f"w{place}"
+        a += _runs(1e-3, 100 * place, workload=name, spread=0.01)
+        b += _runs(factor * 1e-3, 100 * place + 50, workload=name, spread=0.01, facts=NEW)
+    found = Store(tmp_path / "r", a, b).compared()
+    assert {one.answer.verdict for one in found.questions} >= {"faster", "slower"}
+    for one, cells in zip(found.questions, compare_table(found).rows, strict=True):
+        word, speed, interval = map(str, cells[-3:])
+        low, high = map(float, interval.split("–"))
+        ratio = float(speed.rstrip("x"))
+        assert ratio == pytest.approx(one.a.typical_s / one.b.typical_s, rel=0.006)
+        assert low - 0.006 <= ratio <= high + 0.006
+        if word in ("faster", "slower"):
+            assert (low > 1) is (word == "faster") is (high > 1)
+
+
+def test_holms_correction_is_told_where_it_changes_a_verdict(tmp_path: Path) -> None:
+    a, b = _runs(1.041e-3, 0, 4, spread=0.012), _runs(1.0e-3, 50, 4, spread=0.012, facts=NEW)
+    (alone,) = Store(tmp_path / "r", a, b).compared().questions
+    assert alone.answer.verdict in ("faster", "slower")
+    assert alone.answer.ratio.p_value is not None
+    for place in range(60):
+        a += _runs(1e-3, 1000 + 100 * place, 4, workload=f"w{place}", spread=0.012)
+        b += _runs(1e-3, 1050 + 100 * place, 4, workload=f"w{place}", spread=0.012, facts=NEW)
+    found = Store(tmp_path / "s", a, b).compared()
+    one = next(each for each in found.questions if each.workload == "matmul")
+    assert (one.answer.verdict, one.answer.ratio) == ("unclear", alone.answer.ratio)
+    text = " ".join(_text(found, 140).split())
+    assert f"unclear ({alone.answer.verdict} alone)" in text
+    assert "its interval alone says" in text
+    assert "by Holm's correction the clearest is called a difference at a chance of 5%/61" in text
 
 
 def test_marked_runs_stay_and_are_told(tmp_path: Path) -> None:

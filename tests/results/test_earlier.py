@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tests.results.samples import BEGAN, FACTS, kept
+from tests.results.samples import BEGAN, FACTS, HOUR, kept
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, host, make_store, sample, torch_gpu, uuid
 from tests.screens.results import ran
@@ -102,23 +102,27 @@ def _held(place: Path, *runs: Kept) -> Against | None:
     return held_against(place, runs, BEGAN + 4000.0, traceless=False)
 
 
-def test_three_runs_are_held_against_three_and_one_is_unclear(tmp_path: Path) -> None:
+def test_three_sessions_are_held_against_three_and_one_is_unclear(tmp_path: Path) -> None:
     place = _filled(
-        tmp_path / "r", *(kept(number, median=1e-3 * (1 + number / 1000)) for number in range(5))
+        tmp_path / "r",
+        *(kept(-number * HOUR, median=1e-3 * (1 + number / 1000)) for number in range(5)),
     )
     mine = [
-        kept(4100 + number, median=1.1e-3 * (1 + number / 1000), facts={"driver": "590.1"})
+        kept(4100 + number * HOUR, median=1.1e-3 * (1 + number / 1000), facts={"driver": "590.1"})
         for number in range(3)
     ]
     found = _held(place, *mine)
     assert found is not None
-    assert (found.verdict, found.runs, found.at) == ("slower", (5, 3), BEGAN + 4)
+    assert (found.verdict, found.runs, found.at) == ("slower", (5, 3), BEGAN)
     assert found.ratio == pytest.approx(1 / 1.1, rel=0.01)
     assert found.differences == ("driver 580.65.06 → 590.1",)
-    found = _held(place, mine[0])
-    assert found is not None
-    assert (found.verdict, found.ci95, found.runs) == ("unclear", None, (5, 1))
-    assert found.varies == pytest.approx(0.003, rel=0.1)
+    # Three runs within a minute are one session.
+    at_once = [kept(4100 + number, median=1.1e-3, facts={"driver": "590.1"}) for number in range(3)]
+    for runs, varies in ((mine[:1], 0.003), (at_once, 0.0026)):
+        found = _held(place, *runs)
+        assert found is not None
+        assert (found.verdict, found.ci95, found.runs) == ("unclear", None, (5, len(runs)))
+        assert found.varies == pytest.approx(varies, rel=0.1)
 
 
 def test_nothing_is_held_against_another_box_another_gpu_or_another_setting(
@@ -315,7 +319,7 @@ def test_the_detail_tells_earlier_figures_and_how_a_run_compares_in_full() -> No
     store.apply(HeldAgainst(ended.result.id, few))
     text = _detail(store)
     assert (
-        "unclear: 1.02x beside 5 runs of earlier sessions, the last 1 h ago; three runs a" in text
+        "unclear: 1.02x beside 5 runs of earlier sessions, the last 1 h ago; three sessions" in text
     )
     assert "how much it varies from run to run is ±2.7%" in text
     many = Against(NOW - 3600, "slower", 0.9, (0.87, 0.93), (5, 3), None, ("driver 1 → 2",))

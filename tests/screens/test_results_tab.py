@@ -11,7 +11,7 @@ import pytest
 from textual.message import Message
 from textual.widgets import Input
 
-from tests.results.samples import BEGAN, kept
+from tests.results.samples import BEGAN, HOUR, kept
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tui.results import database, look
@@ -34,11 +34,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _two_environments() -> Iterator[Kept]:
     """``matmul`` is 10 % slower with the newer driver, ``conv2d`` is as it was."""
     for number in range(4):
-        wobble = 1 + number / 300
-        yield kept(number, median=1e-3 * wobble, facts=OLD)
-        yield kept(100 + number, median=1.1e-3 * wobble, facts=NEW)
-        yield kept(200 + number, workload="conv2d", median=5e-3 * wobble, facts=OLD)
-        yield kept(300 + number, workload="conv2d", median=5e-3 * wobble, facts=NEW)
+        wobble, ago = 1 + number / 300, (3 - number) * HOUR
+        yield kept(number - ago, median=1e-3 * wobble, facts=OLD)
+        yield kept(100 + number - ago, median=1.1e-3 * wobble, facts=NEW)
+        yield kept(200 + number - ago, workload="conv2d", median=5e-3 * wobble, facts=OLD)
+        yield kept(300 + number - ago, workload="conv2d", median=5e-3 * wobble, facts=NEW)
 
 
 def fill(place: Path, *ones: Kept) -> None:
@@ -171,14 +171,14 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "2 workloads that both have: 1 slower, 1 same" in at.rows[1]
         assert at.row("A: alpha, cuda:0, driver 570.1, torch 2.13.0+cu130")
         assert at.row("B: alpha, cuda:0, driver 590.2")
-        assert "1.10x slower" in at.row("matmul")
+        assert "slower: 0.909x" in at.row("matmul")
         assert "├" in at.row("matmul n=4096")
         assert "same: 1.00x" in at.row("conv2d n=4096")
         assert "differences (not causes) of B from A: driver 570.1 → 590.2" in said(at)
         assert "false alarms were to be expected" in said(at)
         assert at.row("slower 0.")
         await at.press("down")
-        assert "matmul on cuda:0 1.10x slower, 95% interval 1." in said(at)
+        assert "matmul on cuda:0 slower: 0.909x the speed of A, 95% interval 0." in said(at)
         await at.press("enter")
         await read(at)
         assert "8 runs over time" in at.rows[1]
@@ -250,7 +250,9 @@ async def test_results_of_one_environment_stand_for_their_sessions(place: Path) 
         assert "the session of 2001" in at.row("A: alpha")
         # Where the minutes are the same, the seconds tell them apart.
         assert at.row("A: alpha").partition("A:")[2] != at.row("B: alpha").partition("B:")[2]
-        assert "1.20x slower" in at.row("matmul n=4096")
+        # A session each is no evidence, however many runs it has.
+        assert "unclear: 0.833x" in at.row("matmul n=4096")
+        assert "unclear: one session per side (3 and 3 runs)" in said(at)
         assert "none that is known" in said(at)
         await at.press("escape", "space", "down", "space", "space")
         rows = tab(at).pane

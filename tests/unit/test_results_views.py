@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.results.samples import kept
+from tests.results.samples import HOUR, kept
 from tui.results.compare import compare
 from tui.results.look import Listed, Past, Sides
 from tui.results.records import Kept, Row, row_of
@@ -81,12 +81,17 @@ def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
 
 def _pair(factor: float, workload: str, first: int = 0) -> tuple[list[Kept], list[Kept]]:
     a = [
-        kept(first + number, workload=workload, median=1e-3 + number * 2e-6, facts=DRIVERS[0])
+        kept(
+            (first + number) * HOUR,
+            workload=workload,
+            median=1e-3 + number * 2e-6,
+            facts=DRIVERS[0],
+        )
         for number in range(4)
     ]
     b = [
         kept(
-            first + 50 + number,
+            (first + 50 + number) * HOUR,
             workload=workload,
             median=(1e-3 + number * 2e-6) * factor,
             facts=DRIVERS[1],
@@ -96,7 +101,7 @@ def _pair(factor: float, workload: str, first: int = 0) -> tuple[list[Kept], lis
     return a, b
 
 
-@pytest.mark.parametrize("cells", [79, 85, 119, 199])
+@pytest.mark.parametrize("cells", [79, 95, 119, 199])
 def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> None:
     (a, b), (c, d) = _pair(1.3, "matmul"), _pair(0.99, "conv2d", 200)
     found = _sides(a + c, b + d)
@@ -139,7 +144,7 @@ def test_too_few_runs_say_so_and_no_interval_is_drawn() -> None:
     chosen = result_comparison.sides_columns(found, 119)
     assert "├" not in plain(result_comparison.question_line(one, chosen))
     words = " ".join(plain(row).strip() for row in result_comparison.foot_lines(found, one, 119))
-    assert "unclear: one run each, of 3 a side" in words
+    assert "unclear: one session per side (1 and 1 runs), of 3" in words
     assert "driver 580.1 → 590.2" in words
 
 

@@ -16,7 +16,17 @@ from pathlib import Path
 from tui.results.database import Database
 from tui.results.records import Facts, Kept, Row, place, row_of
 from tui.results.selection import Selection, SelectionError
-from tui.results.statistics import LEVEL, Answer, Spread, answers, ratio_of_runs, spread
+from tui.results.sessions import sessions_of
+from tui.results.statistics import (
+    FEWEST_SESSIONS,
+    LEVEL,
+    Answer,
+    Spread,
+    answers,
+    ratio_of_sessions,
+    spread,
+    typical_s,
+)
 from tui.state.runs import Against, EarlierResult
 from tui.text import glyphs
 from tui.text.numbers import megahertz
@@ -35,8 +45,10 @@ class Side:
     """The runs of one workload on one side, the oldest first."""
 
     rows: tuple[Row, ...]
-    medians: tuple[float, ...]
-    """Of each run, seconds."""
+    sessions: tuple[tuple[float, ...], ...]
+    """The medians of the runs in seconds, by session, the oldest first."""
+    typical_s: float
+    """Seconds: what the side is shown as, and what the ratio is made of."""
 
     @property
     def marked(self) -> int:
@@ -78,7 +90,7 @@ class Question:
     differences: tuple[Difference, ...]
     spread: Spread | None
     """How much this workload varies from run to run where nothing differs; looked for only where
-    a side has too few runs."""
+    a side has too few sessions."""
 
 
 @frozen
@@ -91,13 +103,20 @@ class Compared:
 
     @property
     def asked(self) -> int:
-        """Questions that there are runs enough for."""
+        """Questions that there are sessions enough for."""
         return sum(question.answer.ratio.p_value is not None for question in self.questions)
 
     @property
     def false_alone(self) -> float:
         """False alarms to expect at most, were nothing corrected."""
         return LEVEL * self.asked
+
+    @property
+    def short(self) -> tuple[Question, ...]:
+        """Those with fewer than :data:`FEWEST_SESSIONS` sessions on a side."""
+        return tuple(
+            one for one in self.questions if min(one.answer.ratio.sessions) < FEWEST_SESSIONS
+        )
 
     @property
     def slower(self) -> tuple[Question, ...]:
@@ -119,8 +138,8 @@ def compare(
         a: the first set.
         b: the second.
         facts: what they were measured on, by hash.
-        history: gives further results of the same boxes; asked where a side has too few runs, to
-            tell how much they vary from run to run.
+        history: gives further results of the same boxes; asked where a side has too few
+            sessions, to tell how much they vary from run to run.
 
     Raises:
         SelectionError: a result is in both sets.
@@ -133,7 +152,7 @@ def compare(
         raise SelectionError(f"{shared}: a result cannot be held against itself")
     of_a, of_b = _timed(a), _timed(b)
     pairs, only = _paired(of_a, of_b, facts)
-    found = answers([ratio_of_runs(one.medians, other.medians) for one, other in pairs])
+    found = answers([ratio_of_sessions(one.sessions, other.sessions) for one, other in pairs])
     few = any(answer.ratio.p_value is None for answer in found)
     known = _spreads({row.id: row for row in (*history(), *of_a, *of_b)}.values()) if few else {}
     questions = [
@@ -172,7 +191,9 @@ def _paired(
     agree in all but the flags, and then in all but the device's number, where each side has one
     group alone: of two it could not be told which is meant.
     """
-    flags = {key: facts[key].flags for key in {row.environment for row in (*a, *b)}}
+    used = {row.environment for row in (*a, *b)}
+    flags = {key: facts[key].flags for key in used}
+    boxes = {key: facts[key].values.get("box", "") for key in used}
     ways: tuple[Callable[[Row], Hashable], ...] = (
         lambda row: (*_setting(row), flags[row.environment]),
         _setting,
@@ -186,12 +207,16 @@ def _paired(
             one, other = by_a[key], by_b[key]
             left_a.remove(one)
             left_b.remove(other)
-            pairs.append((_side(one), _side(other)))
+            pairs.append((_side(one, other, boxes), _side(other, one, boxes)))
     return pairs, (len(left_a), len(left_b))
 
 
-def _side(rows: tuple[Row, ...]) -> Side:
-    return Side(rows, tuple(row.median_s for row in rows if row.median_s is not None))
+def _side(rows: tuple[Row, ...], others: Sequence[Row], boxes: dict[str, str]) -> Side:
+    sessions = tuple(
+        tuple(row.median_s for row in session if row.median_s)
+        for session in sessions_of(rows, others, boxes)
+    )
+    return Side(rows, sessions, typical_s(sessions))
 
 
 def _grouped(rows: Sequence[Row], key: Callable[[Row], Hashable]) -> list[tuple[Row, ...]]:

@@ -90,7 +90,7 @@ class Against:
     ratio: float
     """Time of the earlier runs over that of these: above 1, these are faster."""
     ci95: tuple[float, float] | None
-    """From run to run; ``None`` of too few runs."""
+    """From session to session; ``None`` of too few sessions."""
     runs: tuple[int, int]
     """Earlier ones, and of this session."""
     varies: float | None

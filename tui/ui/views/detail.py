@@ -222,7 +222,7 @@ def earlier_in_full(store: Store, one: EarlierResult) -> str:
 
 
 def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
-    """How it compares with earlier sessions, drawn where there are runs enough for an interval."""
+    """How it compares with earlier sessions, drawn where an interval is known."""
     found = run.against
     if found is None:
         return []
@@ -237,7 +237,7 @@ def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
     )
     if found.ci95 is None:
         known = "is not known" if found.varies is None else f"is {text.spread(found.varies)}"
-        words += f"; three runs a side are needed, how much it varies from run to run {known}"
+        words += f"; three sessions a side are needed, how much it varies from run to run {known}"
     style = AGAINST_STYLES.get(found.verdict, TextStyle.QUIET)
     rows = paragraph(words, cells, style, indent="  ")
     drawn = ratio_line(found.ratio, found.ci95, min(cells, _INTERVAL_CELLS)) if found.ci95 else ()

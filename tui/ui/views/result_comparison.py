@@ -157,12 +157,9 @@ def foot_lines(found: Sides, one: Question | None, cells: int) -> list[Line]:
     common = shared_differences(found.compared)
     if one is not None:
         ratio = one.answer.ratio
-        words = verdict(one)
+        words = f"{verdict(one)} the speed of A"
         if ratio.ci95 is not None:
-            low, high = ratio.ci95
-            if one.answer.verdict == "slower":
-                low, high = 1 / high, 1 / low
-            words += f", 95% interval {between(low, high)}"
+            words += f", 95% interval {between(*ratio.ci95)}"
         lead = Span(f"{one.workload} on {_device(one)}  ", TextStyle.STRONG)
         rows += (
             [line(lead, words)]

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from tui.results.advice import interleave_command, run_command
 from tui.results.compare import (
     UNKNOWN,
     Compared,
@@ -17,12 +18,12 @@ from tui.results.compare import (
     difference,
 )
 from tui.results.records import Facts, Kept, Row, place
-from tui.results.statistics import FEWEST, Spread, spread
+from tui.results.sessions import GAP_S
+from tui.results.statistics import FEWEST, FEWEST_SESSIONS, Spread, spread
 from tui.results.validity import is_time
 from tui.state.parameters import short
 from tui.text import numbers as text
 from tui.ui.views.backend import between
-from tui.ui.views.workload_state import verdict_words
 from workloads.protocol.results import Column, Table
 
 SHORT_ID = 8
@@ -130,51 +131,52 @@ def _time(row: Row) -> str:
 
 
 def compare_table(found: Compared) -> Table:
-    """A line for each workload: both times, the ratio with its interval, the verdict."""
+    """A line for each workload: both times, the verdict, the ratio and its interval.
+
+    The ratio and the interval are the speed of B over that of A in every line.
+    """
+    names = ("workload", "device", "A (runs/sessions)", "B (runs/sessions)")
     return Table(
         "compare",
         f"{text.count(len(found.questions), 'workload')} on both sides",
-        tuple(map(Column, ("workload", "device", "A (runs)", "B (runs)", "B is", "interval"))),
+        tuple(map(Column, (*names, "B is", "speed B/A", "95% interval"))),
         tuple(_question(one) for one in found.questions),
     )
 
 
 def _question(one: Question) -> tuple[str, ...]:
-    interval = one.answer.ratio.ci95
-    low, high = interval or (0.0, 0.0)
-    if interval and one.answer.verdict == "slower":
-        low, high = 1 / high, 1 / low
+    ratio = one.answer.ratio
     return (
         name_of(one.workload, one.parameters),
         " | ".join(dict.fromkeys(one.devices)),
         side(one.a),
         side(one.b),
-        verdict(one),
-        between(low, high) if interval else "",
+        one.answer.verdict + (f" ({ratio.alone} alone)" if one.answer.corrected else ""),
+        text.ratio(ratio.value),
+        between(*ratio.ci95) if ratio.ci95 else "",
     )
 
 
 def side(one: Side) -> str:
-    """``2.71 ms (5)``: the median of its runs, and how many they are."""
-    middle = sorted(one.medians)[(len(one.medians) - 1) // 2]
-    return f"{text.seconds(middle)} ({len(one.rows)})"
+    """``2.71 ms (15/3)``: the time that the ratio is made of, how many runs and sessions."""
+    return f"{text.seconds(one.typical_s)} ({len(one.rows)}/{len(one.sessions)})"
 
 
 def verdict(one: Question) -> str:
-    """``1.04x faster``, ``1.10x slower``, ``same: 1.00x``, ``unclear: 1.02x``."""
-    return verdict_words(one.answer.verdict, one.answer.ratio.value)
+    """``faster: 1.04x``, ``slower: 0.91x``, ``unclear: 1.02x``: the speed of B over that of A."""
+    return f"{one.answer.verdict}: {text.ratio(one.answer.ratio.value)}"
 
 
 def notes(one: Question) -> list[str]:
     """Why it is unclear, and what is to be said against its runs."""
-    runs = one.answer.ratio.runs
+    ratio = one.answer.ratio
     lines = []
-    if min(runs) < FEWEST:
-        each = "one run each" if runs == (1, 1) else f"{runs[0]} and {runs[1]} runs"
-        lines.append(f"unclear: {each}, of {FEWEST} a side; {varies(one.spread)}")
+    if min(ratio.sessions) < FEWEST_SESSIONS:
+        lines.append(f"unclear: {_sessions(one)}; {varies(one.spread)}")
     elif one.answer.corrected:
         lines.append(
-            f"{one.answer.ratio.alone} if it were asked alone; among all of these it can be chance"
+            f"its interval alone says {ratio.alone}; Holm's correction for all that are asked at"
+            " once says it can be chance, so it is unclear"
         )
     for letter, side in (("A", one.a), ("B", one.b)):
         if side.marked:
@@ -188,6 +190,16 @@ def notes(one: Question) -> list[str]:
                 " not in the interval"
             )
     return lines
+
+
+def _sessions(one: Question) -> str:
+    """``one session per side (5 and 5 runs), of 3 that a verdict takes``."""
+    ratio = one.answer.ratio
+    (runs_a, runs_b), (a, b) = ratio.runs, ratio.sessions
+    sessions = f"{text.count(a, 'session')} of A and {b} of B"
+    if a == b:
+        sessions = f"{'one session' if a == 1 else f'{a} sessions'} per side"
+    return f"{sessions} ({runs_a} and {runs_b} runs), of {FEWEST_SESSIONS} that a verdict takes"
 
 
 def varies(found: Spread | None) -> str:
@@ -240,15 +252,32 @@ def compare_notes(found: Compared) -> list[str]:
 def closing(found: Compared) -> list[str]:
     """What the verdicts hold for together, and what could not be compared."""
     lines = []
+    if found.short:
+        lines.append(_next_session(found.short))
     if found.asked > 1:
+        corrected = sum(one.answer.corrected for one in found.questions)
         lines.append(
-            f"{found.asked} questions were asked at once: a difference is called one where it"
-            " holds by Holm's procedure, so that one such table in twenty at most shows any by"
-            f" chance; without it {found.false_alone:.1f} false alarms were to be expected"
+            f"{found.asked} questions were asked at once, each with the 95% interval that it has"
+            " alone; by Holm's correction the clearest is called a difference at a chance of"
+            f" 5%/{found.asked}, the next at 5%/{found.asked - 1} and so on, so that one such"
+            " table in twenty at most shows any by chance; without it"
+            f" {found.false_alone:.1f} false alarms were to be expected"
+            + (f"; it makes {corrected} of them unclear" if corrected else "")
         )
     if any(found.only):
         lines.append(f"on one side alone: {found.only[0]} of A, {found.only[1]} of B")
     return lines
+
+
+def _next_session(short: Sequence[Question]) -> str:
+    """The command that adds a session to the first that has too few."""
+    first = short[0]
+    further = f", likewise for {text.count(len(short) - 1, 'other')}" if len(short) > 1 else ""
+    together = interleave_command(first)
+    again = f"{run_command(first)}, {GAP_S / 60:.0f} minutes after the last run or later"
+    if together is not None:
+        return f"to add sessions, alternate A and B: {together}; or one side: {again}{further}"
+    return f"to add a session to a side, run there: {again}{further}"
 
 
 # ---- one result --------------------------------------------------------------------------------
