@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.children.sessions import script
+from tui.cli.interleave import parse_arm, parse_arms
+from tui.cli.output import UsageError
 from tui.results.database import Database
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,15 +70,91 @@ def test_what_is_slower_than_before_is_an_exit_code(program: Program, tmp_path: 
     done = program("results", "import", str(tmp_path / "run.json"))
     assert "0 results are taken in, 3 were there already" in done.stdout
 
-    # A selection that the new runs would be of too.
-    done = program(*RUN, "--against", "device=cpu", "--json")
+    # A selection that the new runs would be of too; three runs of one minute are one session.
+    _make_sessions(tmp_path)
+    assert program("results", "tag", "device=cpu", "base").returncode == 0
+    done = program(*RUN, "--against", "device=cpu", "--json", median=1.2e-3)
     assert (done.returncode, _count(tmp_path)) == (0, 6), done.stderr
     (question,) = json.loads(done.stdout)["against"]["questions"]
-    assert question["answer"]["verdict"] == "same"
-    done = program(*RUN, "--against", "device=cpu", median=1.2e-3)
-    assert done.returncode == 1
-    assert "B: these runs" in done.stdout
+    assert question["answer"]["verdict"] == "unclear"
+    assert question["answer"]["ratio"]["sessions"] == [3, 1]
+
+    # With two earlier sessions of this environment that A does not select there are three.
+    _make_sessions(tmp_path)
+    done = program(*RUN, "--runs", "1", "--against", "base", median=1.2e-3)
+    assert done.returncode == 1, done.stdout
+    assert "B: these runs and 3 earlier of their environment" in done.stdout
     assert "slower" in done.stdout
+
+
+def _make_sessions(tmp_path: Path) -> None:
+    """Let each run that is kept have been on a day of its own."""
+    with sqlite3.connect(tmp_path / "state" / "results.sqlite3") as store:
+        changed = "UPDATE results SET at = at - 86400.0 * number WHERE at > ?"
+        store.execute(changed, (time.time() - 1000,))
+    store.close()
+
+
+def test_two_settings_take_turns_each_a_session_and_are_compared(
+    program: Program, tmp_path: Path
+) -> None:
+    pythons = []
+    for name, median in (("a", 1e-3), ("b", 1.2e-3)):
+        (tmp_path / name).mkdir()
+        made = f"exec {shlex.quote(sys.executable)} -m tests.results.made_runner {median}"
+        pythons.append(script(tmp_path / name, f"cd {shlex.quote(str(ROOT))}\n{made}"))
+    sides = [f"python={python}" for python in pythons]
+    done = program(*RUN, "--runs", "3", "--interleave", *sides, "--json")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    (question,) = found["compared"]["questions"]
+    assert question["answer"]["verdict"] == "slower"
+    ratio = question["answer"]["ratio"]
+    assert (ratio["sessions"], ratio["runs"]) == ([3, 3], [3, 3])
+    assert ratio["value"] == pytest.approx(1 / 1.2, rel=0.01)
+    # They took turns.
+    with Database(tmp_path / "state" / "results.sqlite3") as database:
+        rows = database.rows()[::-1]
+    assert [row.median_s < 1.1e-3 for row in rows if row.median_s] == [True, False] * 3
+    # What is of two environments is not taken in as if it were of one.
+    (tmp_path / "run.json").write_text(done.stdout)
+    done = program("results", "import", str(tmp_path / "run.json"))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "it holds no results" in done.stderr
+
+
+@pytest.mark.slow
+def test_two_settings_take_turns_in_torch(tmp_path: Path) -> None:
+    sides = ("OMP_NUM_THREADS=1,MKL_NUM_THREADS=1", "OMP_NUM_THREADS=2,MKL_NUM_THREADS=2")
+    words = ("matmul", "--set", "n=256", "--device", "cpu", "--quick", "--runs", "3")
+    done = subprocess.run(
+        [sys.executable, "-m", "tui", "run", *words, "--interleave", *sides],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "GPU_WORKBENCH_STATE": str(tmp_path / "state")},
+    )
+    assert done.stdout.count("(3/3)") == 2, done.stderr
+    assert "variable OMP_NUM_THREADS 1 → 2" in " ".join(done.stdout.split())
+
+
+def test_a_side_is_a_python_flags_and_variables() -> None:
+    arm = parse_arm(f"python={sys.executable}, cudnn.benchmark=on,OMP_NUM_THREADS=2")
+    assert arm.python == sys.executable
+    assert (arm.flags, arm.variables) == ({"cudnn.benchmark": True}, {"OMP_NUM_THREADS": "2"})
+    for text, said in (
+        ("on", "give python=PATH"),
+        ("", "give python=PATH"),
+        ("n=5", "n=5: give python=PATH"),
+        ("cudnn.benchmark=maybe", "cudnn.benchmark=maybe: give"),
+        ("python=/none", "no program there"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            parse_arm(text)
+    with pytest.raises(UsageError, match="both sides are the same"):
+        parse_arms(["A=1,B=2", "B=2,A=1"])
 
 
 def test_a_store_that_cannot_be_used_costs_no_run(program: Program, tmp_path: Path) -> None:
@@ -93,6 +173,8 @@ def test_what_excludes_each_other_is_refused(program: Program) -> None:
     for words, said in (
         (("--against", "x", "--no-store"), "leave out --no-store"),
         (("--runs", "0"), "--runs 0: at least 1"),
+        (("--interleave", "A=1", "A=2", "--no-store"), "leave out --no-store"),
+        (("--interleave", "A=1", "A=2", "--against", "x"), "leave out --against"),
     ):
         done = program(*RUN, *words)
         assert done.returncode == 2

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tui.results.compare import Compared
     from tui.results.database import Database
     from tui.results.keeper import Keeper
+    from tui.results.records import Row
     from tui.results.selection import Selection
 
 _HEXADECIMAL = frozenset("0123456789abcdef")
@@ -79,6 +80,10 @@ def selected(database: Database, text: str) -> Selection:
     return found
 
 
+def _setting(row: Row) -> tuple[str, str, str]:
+    return row.workload, row.device, row.parameters
+
+
 class Earlier:
     """Results that were there before a run began.
 
@@ -94,6 +99,8 @@ class Earlier:
         from tui.results.selection import Selection, both
 
         self._text = text
+        self.further = 0
+        """Earlier runs that count as B beside those of this command."""
         with opened() as database:
             # What is run from here on is the other side, even where it would be selected too.
             self._wanted: Selection = both(selected(database, text), Selection(before=time.time()))
@@ -102,6 +109,9 @@ class Earlier:
 
     def compared(self, processes: Iterable[str], problems: Sequence[str]) -> Compared:
         """The earlier results and those of these processes side by side.
+
+        One command is one session, which is no evidence on its own. So B has the sessions before it
+        too: runs of the same workloads in the same environment that A does not select.
 
         Args:
             processes: as the keepers named them.
@@ -118,16 +128,34 @@ class Earlier:
         with opened() as database:
             earlier = database.rows(self._wanted)
             newer = database.rows(Selection(processes=tuple(processes)))
-            return compared(database, earlier, newer)
+            here = {_setting(row) for row in newer}
+            taken = {row.number for row in (*earlier, *newer)}
+            environments = tuple({row.environment for row in newer})
+            of_these = database.rows(Selection(environments=environments)) if newer else []
+            before = [row for row in of_these if _setting(row) in here and row.number not in taken]
+            self.further = sum(row.status == "ok" for row in before)
+            return compared(database, earlier, [*before, *newer])
 
     def text(self, found: Compared, cells: int) -> str:
         """The comparison in lines of so many cells."""
-        from tui.ui.views.lines import paragraph, plain
-        from tui.ui.views.results import compare_notes, compare_table
-        from tui.ui.views.tables import table_lines
+        further = f" and {self.further} earlier of their environment" if self.further else ""
+        return comparison_text(found, (self._text, f"these runs{further}"), cells)
 
-        lines = table_lines(compare_table(found), {}, cells)
-        for note in compare_notes(found):
-            lines += paragraph(note, cells, indent="  ")
-        head = ["", f"A: {self._text}", "B: these runs"]
-        return rows_of_text([*head, *(plain(line).rstrip() for line in lines)])
+
+def comparison_text(found: Compared, names: tuple[str, str], cells: int) -> str:
+    """Two sides in lines of so many cells, below what was printed before.
+
+    Args:
+        found: the comparison.
+        names: what A is and what B is.
+        cells: width of a line.
+    """
+    from tui.ui.views.lines import paragraph, plain
+    from tui.ui.views.results import compare_notes, compare_table
+    from tui.ui.views.tables import table_lines
+
+    lines = table_lines(compare_table(found), {}, cells)
+    for note in compare_notes(found):
+        lines += paragraph(note, cells, indent="  ")
+    head = ["", f"A: {names[0]}", f"B: {names[1]}"]
+    return rows_of_text([*head, *(plain(line).rstrip() for line in lines)])

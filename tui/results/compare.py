@@ -370,7 +370,8 @@ def held_against(
     newest = runs[-1]
     mine = [row_of(one) for one in runs]
     with Database(place, busy_s=BUSY_S, traceless=traceless) as database, database.moment():
-        facts = {**database.facts(), newest.facts.hash: newest.facts}
+        facts = database.facts()
+        facts[newest.facts.hash] = newest.facts
         known = database.rows(Selection(workload=newest.record.workload, before=before))
     alike = [row for row in known if _is_alike(row, mine[-1], facts)]
     if not alike:

@@ -32,6 +32,8 @@ _ROW = (
     " r.median_s, r.low_s, r.high_s, r.environment, r.marks, r.said,"
     " r.clock_mhz, r.limits"
 )
+_TAGS = "(SELECT name, number FROM tags WHERE typeof(name) = 'text')"
+"""SQLite stores a value of any type in any column."""
 
 
 def path() -> Path:
@@ -288,7 +290,8 @@ class Database:
         found = self._ask("SELECT body FROM bodies WHERE number = ?", (row.number,))
         if not found:
             raise StoreError(f"{self.place}: {row.id} is not there any more")
-        tags = self._ask("SELECT name FROM tags WHERE number = ? ORDER BY name", (row.number,))
+        named = f"SELECT name FROM {_TAGS} WHERE number = ? ORDER BY name"
+        tags = self._ask(named, (row.number,))
         try:
             record = wire.from_plain(Record, parse_finite(str(found[0][0]).encode()))
         except (ImpossibleError, wire.WireError) as error:
@@ -297,13 +300,13 @@ class Database:
 
     def tags(self) -> dict[str, int]:
         """The names that were given, and to how many records."""
-        return dict(self._ask("SELECT name, count(*) FROM tags GROUP BY name ORDER BY name"))
+        return dict(self._ask(f"SELECT name, count(*) FROM {_TAGS} GROUP BY name ORDER BY name"))
 
     def tags_of(self, rows: Sequence[Row]) -> dict[int, tuple[str, ...]]:
         """The tags of records, by their numbers."""
         wanted = {row.number for row in rows}
         found: dict[int, list[str]] = {}
-        for name, number in self._ask("SELECT name, number FROM tags ORDER BY name"):
+        for name, number in self._ask(f"SELECT name, number FROM {_TAGS} ORDER BY name"):
             if number in wanted:
                 found.setdefault(number, []).append(name)
         return {number: tuple(names) for number, names in found.items()}

@@ -18,7 +18,14 @@ from tui.results.records import (
     facts_of_output,
     id_of,
 )
-from tui.results.validity import ImpossibleError, check_kept, parse_finite, same_content
+from tui.results.validity import (
+    MOST_ITEMS,
+    ImpossibleError,
+    check_kept,
+    count_separators,
+    parse_finite,
+    same_content,
+)
 from tui.state.devices import CPU
 from tui.state.runs import CompareState, Conditions, RunState
 from tui.state.store import Store
@@ -139,8 +146,12 @@ VERSION = 1
 """Of the lines; raised when an older program would misread them. See docs/results.md."""
 RUN_SCHEMA = 1
 """Of ``run --json``, whose output can be taken in too."""
-LONGEST_LINE = 64 * 1024 * 1024
+LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of a line, and of what ``run --json`` printed."""
+MOST_RESULTS = 100_000
+"""Results of a file; so many take half a gigabyte of memory."""
+MOST_SEPARATORS = 20_000_000
+"""Separators of values in a file; a result has some 120."""
 LONGEST_FILE = 256 * 1024 * 1024
 """Bytes of a file; a result has some 10 kB."""
 _TOO_LONG = f"it is longer than {LONGEST_LINE >> 20} MiB: no results; nothing is taken in"
@@ -289,13 +300,13 @@ def _read_lines(path: Path, file: BinaryIO, read: int) -> list[Kept]:
     found: list[Kept] = []
     numbers: dict[str, int] = {}
     number = 1
+    separators = 0
     while text := _read_bounded(path, number + 1, file):
         number, read = number + 1, read + len(text)
-        if read > LONGEST_FILE:
-            raise ExchangeError(
-                f"{path}: it is larger than {LONGEST_FILE >> 20} MiB; export fewer results at a "
-                "time; nothing is taken in"
-            )
+        separators += count_separators(text)
+        if read > LONGEST_FILE or separators > MOST_SEPARATORS or len(found) == MOST_RESULTS:
+            limits = f"{LONGEST_FILE >> 20} MiB, {MOST_RESULTS} results or {MOST_SEPARATORS} values"
+            raise _too_large(path, f"line {number}: it is larger than {limits}")
         if not text.strip():
             continue
         one = _read_line(path, number, text)
@@ -309,7 +320,13 @@ def _read_lines(path: Path, file: BinaryIO, read: int) -> list[Kept]:
     return found
 
 
+def _too_large(path: Path, why: str) -> ExchangeError:
+    return ExchangeError(f"{path}: {why}; export fewer results at a time; nothing is taken in")
+
+
 def _parsed(text: bytes) -> Any:
+    if count_separators(text) > MOST_ITEMS:
+        return None
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

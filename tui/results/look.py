@@ -131,7 +131,10 @@ def sides(place: Path, a: Row, b: Row, *, traceless: bool) -> Sides:
 def _check_kept(row: Row, rows: Sequence[Row]) -> None:
     """See that another program has not deleted it since it was listed."""
     if all(one.number != row.number for one in rows):
-        raise SelectionError(f"{row.id[:8]} has been deleted; open the tab again for a new list")
+        raise SelectionError(
+            f"{row.id[:8]} has been deleted, or its row in the store is damaged; open the tab again"
+            " for a new list"
+        )
 
 
 def session_of(row: Row) -> str:

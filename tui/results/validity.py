@@ -18,6 +18,8 @@ FIRST_S = 946_684_800.0
 """2000-01-01, Unix time; a result of an earlier time has a wrong clock."""
 AHEAD_S = 86_400.0
 """How far another machine's clock may be ahead of this one's."""
+LEAST_MEASURED, MOST_MEASURED = 1e-12, 1e12
+"""Of durations in seconds (a picosecond to 30 000 years), of their ratios, and of clocks in MHz."""
 LONGEST_NAME = 200
 """Characters of a name: of a workload, device, parameter, flag, fact or tag."""
 LONGEST_TEXT = 20_000
@@ -49,6 +51,9 @@ def parse_finite(text: bytes) -> Any:
     Raises:
         ImpossibleError: it is no JSON, too deep, or holds a number that is not finite or too large.
     """
+    # Before it is parsed: a list of small numbers takes forty times the memory of its text.
+    if count_separators(text) > MOST_ITEMS:
+        raise ImpossibleError(f"it has more than {MOST_ITEMS} values")
     try:
         found = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
@@ -59,6 +64,11 @@ def parse_finite(text: bytes) -> Any:
         raise ImpossibleError(str(error)) from error
     _check_values(found)
     return found
+
+
+def count_separators(text: bytes) -> int:
+    """Count what divides or opens values, which there are no more of than this and one."""
+    return sum(map(text.count, (b",", b"[", b"{")))
 
 
 def _refuse_constant(name: str) -> Any:
@@ -137,6 +147,17 @@ def _check_positive(name: str, value: float | None) -> None:
         raise ImpossibleError(f"{name} = {value!r} is not above zero")
 
 
+def _is_measurable(value: float) -> bool:
+    """Whether a duration in seconds, a ratio of two or a clock can have been measured."""
+    return LEAST_MEASURED <= value <= MOST_MEASURED
+
+
+def _check_measured(name: str, value: float | None) -> None:
+    if value is not None and not _is_measurable(value):
+        limits = f"between {LEAST_MEASURED:g} and {MOST_MEASURED:g}"
+        raise ImpossibleError(f"{name} = {value!r} is not above zero, {limits}")
+
+
 def _check_not_negative(name: str, value: float | None) -> None:
     if value is not None and value < 0:
         raise ImpossibleError(f"{name} = {value!r} is below zero")
@@ -160,21 +181,21 @@ def _check_run(run: RunResult) -> None:
 
 def _check_timing(timed: Timing) -> None:
     for name in ("median_s", "q1_s", "q3_s", "min_s"):
-        _check_positive(name, getattr(timed, name))
+        _check_measured(name, getattr(timed, name))
     for name in ("measured_from", "measured_to"):
         _check_time(name, getattr(timed, name))
     for seconds in (*timed.block_times_s, *(timed.ci95_s or ())):
-        _check_positive("a time", seconds)
+        _check_measured("a time", seconds)
     if timed.ci95_s is not None and timed.ci95_s[0] > timed.ci95_s[1]:
         raise ImpossibleError("ci95_s has its ends the wrong way round")
 
 
 def _check_comparison(compared: Comparison) -> None:
-    _check_positive("ratio", compared.ratio)
+    _check_measured("ratio", compared.ratio)
     for ratio in (*compared.pair_ratios, *(compared.ci95 or ())):
-        _check_positive("a ratio", ratio)
+        _check_measured("a ratio", ratio)
     for arm in compared.arms:
-        _check_positive("arm.median_s", arm.median_s)
+        _check_measured("arm.median_s", arm.median_s)
     for began, ended in compared.measured:
         _check_time("measured", began)
         _check_time("measured", ended)
@@ -246,7 +267,7 @@ def row_from_store(found: tuple[Any, ...]) -> Row:
         environment=_name(environment),
         marks=_texts(marks, "marks", wrong),
         said=_name(told, LONGEST_TEXT),
-        clock_mhz=clock if isinstance(clock, (int, float)) and math.isfinite(clock) else None,
+        clock_mhz=clock if isinstance(clock, (int, float)) and _is_measurable(clock) else None,
         limits=_texts(limits, "limits", wrong),
     )
     if not wrong:
@@ -263,7 +284,7 @@ def _named(median: Any, low: Any, high: Any) -> tuple[tuple[str, Any], ...]:
 def _seconds(value: Any, name: str, wrong: list[str]) -> float | None:
     if value is None:
         return None
-    if isinstance(value, (int, float)) and math.isfinite(value) and value > 0:
+    if isinstance(value, (int, float)) and _is_measurable(value):
         return float(value)
     wrong.append(f"its {name} is {_shown(value)}")
     return None

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tui.monitor.messages import Sample
@@ -64,6 +64,7 @@ class Session:
         monitor: one of that interval that has been started already.
         keeper: puts what is measured into the store of results; ``None`` to keep nothing.
         earlier: tells what that store has of earlier sessions; ``None`` to look at none.
+        variables: environment variables of the runner, beside those that every runner has.
         readonly: write nothing of its own.
     """
 
@@ -77,6 +78,7 @@ class Session:
         keeper: Keeper | None = None,
         earlier: EarlierSessions | None = None,
         *,
+        variables: Mapping[str, str] | None = None,
         readonly: bool = False,
     ) -> None:
         self.store = Store()
@@ -88,6 +90,7 @@ class Session:
         were known: those on the CPU are queued, those on a GPU follow."""
         self._python = python
         self._files = tuple(files)
+        self._variables = variables
         self._interval = interval
         self._runner: RunnerSupervisor | None = None
         self._monitor: MonitorSupervisor | None = None
@@ -140,7 +143,9 @@ class Session:
             self._keeper.attach(self.apply)
         written = self._recorder
         sent = written.to_runner if written else None
-        self._runner = RunnerSupervisor(self.store, self.apply, self._python, self._files, sent)
+        self._runner = RunnerSupervisor(
+            self.store, self.apply, self._python, self._files, sent, self._variables
+        )
         self._tasks.spawn(self._runner.supervise())
         self._tasks.spawn(self._runner.watch_silence())
         if self._earlier is not None:

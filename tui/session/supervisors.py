@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tui import monitor, reports
@@ -168,6 +168,7 @@ class RunnerSupervisor:
         python: the Python that runs the workloads.
         files: of workloads that the user brings.
         sent: is called with each request that was sent.
+        variables: environment variables of the runner beside :data:`VARIABLES`.
     """
 
     def __init__(
@@ -177,6 +178,7 @@ class RunnerSupervisor:
         python: str,
         files: Sequence[str] = (),
         sent: Sent | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.child: ChildProcess[Event] | None = None
         self._store = store
@@ -184,6 +186,7 @@ class RunnerSupervisor:
         self._python = python
         self._files = tuple(files)
         self._sent = sent
+        self._variables = {**(variables or {}), **VARIABLES}
         self._retry_asked = asyncio.Event()
         self._started = 0.0
         """When it was started, on the monotonic clock."""
@@ -216,7 +219,7 @@ class RunnerSupervisor:
         """Start it and take what it says until it ends; returns how it ended."""
         command = runner_command(self._python, self._files)
         child: ChildProcess[Event] = ChildProcess(
-            command, messages.EVENTS, VARIABLES, sent=self._sent
+            command, messages.EVENTS, self._variables, sent=self._sent
         )
         self.child = child
         try:

@@ -15,6 +15,7 @@ from tui.cli.headless import (
     say_problems,
     set_parameters,
 )
+from tui.cli.interleave import FORMS, TURNS, Arm, compare_turns, parse_arms
 from tui.cli.options import (
     Subcommand,
     add_budget,
@@ -23,8 +24,17 @@ from tui.cli.options import (
     add_no_store,
     add_parameters,
 )
-from tui.cli.output import ProgressLine, Rows, UsageError, print_json, print_text, run_to_exit, say
-from tui.cli.results_store import Earlier, keeper_for
+from tui.cli.output import (
+    ProgressLine,
+    Rows,
+    UsageError,
+    print_json,
+    print_line,
+    print_text,
+    run_to_exit,
+    say,
+)
+from tui.cli.results_store import Earlier, comparison_text, keeper_for
 from tui.cli.values import python_to_use
 from tui.session.session import Session
 from tui.state.runs import RunState
@@ -60,6 +70,8 @@ class RunOptions:
     """Keep the results for later."""
     against: str = ""
     """What selects earlier results to hold these against; empty for none."""
+    interleave: Sequence[str] = ()
+    """Two settings that take turns; empty for none."""
 
     @property
     def runs_wanted(self) -> int:
@@ -101,6 +113,13 @@ def add_options(parser: Parser) -> None:
         help="compare with earlier results: a tag, an id, before:DATE, … as results compare takes"
         " them; exit code 1 if something is slower",
     )
+    parser.add_argument(
+        "--interleave",
+        nargs=2,
+        metavar=("A", "B"),
+        help=f"alternate two settings, --runs turns each (default: {TURNS}), and compare them:"
+        f" {FORMS}; exit code 1 if B is slower",
+    )
     add_no_store(parser)
 
 
@@ -121,6 +140,11 @@ def run(options: RunOptions) -> int:
         raise UsageError(f"--runs {options.runs}: at least 1")
     if options.against and not options.store:
         raise UsageError("--against holds kept results against each other: leave out --no-store")
+    if options.interleave:
+        if options.against or not options.store:
+            other = "--against" if options.against else "--no-store"
+            raise UsageError(f"--interleave compares what it keeps: leave out {other}")
+        return run_to_exit(_interleave(python, options, parse_arms(options.interleave)))
     return run_to_exit(_run(python, options))
 
 
@@ -154,6 +178,48 @@ async def _run(python: str, options: RunOptions) -> int:
     return rounds[-1].exit_code(1 if failed or slower or any(one.broken for one in rounds) else 0)
 
 
+async def _interleave(python: str, options: RunOptions, arms: tuple[Arm, Arm]) -> int:
+    # The door to the views, as above.
+    from tui.cli.command_output import results_as_json, width
+
+    turns: tuple[list[Round], list[Round]] = ([], [])
+    wanted = options.runs or TURNS
+    for number in range(1, 2 * wanted + 1):
+        side = (number - 1) % 2
+        if not options.json:
+            turn = f"{'AB'[side]}: {arms[side].text}, turn {(number + 1) // 2} of {wanted}"
+            print_line(turn)
+        one = Round(arms[side].python or python, options, number, arms[side])
+        turns[side].append(one)
+        await one.run()
+        if one.ended_early:
+            break
+    rounds = [*turns[0], *turns[1]]
+    problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
+    for problem in problems:
+        say(problem)
+    found = None
+    if not one.ended_early:
+        a, b = ([name for each in side for name in each.processes] for side in turns)
+        found = compare_turns(a, b, problems)
+    if options.json:
+        sides = {
+            letter: results_as_json(
+                side[-1].store, [state for each in side for state in each.states]
+            )
+            for letter, side in zip("ab", turns, strict=True)
+            if side
+        }
+        # Two environments: no single object of a run could say which result is of which.
+        print_json({"interleaved": list(options.interleave), "sides": sides, "compared": found})
+    elif found is not None:
+        print_text(comparison_text(found, (arms[0].text, arms[1].text), width()), "interleave.txt")
+    states = [state for each in rounds for state in each.states]
+    failed = any(state.result is not None and state.result.status == "failed" for state in states)
+    slower = found is not None and bool(found.slower)
+    return one.exit_code(1 if failed or slower or any(each.broken for each in rounds) else 0)
+
+
 class Round:
     """Everything that was asked for, once, in a runner of its own.
 
@@ -164,14 +230,24 @@ class Round:
         python: that runs the workloads.
         options: what to run.
         number: of the round; 1 for the first.
+        arm: what it is run with beside the options.
     """
 
-    def __init__(self, python: str, options: RunOptions, number: int) -> None:
+    def __init__(
+        self, python: str, options: RunOptions, number: int, arm: Arm | None = None
+    ) -> None:
         # The monitor tells under which clocks a GPU ran; beside the CPU it would be in the way.
         cpu_only = set(options.devices) == {"cpu"}
         interval = None if cpu_only else INTERVAL_S
         self._keeper = keeper_for(wanted=options.store)
-        self._session = Session(python, interval, options.files, keeper=self._keeper)
+        self._arm = arm
+        self._session = Session(
+            python,
+            interval,
+            options.files,
+            keeper=self._keeper,
+            variables=arm.variables if arm else None,
+        )
         self._options = options
         self._number = number
         self._waiter, self._progress = Waiter(self._session), ProgressLine()
@@ -235,6 +311,8 @@ class Round:
             say_problems(self.store.hello)
         names = chosen(self.store, options.names, options.groups, everything=options.everything)
         set_parameters(session, names, dict(options.parameters), sweeps=True)
+        if self._arm is not None:
+            self._arm.apply_flags(session)
         devices = devices_to_use(session, options.devices)
         if first and not options.devices:
             await _say_what_is_left_out(session, self._waiter)

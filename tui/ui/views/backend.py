@@ -316,7 +316,7 @@ def _times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
 
 def between(low: float, high: float) -> str:
     """An interval of ratios: ``1.40–1.47``, to three digits or as many as tell the ends apart."""
-    if high >= 1e6:
+    if high >= 1e6 or low < 0.01 * high:
         return f"{low:.3g}{glyphs.GLYPHS.dash}{high:.3g}"
     decimals = 2 if high < 10 else 1 if high < 100 else 0
     while f"{low:.{decimals}f}" == f"{high:.{decimals}f}" and low != high and decimals < 4:

@@ -241,7 +241,7 @@ def reach_of(ratios: Sequence[tuple[float, tuple[float, float] | None]]) -> floa
         ratios: each with its interval; at least one.
     """
     values = [end for ratio, interval in ratios for end in (ratio, *_low_high(ratio, interval))]
-    farthest = max(max(value, 1 / value) for value in values)
+    farthest = max(max(value, 1 / value) for value in map(_within_ratios, values))
     return next((one for one in _REACHES if one >= farthest), above(farthest))
 
 
@@ -267,7 +267,8 @@ def interval_line(
         reach: the ratio at its right end.
         named: write 1x beside the middle.
     """
-    low, high = _low_high(ratio, interval)
+    low, high = map(_within_ratios, _low_high(ratio, interval))
+    ratio = _within_ratios(ratio)
     room = _odd_cells(cells)
     scale = Scale(1 / reach, reach, True)
     chars = glyphs.GLYPHS.interval
@@ -291,6 +292,10 @@ def interval_line(
 
 def _low_high(ratio: float, interval: tuple[float, float] | None) -> tuple[float, float]:
     return interval if interval is not None and interval[0] > 0 else (ratio, ratio)
+
+
+def _within_ratios(value: float) -> float:
+    return min(_MOST, max(1 / _MOST, value))
 
 
 def _odd_cells(cells: int) -> int:
