@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tui.cli.watch_command import oom_lines
 from tui.watch.kept import (
     FROM_EXCEPTION,
     REBUILT,
@@ -27,6 +28,18 @@ from workloads.agent.agent import FIRST, Agent, GivenUpError
 LIMIT, FREE = 8 << 30, 5 << 30
 
 
+def _stats(device: int) -> dict[str, int]:
+    """Of torch with two devices, of which the second flushed its cache in vain."""
+    if device > 1:
+        raise RuntimeError("invalid device")
+    held = {"allocated": 3 << 20, "requested": 2 << 20, "reserved": 5 << 20}
+    return {
+        **{f"{name}_bytes.all.current": size for name, size in held.items()},
+        "num_alloc_retries": 2 * device,
+        "num_ooms": device,
+    }
+
+
 @pytest.fixture
 def agent(tmp_path: Path) -> Agent:
     def snapshot() -> Any:
@@ -35,7 +48,7 @@ def agent(tmp_path: Path) -> Agent:
     cuda = SimpleNamespace(
         memory=SimpleNamespace(_snapshot=snapshot),
         memory_allocated=lambda _device: 3 << 20,
-        memory_reserved=lambda _device: 5 << 20,
+        memory_stats=_stats,
     )
     made = Agent(SimpleNamespace(cuda=cuda), str(tmp_path))
     made.tell(
@@ -169,7 +182,7 @@ def test_an_error_is_told_and_an_interrupt_goes_on_its_way(
 
     agent.torch.cuda.memory._snapshot = broken
     asked_for(agent, 5)
-    agent.torch.cuda.memory_allocated = broken
+    agent.torch.cuda.memory_stats = broken
     asked_for(agent, 6)
     (left,) = left_in(tmp_path)
     assert left.ooms[0].why_no_snapshot == "ValueError: torch has changed"
@@ -177,7 +190,7 @@ def test_an_error_is_told_and_an_interrupt_goes_on_its_way(
     (inventory, *others) = left.troubles
     assert inventory.startswith("take_inventory: AttributeError")
     assert others == ["_out_of_memory: ValueError: torch has changed"]
-    agent.torch.cuda.memory_allocated = lambda _device: 0
+    agent.torch.cuda.memory_stats = _stats
     agent.torch.cuda.memory._snapshot = interrupted
     with pytest.raises(KeyboardInterrupt):
         asked_for(agent, 7)
@@ -208,6 +221,57 @@ def test_the_text_is_that_of_the_oom_however_it_was_raised_again(
     (left,) = left_in(tmp_path)
     (oom,) = left.ooms
     assert (oom.handled, oom.text, oom.text_source) == (False, str(ran_out), FROM_EXCEPTION)
+
+
+def test_the_driver_s_error_is_an_oom_of_unknown_size(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.steps = 4
+    try:
+        raise RuntimeError("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation'")
+    except RuntimeError as error:
+        refused = error
+    monkeypatch.setattr(sys, "last_value", refused, raising=False)
+    monkeypatch.delattr(sys, "last_exc", raising=False)
+    agent.ended()
+    (left,) = left_in(tmp_path)
+    (oom,) = left.ooms
+    assert left.oom_count == 1
+    assert (oom.asked, oom.free, oom.limit, oom.requested) == (None, None, None, 2 << 20)
+    # The device whose allocator retried without an OOM of its own.
+    assert (oom.device, oom.step, oom.handled, oom.text) == (1, 4, False, str(refused))
+    assert [(each.filename, each.name) for each in oom.stack] == [
+        (__file__, "test_the_driver_s_error_is_an_oom_of_unknown_size")
+    ]
+    assert oom_lines(left, oom)[0].endswith(
+        "at step 4: the driver had no memory left on cuda:1 (bytes asked for and free not known) "
+        f"at {oom.where}, 3.0 MiB allocated (2.0 MiB requested); it ended the process"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+        ValueError("CUDA error: out of memory"),
+    ],
+)
+def test_other_errors_are_no_oom_of_the_driver(
+    error: Exception, agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "last_value", error, raising=False)
+    monkeypatch.delattr(sys, "last_exc", raising=False)
+    agent.ended()
+    (left,) = left_in(tmp_path)
+    assert (left.ooms, left.oom_count) == ((), 0)
+
+
+def test_an_oom_has_both_kinds_of_live(agent: Agent, tmp_path: Path) -> None:
+    asked_for(agent, 2 << 30)
+    (left,) = left_in(tmp_path)
+    (oom,) = left.ooms
+    assert (oom.allocated, oom.requested, oom.reserved) == (3 << 20, 2 << 20, 5 << 20)
+    assert "3.0 MiB allocated (2.0 MiB requested)" in oom_lines(left, oom)[0]
 
 
 def test_another_exception_is_not_the_oom_s(

@@ -155,7 +155,8 @@ def test_a_program_that_executes_itself_again_loses_no_oom_and_no_snapshot(
 
 EXECUTES_ITSELF_AGAIN = """
 torch.cuda.memory = types.SimpleNamespace(_snapshot=lambda: {"device_traces": [[]]})
-torch.cuda.memory_allocated = torch.cuda.memory_reserved = lambda _device: 5
+torch.cuda.memory_allocated = lambda _device: 5
+torch.cuda.memory_stats = lambda _device: {}
 torch.cuda.current_device = lambda: 0
 torch.Tensor = torch.nn = None
 observers = []

@@ -29,7 +29,7 @@ from tui.text import numbers as fmt
 from tui.watch import runs
 from tui.watch.findings import NO_GROWTH, Track, at_step
 from tui.watch.first_failure import first_failure
-from tui.watch.kept import Left, Oom, joined, with_exit_code
+from tui.watch.kept import BY_DRIVER, Left, Oom, joined, live_words, size_words, with_exit_code
 from tui.watch.messages import Placed, Seen, pids_of
 from tui.watch.runs import Run
 from tui.watch.supervised import Supervised
@@ -367,8 +367,7 @@ def oom_lines(left: Left, oom: Oom) -> list[str]:
     where = f" at {oom.where}" if oom.where else ""
     lines = [
         f"OOM {oom.number} of {left.oom_count} in process {left.pid}{rank}, {at_step(oom.step)}: "
-        f"{fmt.size(oom.asked)} asked on cuda:{oom.device}{where}, {fmt.size(oom.free)} free of "
-        f"{fmt.size(oom.limit)}, {fmt.size(oom.allocated)} live; {went_on[oom.handled]}",
+        f"{size_words(oom)}{where}, {live_words(oom)}; {went_on[oom.handled]}",
         oom.text,
         f"  (text: {oom.text_source})",
     ]
@@ -473,6 +472,9 @@ def _add_what_is_left(
     for number, oom in enumerate(left.ooms):
         if oom.handled is None:
             unavailable[f"{path}.ooms.{number}.handled"] = oom.why_not_known
+        for name in ("asked", "free"):
+            if getattr(oom, name) is None:
+                unavailable[f"{path}.ooms.{number}.{name}"] = BY_DRIVER
         if oom.snapshot is None:
             unavailable[f"{path}.ooms.{number}.snapshot"] = oom.why_no_snapshot
         found = explanations.get((left.pid, oom.number))

@@ -54,7 +54,8 @@ async def explained(
     """
     found = []
     for number, (each, oom) in enumerate(newest_ooms(left)):
-        known = circumstances(run, each, oom, seen_device(processes, each, oom), processes.known)
+        seen = seen_device(processes, each, oom)
+        known = circumstances(run, each, oom, seen, processes.known, processes.gpus)
         told: tuple[Explanation | None, tuple[str, ...]] = (None, ())
         if oom.snapshot is not None and number < MOST_VERDICTS:
             told = await _by_snapshot(oom.snapshot, oom.device, texts_of(run, oom), known, form)

@@ -53,6 +53,8 @@ class Circumstances:
     """All processes on any device, as NVML has listed them last: whose pid is whose."""
     process: int | None = None
     """What NVML says this process holds of the device."""
+    total: int | None = None
+    """What NVML says the device has."""
     source: str = ""
     """The text of the user's own line that asked; empty where it is not known."""
 

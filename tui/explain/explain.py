@@ -23,7 +23,10 @@ def explain(evidence: Evidence) -> Explanation:
     where, backward = place(evidence)
     conclusion = conclude(evidence, found, leak, device, cause)
     return Explanation(
-        line=f"{_place_words(evidence, where, backward=backward)}. {conclusion}",
+        line=(
+            words_of_place(where, step=evidence.step, thread=evidence.thread, backward=backward)
+            + f". {conclusion}"
+        ),
         conclusion=conclusion,
         cause=cause,
         where=where,
@@ -47,12 +50,15 @@ def place(evidence: Evidence) -> tuple[CodeLine | None, bool]:
     return user_frame(evidence.stack) or user_frame(main), waits or in_backward(evidence.stack)
 
 
-def _place_words(evidence: Evidence, where: CodeLine | None, *, backward: bool) -> str:
+def words_of_place(
+    where: CodeLine | None, *, step: int | None, thread: str | None, backward: bool
+) -> str:
+    """Return when and where it failed: ``OOM at step 190, oom.py:15 in train``."""
     parts = []
-    if evidence.step is not None:
-        parts.append(at_step(evidence.step))
-    if evidence.thread not in (None, "main"):
-        parts.append(f"in thread {evidence.thread}")
+    if step is not None:
+        parts.append(at_step(step))
+    if thread not in (None, "main"):
+        parts.append(f"in thread {thread}")
     if where is None:
         parts.append("at a line that is not on record")
     elif backward:

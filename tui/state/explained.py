@@ -5,14 +5,16 @@ Reads a line of the program's source, which ran on this machine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from tui.explain.driver import explain_driver_oom
 from tui.explain.evidence import Circumstances, Evidence, Holder, Rate
 from tui.explain.explain import explain
 from tui.explain.explanation import Explanation
 from tui.explain.frames import main_stack, user_frame
 from tui.state.watched_processes import WatchedProcesses
-from tui.state.watched_run import SeenDevice, WatchedDevice
+from tui.state.watched_run import SeenDevice, SeenGpu, WatchedDevice, full_gpu
 from tui.watch import runs
 from tui.watch.findings import Track
 from tui.watch.inventory import CodeLine, Inventory
@@ -45,9 +47,18 @@ def circumstances_of_row(row: WatchedDevice) -> Circumstances:
         watched=True,
         recorded=row.left is not None and row.left.records,
         growth=rate,
-        holders=row.holders,
+        holders=row.holders or _of_driver_oom(row),
+        total=row.full_gpu.total if row.full_gpu else None,
         process=row.placed.process,
     )
+
+
+def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
+    """The others on the full GPU, where the driver refused a process of no figures."""
+    ooms = () if row.left is None else row.left.ooms
+    if row.full_gpu is None or not ooms or ooms[-1].asked is not None:
+        return ()
+    return row.full_gpu.others(row.process.pid)
 
 
 @frozen
@@ -87,6 +98,7 @@ def circumstances(
     oom: Oom,
     seen: SeenDevice | None,
     known: tuple[Holder, ...] = (),
+    gpus: Mapping[str, SeenGpu] | None = None,
 ) -> Circumstances:
     """What the watch knows of one OOM besides its snapshot.
 
@@ -96,20 +108,43 @@ def circumstances(
         oom: one of its.
         seen: the device, as it was seen from outside.
         known: all processes that NVML has listed.
+        gpus: those of this machine by NVML's id.
     """
     inventory = oom.inventory
     stack = asking_stack(oom, inventory)
     where = user_frame(stack)
+    gpu = _gpu(seen, gpus or {})
     source = "" if where is None else source_line(_absolute(where.filename, run), where.line)
     return Circumstances(
         watched=True,
         recorded=left.records,
         growth=None if seen is None else growth_of(seen.track),
-        holders=() if seen is None else seen.holders,
+        holders=_holders(left.pid, oom, seen, gpu),
+        total=None if gpu is None else gpu.total,
         known=known,
         process=None if seen is None else seen.placed.process,
         source=source,
     )
+
+
+def _gpu(seen: SeenDevice | None, gpus: Mapping[str, SeenGpu]) -> SeenGpu | None:
+    """The GPU of a device; of one that no figures placed, the only one without room."""
+    if seen is not None and seen.placed.id is not None:
+        return gpus.get(seen.placed.id)
+    return full_gpu(gpus.values())
+
+
+def _holders(
+    pid: int, oom: Oom, seen: SeenDevice | None, gpu: SeenGpu | None
+) -> tuple[Holder, ...]:
+    """The other processes on the device that ran out.
+
+    A process that the driver refused may have no context and no figures: NVML lists the others
+    alone.
+    """
+    if seen is not None and seen.holders:
+        return seen.holders
+    return gpu.others(pid) if oom.asked is None and gpu is not None else ()
 
 
 def _absolute(filename: str, run: Run) -> str:
@@ -118,6 +153,8 @@ def _absolute(filename: str, run: Run) -> str:
 
 def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
     """The stack that asked; of a thread of torch's own the main thread's, which waits for it."""
+    if oom.stack:
+        return oom.stack
     threads = () if inventory is None else inventory.threads
     asked = next((thread.frames for thread in threads if thread.asked), ())
     if asked or threads:
@@ -129,6 +166,9 @@ def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
 def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
     """Say why an allocation failed, by the numbers of the observer and the inventory alone."""
     inventory = oom.inventory
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        stack = asking_stack(oom, inventory)
+        return explain_driver_oom(stack, oom.step, oom.thread, oom.reserved, known)
     threads = () if inventory is None else inventory.threads
     # The observer is told the device's total, or what torch was allowed of it.
     limited = oom.free >= oom.asked and oom.reserved + oom.asked > oom.limit

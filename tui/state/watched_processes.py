@@ -13,8 +13,10 @@ from tui.state.watched_run import (
     Judged,
     Mark,
     SeenDevice,
+    SeenGpu,
     SeenProcess,
     WatchedDevice,
+    full_gpu,
 )
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
@@ -50,6 +52,8 @@ class WatchedProcesses:
         self._newest: dict[int, SeenProcess] = {}
         """By pid: of two that had the same, the later."""
         self._known: dict[int, Holder] = {}
+        self.gpus: dict[str, SeenGpu] = {}
+        """Each GPU by NVML's id, as it was last listed with a process on it."""
         """By pid."""
         self._agents: dict[int, AgentState] = {}
         self._troubles: tuple[str, ...] = ()
@@ -156,6 +160,9 @@ class WatchedProcesses:
 
     def _remember_names(self, devices: Sequence[Device]) -> None:
         for device in devices:
+            held = _others_on(device.id, 0, devices)
+            if held or device.id not in self.gpus:
+                self.gpus[device.id] = SeenGpu(device.memory.total, device.memory.free, held)
             for row in device.processes or ():
                 named = Holder(row.pid, row.memory or 0, row.user or "", row.command or "")
                 self._known[row.pid] = named
@@ -263,6 +270,7 @@ class WatchedProcesses:
                     ended=ended,
                     findings=judged.findings,
                     holders=seen.holders if seen else (),
+                    full_gpu=full_gpu(self.gpus.values()),
                     host_rss=process.host_rss,
                 )
             )
@@ -333,7 +341,10 @@ def _oom_in_words(oom: Oom, gone: bool) -> str:
     where = f" at {oom.where}" if oom.where else ""
     open_end = oom.why_not_known if gone else "whether the program goes on is not known yet"
     went_on = {True: "the program went on", False: "it ended the process", None: open_end}
-    sizes = f"{text.size(oom.asked)} asked{where}, {text.size(oom.free)} free"
+    if oom.asked is None or oom.free is None:
+        sizes = f"the driver had no memory left{where}"
+    else:
+        sizes = f"{text.size(oom.asked)} asked{where}, {text.size(oom.free)} free"
     return f"{sizes}; {went_on[oom.handled]}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -47,6 +48,36 @@ class Mark:
 
 
 @frozen
+class SeenGpu:
+    """A GPU and all processes that hold memory of it, as NVML has listed them."""
+
+    total: int | None
+    """Bytes."""
+    free: int | None
+    """Bytes."""
+    holders: tuple[Holder, ...]
+
+    def others(self, pid: int) -> tuple[Holder, ...]:
+        """The processes on it but one."""
+        return tuple(each for each in self.holders if each.pid != pid)
+
+
+CONTEXT = 1 << 30
+"""Bytes that a context of CUDA with its libraries stays below: less is free where it is refused."""
+
+
+def full_gpu(gpus: Iterable[SeenGpu]) -> SeenGpu | None:
+    """Return the GPU whose driver has refused: the only one, or the only one without room.
+
+    ``None`` where that leaves several or none.
+    """
+    found = list(gpus)
+    if len(found) > 1:
+        found = [each for each in found if each.free is not None and each.free < CONTEXT]
+    return found[0] if len(found) == 1 else None
+
+
+@frozen
 class WatchedDevice:
     """One device of one process of the run; a process that has used none has one without a name."""
 
@@ -81,6 +112,8 @@ class WatchedDevice:
     """What its figures tell over time, a sentence each; a leak with its rate comes first."""
     holders: tuple[Holder, ...] = ()
     """Other processes on its GPU, as NVML has listed them last beside it."""
+    full_gpu: SeenGpu | None = None
+    """The machine's only one without room, for a process that NVML lists on none."""
     host_rss: int | None = None
     """Bytes of the host's memory that the process has resident; ``None`` where none were read."""
 

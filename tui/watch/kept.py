@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.text import numbers as fmt
-from tui.watch.inventory import Inventory, parse_inventory
+from tui.watch.inventory import CodeLine, Inventory, parse_inventory
 from tui.watch.untrusted import (
     LONGEST_LINE,
     UntrustedError,
@@ -49,6 +49,11 @@ LEAVES_WITHIN_S = 30.0
 """From an OOM to ``sys.exit``: beyond, the program has done something else in between."""
 FROM_EXCEPTION = "the exception that ended the process"
 REBUILT = "written anew from the numbers that torch gave the observer"
+BY_DRIVER = (
+    "the driver refused it with its own error, which tells neither what was asked for nor what was "
+    "free"
+)
+"""Why an OOM has no such figures: CUDA's "out of memory", which torch's observer is not told."""
 SAMPLES = "samples.jsonl"
 _NOT_SEEN = "it was killed, or left by os._exit: nothing tells whether it went on"
 _REPLACED = "the process executed another program: nothing tells whether this one went on"
@@ -65,11 +70,13 @@ class Oom:
     """Optimizer steps until then."""
     device: int
     """As the process counts them."""
-    asked: int
-    free: int
-    """Bytes of the device, as the driver said."""
-    limit: int
-    """Bytes of the device in all, or what torch was allowed of it."""
+    asked: int | None
+    """Bytes of the request; ``None`` for :data:`BY_DRIVER`."""
+    free: int | None
+    """Bytes of the device, as the driver said; ``None`` for :data:`BY_DRIVER`."""
+    limit: int | None
+    """Bytes of the device in all, or what torch was allowed of it; ``None`` for
+    :data:`BY_DRIVER`."""
     allocated: int
     """Bytes of the blocks that tensors had, each rounded up as torch's allocator does."""
     reserved: int
@@ -87,6 +94,8 @@ class Oom:
     requested: int | None = None
     """Bytes that the program had asked for, not rounded up; ``None`` where the agent did not tell
     it."""
+    stack: tuple[CodeLine, ...] = ()
+    """Of the thread that asked, innermost first, where the exception alone tells of the OOM."""
     inventory: Inventory | None = None
     """What the process held; ``None`` where the agent took none, which it says why."""
 
@@ -245,14 +254,15 @@ class _Oom:
     happened: float
     step: int
     device: int
-    asked: int
-    free: int
-    limit: int
+    asked: int | None
+    free: int | None
+    limit: int | None
     allocated: int
     reserved: int
     thread: str | None
     where: str | None
     requested: int | None = None
+    frames: tuple[CodeLine, ...] = ()
 
 
 @frozen
@@ -507,7 +517,10 @@ def _inventory(event: _Inventory) -> Inventory:
 def _oom(event: _Oom) -> Oom:
     names = ("step", "device", "asked", "free", "limit", "allocated", "reserved", "thread", "where")
     facts = {name: getattr(event, name) for name in (*names, "requested")}
-    oom = Oom(number=event.oom, at=event.happened, **facts)
+    oom = Oom(number=event.oom, at=event.happened, stack=event.frames, **facts)
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        why = "torch's allocator passed the driver's error on"
+        return replace(oom, why_no_snapshot=why, why_not_known=_NOT_SEEN, text_source=BY_DRIVER)
     return replace(
         oom,
         text=rebuilt_text(oom),
@@ -527,7 +540,7 @@ def _judged(oom: Oom, left: Left, of_last: bool) -> Oom:
     """
     if oom.handled or not left.ended:
         return oom
-    if of_last and _asked_words(oom) in left.text:
+    if of_last and (oom.asked is None or _asked_words(oom.asked) in left.text):
         return replace(
             oom, handled=False, why_not_known="", text=left.text, text_source=FROM_EXCEPTION
         )
@@ -591,18 +604,40 @@ def joined(programs: Sequence[Left]) -> Left:
 
 
 def rebuilt_text(oom: Oom) -> str:
-    """Return the exception's text as far as the observer's numbers tell it, in torch's words."""
+    """Return the exception's text as far as the observer's numbers tell it, in torch's words.
+
+    Empty for an OOM of which the observer was told nothing.
+    """
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        return ""
     unallocated = max(0, oom.reserved - oom.allocated)
     return (
-        f"CUDA out of memory. {_asked_words(oom)} GPU {oom.device} has a total capacity of "
+        f"CUDA out of memory. {_asked_words(oom.asked)} GPU {oom.device} has a total capacity of "
         f"{_size(oom.limit)} of which {_size(oom.free)} is free. Of the allocated memory "
         f"{_size(oom.allocated)} is allocated by PyTorch, and {_size(unallocated)} is reserved by "
         "PyTorch but unallocated."
     )
 
 
-def _asked_words(oom: Oom) -> str:
-    return f"Tried to allocate {_size(oom.asked)}."
+def _asked_words(asked: int) -> str:
+    return f"Tried to allocate {_size(asked)}."
+
+
+def size_words(oom: Oom) -> str:
+    """What was asked for on which device, and what was free of it."""
+    device = f"cuda:{oom.device}"
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        return f"the driver had no memory left on {device} (bytes asked for and free not known)"
+    free = f"{fmt.size(oom.free)} free of {fmt.size(oom.limit)}"
+    return f"{fmt.size(oom.asked)} asked on {device}, {free}"
+
+
+def live_words(oom: Oom) -> str:
+    """The two kinds of live memory: blocks as torch allocated them, and what was requested."""
+    allocated = f"{fmt.size(oom.allocated)} allocated"
+    if oom.requested is None:
+        return f"{allocated} (requested not known)"
+    return f"{allocated} ({fmt.size(oom.requested)} requested)"
 
 
 def _size(size: int) -> str:

@@ -17,8 +17,8 @@ import time
 from importlib import import_module
 from io import FileIO
 from itertools import dropwhile, islice
-from traceback import walk_stack
-from typing import Any, Callable
+from traceback import walk_stack, walk_tb
+from typing import Any, Callable, Iterable
 
 from . import ENTRIES, claim_program, identity, program_name
 from .steps import StepCounter
@@ -42,6 +42,10 @@ _SAMPLING_SHARE = 100
 _LONGEST_TEXT = 8000
 _MOST_FRAMES = 64
 _MOST_RAISED = 16
+_MOST_DEVICES = 64
+DRIVER_OOM = "CUDA error: out of memory"
+"""How torch begins the text of ``cudaErrorMemoryAllocation``, where its allocator raises no
+``OutOfMemoryError``: https://github.com/pytorch/pytorch/blob/main/c10/cuda/CUDAException.cpp"""
 _CHECK = 16 << 20
 
 
@@ -234,9 +238,8 @@ class Agent:
             quiet = time.monotonic() - self._ended_at
             takes = number <= FIRST or quiet >= SHARE * self._took
             if number <= MOST_TOLD or takes:
-                cuda, device = self.torch.cuda, told["device"]
-                told["allocated"] = cuda.memory_allocated(device)
-                told["reserved"] = cuda.memory_reserved(device)
+                device = told["device"]
+                told.update(self._held(device))
                 frames = _frames()
                 where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
                 told.update(happened=at, step=self.steps, thread=_thread(), where=where)
@@ -252,6 +255,48 @@ class Agent:
         finally:
             self._busy = None
             self._lock.release()
+
+    def _held(self, device: int) -> dict[str, int]:
+        """What torch's allocator counts on a device: a read that makes no CUDA call."""
+        stats = self.torch.cuda.memory_stats(device)
+        return dict(
+            allocated=stats.get("allocated_bytes.all.current", 0),
+            requested=stats.get("requested_bytes.all.current", 0),
+            reserved=stats.get("reserved_bytes.all.current", 0),
+        )
+
+    def _refused_by_driver(self, error: BaseException) -> None:
+        """Note an OOM that torch's observer is not called for, by the exception that tells of it.
+
+        The driver did not even tell torch how much memory is free, and what was asked for is in no
+        text: both stay ``None``. No CUDA call is made.
+        """
+        self.ooms += 1
+        device = self._device_that_retried()
+        walked = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
+        frames = _as_frames(reversed(walked))
+        where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
+        told: dict[str, Any] = dict(device=device, asked=None, limit=None, free=None)
+        told.update(
+            self._held(device), happened=time.time(), step=self.steps, thread="main", where=where
+        )
+        self.tell("oom", oom=self.ooms, frames=frames, **told)
+
+    def _device_that_retried(self) -> int:
+        """Return the device whose allocator has flushed its cache in vain most often.
+
+        Before torch passes the driver's error on, it counts a retry and no OOM. Asking for the
+        current device would be a CUDA call.
+        """
+        ranked = []
+        for device in range(_MOST_DEVICES):
+            try:
+                stats = self.torch.cuda.memory_stats(device)
+            except Exception:
+                break  # torch has no such device
+            retries = stats.get("num_alloc_retries", 0) - stats.get("num_ooms", 0)
+            ranked.append((-retries, -stats.get("reserved_bytes.all.current", 0), device))
+        return min(ranked)[2] if ranked else 0
 
     def _inventory(self, number: int, device: int, allocated: int) -> dict[str, Any] | None:
         """What Python knows of the device's memory, which also becomes a line of its own."""
@@ -324,7 +369,11 @@ class Agent:
         """At the interpreter's end: the exception that ended the program, if one did."""
         if self.alive:
             self.alive = False
-            self.tell("end", steps=self.steps, ooms=self.ooms, **_last_exception())
+            raised = _last_raised()
+            refused = [error for error in raised if _is_driver_oom(error)]
+            if refused:
+                self.guarded(self._refused_by_driver, refused[0])
+            self.tell("end", steps=self.steps, ooms=self.ooms, **_last_exception(raised))
 
     def forget(self) -> None:
         """In a fork: what is asked of torch there is nothing of the process that is watched."""
@@ -350,10 +399,14 @@ def _in_words(error: BaseException) -> str:
 def _frames() -> list[dict[str, Any]]:
     """The program's Python stack, innermost first, as torch writes stacks into a snapshot."""
     stack = ((frame.f_code, line) for frame, line in walk_stack(sys._getframe()))
-    callers = dropwhile(lambda place: place[0].co_filename == __file__, stack)
+    return _as_frames(dropwhile(lambda place: place[0].co_filename == __file__, stack))
+
+
+def _as_frames(stack: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the innermost frames of a stack of code and lines as plain data."""
     return [
         dict(filename=code.co_filename, line=line or 0, name=code.co_name)
-        for code, line in islice(callers, _MOST_FRAMES)
+        for code, line in islice(stack, _MOST_FRAMES)
     ]
 
 
@@ -387,14 +440,35 @@ def _complete(snapshot: Any, oom: dict[str, Any]) -> None:
             recorded[-1]["frames"] = oom["frames"]
 
 
-def _last_exception() -> dict[str, Any]:
-    """Text and class of what ended the program, and whether torch ran out of memory in it."""
+def _last_raised() -> list[BaseException]:
+    """Return what ended the program, and what it was raised from or while handling."""
     last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None) or sys.exc_info()[1]
     chain: list[BaseException] = []
     while isinstance(last, BaseException) and len(chain) < _MOST_RAISED:
         chain.append(last)
-        last = last.__cause__ or last.__context__  # it was raised from this, or while handling it
-    ran_out = [error for error in chain if type(error).__name__ == "OutOfMemoryError"]
+        last = last.__cause__ or last.__context__
+    return chain
+
+
+def _is_driver_oom(error: BaseException) -> bool:
+    """Tell whether it is the driver's own OOM: ``AcceleratorError``, in older torch its base.
+
+    Only an error of exactly these classes is asked for its text, which runs no code of strangers.
+    """
+    kind = type(error)
+    known = kind is RuntimeError or (
+        kind.__name__ == "AcceleratorError" and kind.__module__.partition(".")[0] == "torch"
+    )
+    return known and str(error).startswith(DRIVER_OOM)
+
+
+def _last_exception(chain: list[BaseException]) -> dict[str, Any]:
+    """Text and class of what ended the program, and whether torch ran out of memory in it."""
+    ran_out = [
+        error
+        for error in chain
+        if type(error).__name__ == "OutOfMemoryError" or _is_driver_oom(error)
+    ]
     if not chain:
         return dict(text="", type="", out_of_memory=False)
     told = (ran_out or chain)[0]

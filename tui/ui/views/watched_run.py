@@ -28,7 +28,7 @@ from tui.ui.views.lines import (
     right,
 )
 from tui.watch.findings import Growth, at_step
-from tui.watch.kept import Oom
+from tui.watch.kept import Oom, size_words
 from tui.watch.runs import EXAMPLE, Run
 from workloads.protocol.frozen import frozen
 
@@ -120,10 +120,8 @@ def oom_words(found: OomOf, selected: WatchedDevice | None) -> str:
     """Who ran out, when, what was asked, what came of it, and how its snapshot is opened."""
     oom, process = found.oom, found.row.process
     who = f"process {process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
-    what = (
-        f"{text.size(oom.asked)} asked on cuda:{oom.device}, {text.size(oom.free)} free of "
-        f"{text.size(oom.limit)} ({BY_OBSERVER})"
-    )
+    told_by = "" if oom.asked is None else f" ({BY_OBSERVER})"
+    what = f"{size_words(oom)}{told_by}"
     where = f" at {clean(oom.where)}" if oom.where else ""
     went_on = {True: "the program went on", False: "it ended the process"}
     end = went_on.get(oom.handled is True, "") if oom.handled is not None else oom.why_not_known
