@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -89,6 +90,8 @@ def test_in_place_it_is_the_same_process(state: Path) -> None:
     (run,) = runs.kept()
     assert (run.pid, run.goes_on, run.code) == (process.pid, False, None)
     assert run.folder.parent == state / "runs"
+    # No torch, no agent: nothing tells of its end.
+    assert run.last_sign is None
 
 
 def test_what_is_exported_is_what_a_command_is_started_with(state: Path, tmp_path: Path) -> None:
@@ -239,7 +242,9 @@ def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
     here = runs.started(unseen, os.getpid())
     assert f"goes on as process {os.getpid()}; kept in " in left_in_words(here)
     runs.save(replace(here, start_ticks=1))
-    assert "its end was not seen; kept in " in left_in_words(here)
+    assert re.search(
+        "its end was not seen; last sign of it [0-9:]{8}; kept in ", left_in_words(here)
+    )
 
 
 @pytest.mark.usefixtures("state")
@@ -325,6 +330,20 @@ def test_a_folder_of_a_process_that_runs_is_kept(state: Path) -> None:
         (state / "runs" / f"x{_}").mkdir()
     runs.prune(keep=state)
     assert path.exists()
+
+
+@pytest.mark.usefixtures("state")
+def test_what_is_beyond_the_limits_is_dropped_before_it_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+    for number in range(4):
+        run = runs.new_run(["python", str(number)])
+        made.append(replace(run, began=float(number + 1), ended=number + 2.0, code=0))
+        runs.save(made[-1])
+    monkeypatch.setenv("GPU_WORKBENCH_RUNS_KEPT", "2")
+    assert [line.split()[-1] for line in kept_lines()[1:]] == ["3", "2"]
+    assert [run.folder.exists() for run in made] == [False, False, True, True]
 
 
 def test_they_are_listed_with_how_they_ended(state: Path) -> None:

@@ -145,6 +145,6 @@ def lines_of_code(path: Path) -> int:
 
 def test_it_is_small_and_its_first_folder_holds_nothing_else() -> None:
     at_start = [path for path in SOURCES if path.stem not in AT_AN_OOM]
-    assert sum(map(lines_of_code, at_start)) <= 830
+    assert sum(map(lines_of_code, at_start)) <= 870
     assert len(SOURCES) - len(at_start) == len(AT_AN_OOM)
     assert {path.name for path in START_FOLDER.iterdir()} <= {"sitecustomize.py", "__pycache__"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from dataclasses import replace
@@ -67,6 +68,18 @@ def test_a_run_of_another_machine_is_kept_while_its_heart_beats(
     assert is_kept(run) == kept
 
 
+def test_a_run_of_another_machine_is_kept_while_its_heartbeat_is_locked() -> None:
+    run = old(1, pid=1, start_ticks=1, host="elsewhere")
+    beat = run.folder / runs.HEARTBEAT
+    with beat.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        age(beat, runs.STALE_S + 60)
+        assert runs.is_locked(run)
+        assert is_kept(run)
+    assert not runs.is_locked(run)
+    assert not is_kept(run)
+
+
 @pytest.mark.parametrize(("seconds", "kept"), [(3 * 86_400, True), (runs.UNHEARD_S + 60, False)])
 def test_one_without_a_heart_is_kept_for_long(seconds: float, kept: bool) -> None:
     run = old(1, pid=1, start_ticks=1, host="elsewhere")
@@ -83,9 +96,11 @@ def test_a_run_that_goes_on_has_a_heartbeat_host_and_boot() -> None:
         assert (found.host, found.boot) == (os.uname().nodename, runs.boot_id())
         assert len(found.boot) == 36
         assert is_kept(found)
+        waiting.until(lambda: runs.is_locked(found))
     finally:
         process.kill()
         process.wait()
+    waiting.until(lambda: not runs.is_locked(found))
 
 
 def test_a_run_that_is_kept_for_good_stays_and_is_listed_so(

@@ -380,4 +380,4 @@ def test_a_run_that_ends_where_nobody_sees_how_does_not_go_on() -> None:
         return state
 
     state = asyncio.run(work())
-    assert title_words(state, time.time(), 80) == "Run   python   its end was not seen"
+    assert title_words(state, time.time(), 80).startswith("Run   python   its end was not seen")

@@ -12,6 +12,7 @@ from tui.text import numbers as fmt
 from tui.watch import runs
 from tui.watch.kept import snapshots_in
 from tui.watch.messages import Placed, ProcessFigures, TorchProcess, listed_on, placed_on
+from tui.watch.run_end import unseen_end_words
 from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
@@ -245,7 +246,7 @@ def left_in_words(run: Run) -> str:
     """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
     run = runs.with_end(run)
     if run.ended is None and not run.goes_on:
-        told = f"{_name_of(run)}: its end was not seen; kept in {run.folder}"
+        told = f"{_name_of(run)}: {unseen_end_words(run.last_sign)}; kept in {run.folder}"
     elif run.ended is None:
         told = f"{_name_of(run)} goes on as process {run.pid}; kept in {run.folder}"
     else:
@@ -278,7 +279,11 @@ def _name_of(run: Run) -> str:
 
 
 def kept_lines() -> list[str]:
-    """A line for each run that is kept, the newest first; nothing where there is none."""
+    """A line for each run that is kept, the newest first; nothing where there is none.
+
+    What is beyond the limits by now is dropped first.
+    """
+    runs.prune()
     found = runs.kept()
     if not found:
         return []
@@ -302,7 +307,7 @@ def _end(run: Run) -> str:
         return f"ended by {_signal(run.signal)}"
     if run.code is not None:
         return f"exit code {run.code}"
-    return "its end was not seen"
+    return unseen_end_words(run.last_sign)
 
 
 def kept_as_plain() -> list[dict[str, Any]]:
@@ -314,6 +319,7 @@ def kept_as_plain() -> list[dict[str, Any]]:
             "cwd": run.cwd,
             "began": run.began,
             "ended": run.ended,
+            "last_sign": run.last_sign and {"at": run.last_sign.at, "end": run.last_sign.is_end},
             "goes_on": run.goes_on,
             "exit": {"code": run.code, "signal": run.signal},
             "snapshots": sorted(str(path) for path in snapshots_in(run.folder)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import itertools
 import json
@@ -20,6 +21,7 @@ from tui.child.inside import Cgroup
 from tui.text import secrets
 from tui.watch import supervised
 from tui.watch.process_files import GoneError, ProcessFiles
+from tui.watch.run_end import LastSign, last_sign
 from tui.watch.supervised import Supervised
 from tui.watch.untrusted import (
     LATEST,
@@ -43,7 +45,7 @@ _STARTING_S = 60.0
 """That a run is given to write down its process."""
 UNHEARD_S = 30 * 86_400.0
 """After which a run of another machine has ended that never had one, by its newest file."""
-_NOT_SAVED = ("folder", "problem")
+_NOT_SAVED = ("folder", "problem", "last_sign")
 _LAST_PID = (1 << 22) - 1
 _LAST_SIGNAL = signal.NSIG - 1
 _MOST_RUN_BYTES = 4 << 20
@@ -81,6 +83,9 @@ class Run:
     oom_kills: int | None = None
     """Processes of its cgroup that the kernel's OOM killer ended meanwhile; ``None`` where nobody
     has counted."""
+
+    last_sign: LastSign | None = None
+    """The last of a run that has ended and whose end nobody waited for; not written down."""
 
     @property
     def log(self) -> Path:
@@ -293,14 +298,20 @@ def _read(place: Path) -> Run | None:
             if pid is not None and not 0 < pid <= _LAST_PID:
                 raise UntrustedError(f"there is no process {pid}")
         # An older program wrote it as it was given.
-        return replace(run, command=secrets.command_line(run.command))
+        return _with_last_sign(replace(run, command=secrets.command_line(run.command)))
     except FileNotFoundError:
-        return Run(place, (), "", began) if place.is_dir() else None  # of --env
+        return _with_last_sign(Run(place, (), "", began)) if place.is_dir() else None  # of --env
     except UntrustedError as error:
         return Run(place, (), "", began, problem=f"run.json cannot be used: {error}")
     except OSError as error:
         why = error.strerror or str(error)
         return Run(place, (), "", began, problem=f"run.json cannot be read: {why}")
+
+
+def _with_last_sign(run: Run) -> Run:
+    if run.ended is not None or may_go_on(run):
+        return replace(run, last_sign=None)
+    return replace(run, last_sign=last_sign(run.folder, run.pid, run.start_ticks))
 
 
 @frozen
@@ -320,10 +331,13 @@ def limits() -> Limits:
     return Limits(*(int(chosen.value(name)) for name in names))
 
 
-def prune(keep: Path) -> None:
+def prune(keep: Path | None = None) -> None:
     """Drop the oldest runs beyond the limits.
 
     None that goes on, here or elsewhere. Those that are kept for good do not count.
+
+    Args:
+        keep: the folder of a run that stays, for it is about to begin.
     """
     total, most = 0, limits()
     for number, run in enumerate(run for run in kept() if not run.is_kept_for_good):
@@ -391,9 +405,31 @@ def may_go_on(run: Run) -> bool:
     is_here = run.is_of_this_machine and run.boot in ("", boot_id())
     if is_here and not (run.pid is None and _has_agents_elsewhere(run.folder)):
         return False
+    if is_locked(run):
+        return True
     with contextlib.suppress(OSError):
         return time.time() - (run.folder / HEARTBEAT).stat().st_mtime < STALE_S
     return time.time() - _newest(run.folder) < UNHEARD_S
+
+
+def is_locked(run: Run) -> bool:
+    """Whether a supervisor has its heartbeat locked; of another machine where its disk tells.
+
+    That it is not locked proves nothing: not every file system has locks, or shares them.
+    """
+    try:
+        file = os.open(run.folder / HEARTBEAT, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False
 
 
 def _has_agents_elsewhere(place: Path) -> bool:

@@ -62,6 +62,8 @@ class Supervisor:
         self._oom_kills_before = self._oom_kills()
         self._ended = False
         self._drain_failures = 0
+        self._heart: int | None = None
+        """The open file ``heartbeat``."""
         self._next_beat = 0.0
 
     def work(self) -> None:
@@ -147,14 +149,17 @@ class Supervisor:
         return None if before is None or now is None or now < before else now - before
 
     def _beat(self) -> None:
-        """Touch the file ``heartbeat``, if it is time."""
+        """Touch the file ``heartbeat``, if it is time; it is locked as long as the run goes on."""
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT_S
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
             with contextlib.suppress(OSError):
-                file = os.open(self._folder / "heartbeat", flags, 0o600)
-                os.utime(file)
-                os.close(file)
+                if self._heart is None:
+                    # It stays open: where flock is emulated, closing any descriptor unlocks.
+                    self._heart = os.open(self._folder / "heartbeat", flags, 0o600)
+                    with contextlib.suppress(OSError):  # not every file system has locks
+                        fcntl.flock(self._heart, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.utime(self._heart)
 
     # ---- the drain ----
 

@@ -29,6 +29,7 @@ from tui.ui.views.lines import (
 )
 from tui.watch.findings import Growth, at_step
 from tui.watch.kept import Oom, size_words
+from tui.watch.run_end import unseen_end_words
 from tui.watch.runs import EXAMPLE, Run
 from workloads.protocol.frozen import frozen
 
@@ -52,7 +53,7 @@ def end_words(run: Run, *, goes_on: bool) -> str:
         return f"ended by {signal_name(run.signal)}"
     if run.code is not None:
         return f"ended with exit code {run.code}"
-    return "goes on" if goes_on else "its end was not seen"
+    return "goes on" if goes_on else unseen_end_words(run.last_sign)
 
 
 def signal_name(number: int) -> str:
@@ -66,6 +67,8 @@ def signal_name(number: int) -> str:
 def lasted_words(run: Run, now: float, *, goes_on: bool) -> str:
     """How long it took, or takes until now; empty where its end was not seen."""
     until = now if run.ended is None and goes_on else run.ended
+    if until is None and run.last_sign is not None and run.last_sign.is_end:
+        until = run.last_sign.at
     return "" if until is None else text.duration(max(0.0, until - run.began))
 
 
