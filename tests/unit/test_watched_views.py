@@ -106,6 +106,18 @@ def test_what_is_missing_is_a_word_and_a_reason_and_never_zero(cells: int) -> No
     assert missing_lines(device(), cells) == []
 
 
+@pytest.mark.parametrize("read", [True, False])
+def test_the_row_of_what_an_oom_ended_has_the_figures_of_then(read: bool) -> None:
+    last = an_oom(allocated=130 * GIB, reserved=138 * GIB, requested=129 * GIB)
+    row = device(ended="exit code 1", agent=None, at_oom=last)
+    row = row if read else replace(row, figures=None)
+    shown = plain(row_line(row, 200)).split()
+    assert shown[3:7] == ["130.0", "GiB", "138.0", "GiB"]
+    said = words(missing_lines(row, 100))
+    assert "those at its OOM: 130.0 GiB allocated, for 129.0 GiB requested" in said
+    assert "n/a" not in said
+
+
 def test_the_state_of_a_process_is_told_in_its_row() -> None:
     def state(row: WatchedDevice) -> str:
         return plain(row_line(row, 200)).split("  ")[-1]

@@ -187,6 +187,20 @@ def test_how_a_process_has_ended_is_what_its_agent_has_left() -> None:
     assert [row.ended for row in unknown.devices(over=True)] == ["ended"]
 
 
+def test_a_process_that_an_oom_ended_has_the_figures_of_then() -> None:
+    last = oom(2, handled=False, allocated=7 * GIB, reserved=8 * GIB)
+    for facts, expected in (
+        ({"ended": True, "ooms": (oom(handled=True), last)}, last),
+        ({"ended": True, "ooms": (last, oom(3, handled=True))}, None),
+        ({"ended": True, "ooms": (oom(4, device=1, handled=False),)}, None),
+        ({"ooms": (last,)}, None),
+    ):
+        known = seen(process())
+        known.take(held(1, allocated=MIB))
+        known.take_left([left(**facts)], [])
+        assert known.devices(over=False)[0].at_oom == expected
+
+
 def test_what_used_no_gpu_is_forgotten_at_its_end_and_what_was_not_seen_is_told() -> None:
     known = seen(process(7), process(8))
     known.take_left([left(9, rank="3", ended=True)], [])

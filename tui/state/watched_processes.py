@@ -268,6 +268,7 @@ class WatchedProcesses:
                     growth_per=judged.growth_per,
                     why_no_growth="" if judged.growth else NO_GROWTH if seen else told.reason,
                     ended=ended,
+                    at_oom=_oom_that_ended(left, name) if ended else None,
                     findings=judged.findings,
                     holders=seen.holders if seen else (),
                     full_gpu=full_gpu(self.gpus.values()),
@@ -335,6 +336,12 @@ def _marks(device: str, seen: SeenDevice | None, left: Left | None, gone: bool) 
             if device in ("", f"cuda:{oom.device}")
         ]
     return tuple(sorted(marks, key=lambda mark: mark.at))
+
+
+def _oom_that_ended(left: Left | None, device: str) -> Oom | None:
+    """The last OOM of a device, unless the program went on after it."""
+    ooms = [oom for oom in left.ooms if device in ("", f"cuda:{oom.device}")] if left else []
+    return ooms[-1] if ooms and not ooms[-1].handled else None
 
 
 def _oom_in_words(oom: Oom, gone: bool) -> str:

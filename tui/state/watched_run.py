@@ -12,7 +12,7 @@ from tui.explain.evidence import Holder
 from tui.text import numbers as text
 from tui.watch.agents import AgentState
 from tui.watch.findings import Finding, Growth, GrowthPer, Track
-from tui.watch.kept import Left
+from tui.watch.kept import Left, Oom
 from tui.watch.messages import Placed, TorchProcess
 from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
@@ -108,6 +108,8 @@ class WatchedDevice:
     why_no_growth: str
     ended: str
     """How it has ended; empty while it goes on."""
+    at_oom: Oom | None = None
+    """The OOM that ended it on this device; its figures stand for those that were read after it."""
     findings: tuple[Finding, ...] = ()
     """What its figures tell over time, a sentence each; a leak with its rate comes first."""
     holders: tuple[Holder, ...] = ()

@@ -15,6 +15,7 @@ from tui.text.numbers import plain, significant
 from tui.ui.views.lines import Line, Span, TextStyle, fit_line, left, paragraph, right
 from tui.ui.views.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
 from tui.ui.views.scale import Scale, below, scale_for
+from tui.watch.kept import Oom
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
@@ -46,8 +47,23 @@ def _of(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = text.siz
     return told
 
 
+def _at_oom(pick: Callable[[TorchMemory | Oom], int]) -> _Say:
+    """A figure of torch's allocator; of a process that an OOM ended as it was then.
+
+    What was read last may be of a later moment: an exception frees memory on its way.
+    """
+
+    def told(row: WatchedDevice) -> str:
+        source = row.at_oom or row.figures
+        return text.NA if source is None else text.size(pick(source))
+
+    return told
+
+
 def _allocated(row: WatchedDevice) -> str:
     """The figure, or in a word why there is none."""
+    if row.at_oom is not None:
+        return text.size(row.at_oom.allocated)
     if row.figures is None:
         return clean(row.process.word) or text.NA
     return text.size(row.figures.allocated)
@@ -76,10 +92,10 @@ COLUMNS: tuple[Column, ...] = (
     Column("pid", 7, 0, lambda row: str(row.process.pid)),
     Column("device", 7, 0, lambda row: clean(row.device) or text.NA, numeric=False),
     Column("allocated", 10, 0, _allocated),
-    Column("reserved", 9, 0, _of(lambda found: found.reserved)),
+    Column("reserved", 9, 0, _at_oom(lambda found: found.reserved)),
     Column("peak", 9, 66, _of(lambda found: found.allocated_peak)),
     Column("process", 9, 90, lambda row: text.size(row.placed.process)),
-    Column("cached", 9, 100, _of(lambda found: found.reserved - found.allocated)),
+    Column("cached", 9, 100, _at_oom(lambda found: found.reserved - found.allocated)),
     Column("retries", 7, 108, _of(lambda found: found.alloc_retries, text.count)),
     Column("host", 9, 124, lambda row: text.size(row.host_rss)),
     Column("step", 8, 48, _steps),
@@ -138,6 +154,13 @@ def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:
     return ", ".join(parts), TextStyle.BAD if ooms else TextStyle.QUIET
 
 
+def _requested_words(oom: Oom) -> str:
+    """Both kinds of live memory: torch's allocator rounds each request up."""
+    if oom.requested is None:
+        return ""
+    return f": {text.size(oom.allocated)} allocated, for {text.size(oom.requested)} requested"
+
+
 def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
     """How a row's process ended, why figures are missing and what would help, a paragraph each."""
     reasons: dict[str, list[str]] = {}
@@ -145,7 +168,7 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
     def missing(name: str, why: str) -> None:
         reasons.setdefault(why or "not known", []).append(name)
 
-    if row.figures is None:
+    if row.figures is None and row.at_oom is None:
         advice = f"; {row.process.advice}" if row.process.advice else ""
         missing("allocated, reserved", f"{row.process.reason or 'not read yet'}{advice}")
     if row.placed.process is None and row.figures is not None:
@@ -157,6 +180,9 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
     found: list[Line] = []
     if row.ended:
         found += paragraph(f"{row.process.pid}: {row.ended}", cells, TextStyle.QUIET, indent="  ")
+    if row.at_oom is not None:
+        words = f"allocated, reserved and cached are those at its OOM{_requested_words(row.at_oom)}"
+        found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     for why, names in reasons.items():
         words = f"{', '.join(names)} {text.NA}: {why}"
         found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
