@@ -107,6 +107,7 @@ class RunWithoutScreen:
         entries: int | None,
         *,
         shows_output: bool,
+        on_oom: str | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -114,10 +115,12 @@ class RunWithoutScreen:
             command: program and arguments.
             entries: of torch's memory history; ``None`` for no history.
             shows_output: on standard output and standard error, as it comes.
+            on_oom: a shell command for the first OOM.
         """
         self._command = tuple(command)
         self._entries = entries
         self._shows_output = shows_output
+        self._on_oom = on_oom
         self._left: signal.Signals | None = None
         self._processes = WatchedProcesses()
 
@@ -133,6 +136,7 @@ class RunWithoutScreen:
                 self._command,
                 self._entries,
                 passes_streams=self._shows_output,
+                on_oom=self._on_oom,
             )
         except runs.StartError as error:
             raise Failure(str(error)) from error

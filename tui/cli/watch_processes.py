@@ -82,6 +82,8 @@ class WatchOptions:
     here: bool = False
     env: bool = False
     markdown: bool = False
+    on_oom: str | None = None
+    """A shell command for the first OOM of the command."""
     stacks: bool = False
     """Print where each rank of a run is now."""
     inject: bool = False

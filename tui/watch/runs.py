@@ -504,6 +504,7 @@ def begin(
     environment: Mapping[str, str] | None = None,
     *,
     passes_streams: bool = False,
+    on_oom: str | None = None,
 ) -> tuple[Run, Supervised]:
     """Make a run of a command and start it.
 
@@ -512,6 +513,7 @@ def begin(
         entries: of torch's memory history; ``None`` for no history.
         environment: that it would have had; ``None`` for this process's.
         passes_streams: as :func:`start` has it.
+        on_oom: likewise.
 
     Raises:
         StartError: it cannot be started; no run is left of it.
@@ -521,7 +523,14 @@ def begin(
     except OSError as error:
         raise StartError(no_folder_words(error)) from error
     try:
-        process = start(command, run.folder, entries, environment, passes_streams=passes_streams)
+        process = start(
+            command,
+            run.folder,
+            entries,
+            environment,
+            passes_streams=passes_streams,
+            on_oom=on_oom,
+        )
     except OSError as error:
         drop(run)
         raise StartError(f"{command[0]}: {error.strerror}") from error
@@ -536,6 +545,7 @@ def start(
     environment: Mapping[str, str] | None = None,
     *,
     passes_streams: bool = False,
+    on_oom: str | None = None,
 ) -> Supervised:
     """Start a command that belongs to itself: neither a terminal nor this process can end it.
 
@@ -549,6 +559,7 @@ def start(
         environment: that it would have had; ``None`` for this process's.
         passes_streams: hand both streams to this program too, and its standard input, where that
             is a pipe or a file, to the command.
+        on_oom: a shell command that is started once, at the first OOM of the run.
 
     Raises:
         OSError: there is no such program.
@@ -561,6 +572,7 @@ def start(
         limit=limits().log_bytes,
         separate=passes_streams,
         passes_stdin=passes_streams,
+        on_oom=on_oom,
         oom_kills_file=Cgroup().oom_kills_file(),
     )
     _STARTED[run] = process

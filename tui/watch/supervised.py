@@ -155,6 +155,7 @@ def start(
     separate: bool = False,
     passes_stdin: bool = False,
     oom_kills_file: Path | None = None,
+    on_oom: str | None = None,
 ) -> Supervised:
     """Start a command under a supervisor, which this program's end does not reach.
 
@@ -166,6 +167,7 @@ def start(
         separate: hand its two streams to this program too, each by itself.
         passes_stdin: it gets this program's standard input where that is a pipe or a file.
         oom_kills_file: in which the kernel counts the processes that its OOM killer ends.
+        on_oom: a shell command that is started once, at the first OOM: :mod:`tui.watch.on_oom`.
 
     Raises:
         OSError: it cannot be started.
@@ -186,6 +188,7 @@ def start(
         theirs.close()
         wanted = {"folder": str(folder), "command": list(command), "limit": limit, "files": given}
         wanted["oom_kills_file"] = None if oom_kills_file is None else str(oom_kills_file)
+        wanted["on_oom"] = on_oom
         ours.sendall(json.dumps(wanted).encode() + b"\n")
     except BaseException:
         for reader, _ in pipes:

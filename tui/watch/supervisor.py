@@ -31,6 +31,7 @@ if __name__ == "__main__":
 from tui.watch.bounded_log import BoundedLog
 from tui.watch.drain import Drain
 from tui.watch.forwarding import Forward
+from tui.watch.on_oom import OnOom
 
 LOOK_S = 5.0
 """Between two looks where no signal tells that a process has ended."""
@@ -60,6 +61,8 @@ class Supervisor:
         counts: str | None = wanted.get("oom_kills_file")
         self._oom_kills_file = None if counts is None else Path(counts)
         self._oom_kills_before = self._oom_kills()
+        on_oom: str | None = wanted.get("on_oom")
+        self._on_oom = None if on_oom is None else OnOom(self._folder, on_oom)
         self._ended = False
         self._drain_failures = 0
         self._heart: int | None = None
@@ -106,8 +109,10 @@ class Supervisor:
         over = False
         while drain is not None or not over:
             pid, status = _next_ended()
+            if self._on_oom is not None:
+                self._on_oom.poll()
             if pid == 0:
-                if self._ended and not over and not _children_but(drain):
+                if self._ended and not over and not _children_but(drain, self._on_oom_pid):
                     over = True
                     self._note({"ended": time.time()})
                     self._tell({"over": True})
@@ -125,12 +130,16 @@ class Supervisor:
                 code = os.waitstatus_to_exitcode(status)
                 child.returncode = code
                 end = {"code": code if code >= 0 else None, "signal": -code if code < 0 else None}
-                over = not _children_but(drain)
+                over = not _children_but(drain, self._on_oom_pid)
                 end["oom_kills"] = self._oom_kills_meanwhile()
                 self._note({**end, **({"ended": time.time()} if over else {})})
                 with contextlib.suppress(OSError):
                     os.write(self._control, b"e")
                 self._tell({"code": code, "over": over})
+
+    @property
+    def _on_oom_pid(self) -> int | None:
+        return None if self._on_oom is None else self._on_oom.pid
 
     def _oom_kills(self) -> int | None:
         """Return how many processes the kernel's OOM killer has ended in the run's cgroup."""
@@ -217,13 +226,13 @@ def _next_ended() -> tuple[int, int]:
         return 0, 0
 
 
-def _children_but(drain: int | None) -> bool:
-    """Whether a process of the run is there beside the drain, as far as the kernel tells."""
+def _children_but(*others: int | None) -> bool:
+    """Whether a process of the run is there beside these, as far as the kernel tells."""
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     except OSError:
         return False
-    return any(int(pid) != drain for pid in text.split())
+    return any(int(pid) not in others for pid in text.split())
 
 
 def _start_ticks(pid: int) -> int | None:

@@ -34,6 +34,8 @@ def watch(options: WatchOptions) -> int:
         Failure: the agent cannot be put into the process.
     """
     _check(options)
+    if options.on_oom is not None:
+        _check_on_oom(options)
     if options.stacks:
         return _print_stacks(options)
     if options.command and not options.dashes:
@@ -68,6 +70,16 @@ def _check(options: WatchOptions) -> None:
         raise UsageError("--no-children: give the process with --pid")
     if options.every is not None and not options.lasts:
         raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
+
+
+def _check_on_oom(options: WatchOptions) -> None:
+    if not (options.command and options.dashes):
+        raise UsageError("--on-oom: give the command that is watched after --")
+    if not (options.on_oom or "").strip():
+        raise UsageError("--on-oom: give a command for the shell")
+    if options.here or options.env:
+        given = "--here" if options.here else "--env"
+        raise UsageError(f"--on-oom and {given}: no program is left that could run it")
 
 
 def _print_stacks(options: WatchOptions) -> int:
@@ -131,6 +143,7 @@ def _launch(options: WatchOptions) -> int:
             options.json,
             options.markdown,
             options.given,
+            options.on_oom,
         )
     )
 
@@ -193,6 +206,12 @@ def _add_options(parser: Parser) -> None:
         "--env", action="store_true", help="print what to export where a command is started"
     )
     parser.add_argument(
+        "--on-oom",
+        metavar="CMD",
+        help="at the first out-of-memory error, run this once in a shell, with the run's name as "
+        "$1 and its output in on-oom.log of the run's folder",
+    )
+    parser.add_argument(
         "--stacks",
         action="store_true",
         help="print where each rank of a run is now: the live Python stacks of all its threads; of "
@@ -241,6 +260,8 @@ class Launch:
     markdown: bool = False
     given: Mapping[str, Value] = field(default_factory=dict)
     """Settings of the workbench, for a command under the screen."""
+    on_oom: str | None = None
+    """A shell command for the first OOM of the command."""
 
     def check(self) -> None:
         """Whether the options go together.
@@ -308,7 +329,9 @@ def _under_the_screen(options: Launch) -> int:
 
     def begin() -> Run:
         try:
-            return runs.begin(options.command, options.entries, environment)[0]
+            return runs.begin(options.command, options.entries, environment, on_oom=options.on_oom)[
+                0
+            ]
         except runs.StartError as error:
             raise Failure(str(error)) from error
 
@@ -372,7 +395,9 @@ async def _without_a_screen(options: Launch) -> int:
     from tui.cli.watch_output import left_in_words
 
     shows = not (options.json or options.markdown)
-    run_it = watch_command.RunWithoutScreen(options.command, options.entries, shows_output=shows)
+    run_it = watch_command.RunWithoutScreen(
+        options.command, options.entries, shows_output=shows, on_oom=options.on_oom
+    )
     try:
         outcome = await run_it.work()
     except watch_command.LeftError as left:
