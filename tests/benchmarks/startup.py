@@ -101,11 +101,20 @@ class Starts:
         return statistics.median(self._ratios)
 
     @property
+    def quartiles(self) -> tuple[float, float]:
+        """The lower and the upper quartile of the pairs' ratios."""
+        low, _, high = statistics.quantiles(self._ratios, n=4)
+        return low, high
+
+    def __add__(self, other: Starts) -> Starts:
+        return Starts(self.ours + other.ours, self.empty + other.empty)
+
+    @property
     def _ratios(self) -> list[float]:
         return [a / b for a, b in zip(self.ours, self.empty, strict=True)]
 
     def __str__(self) -> str:
-        low, _, high = statistics.quantiles(self._ratios, n=4)
+        low, high = self.quartiles
         return (
             f"{statistics.median(self.ours):.3f} s, empty Textual app "
             f"{statistics.median(self.empty):.3f} s, ratio {self.ratio:.2f}, "

@@ -32,10 +32,14 @@ def test_it_is_on_the_screen_within_1_6_times_an_empty_app(
 ) -> None:
     assert compile_program()
     before = psutil.cpu_percent(interval=1.0)
-    found = starts(PAIRS, size, words, driver(tmp_path / "driver"))
+    variables = driver(tmp_path / "driver")
+    found = starts(PAIRS, size, words, variables)
+    if found.quartiles[0] > MOST:
+        found += starts(2 * PAIRS, size, words, variables)
     with capsys.disabled():
         print(f"\n{words[0]}: {found}")
     busy = max(before, psutil.cpu_percent(interval=1.0))
-    if found.ratio > MOST and busy > BUSY:
+    # Others make a start longer and never shorter: a program too slow is so in three pairs of four.
+    if found.quartiles[0] > MOST and busy > BUSY:
         pytest.skip(f"other processes use {busy:.0f} % of the processors: nothing to judge")
-    assert found.ratio <= MOST
+    assert found.quartiles[0] <= MOST, found

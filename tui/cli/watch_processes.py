@@ -173,16 +173,21 @@ class Watching:
         self._devices = ()  # what it said last would be taken for what is
 
     async def _until_enough(self, child: ChildProcess[WatchEvent]) -> int:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        for number in _ENDS:
-            loop.add_signal_handler(number, self._take_signal, number, task)
+        loop = asyncio.get_running_loop()
         self._say_what_is_read()
+        # A task of its own: a signal ends the reading, never the end of the child that follows.
+        reading = asyncio.create_task(self._read(child))
+        for number in _ENDS:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # as nohup wants it
+            loop.add_signal_handler(number, self._take_signal, number, reading)
         try:
-            await self._read(child)
+            await reading
         except asyncio.CancelledError:
             if self._signalled is None:
                 raise
+        finally:
+            reading.cancel()
         return self._end()
 
     def _say_what_is_read(self) -> None:
@@ -224,9 +229,9 @@ class Watching:
             return True
         return options.pid is not None and all(each.refused for each in self._processes)
 
-    def _take_signal(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
+    def _take_signal(self, number: signal.Signals, reading: asyncio.Task[None]) -> None:
         self._signalled = number
-        task.cancel()
+        reading.cancel()
 
     def _remember(self, figures: ProcessFigures) -> None:
         self._figures = figures
