@@ -43,6 +43,12 @@ def step(wrap=lambda x: x):
 held = [grab(1 << 28) for _ in range(4)]
 for _ in range(3):
     step()
+def statistics(pid=os.getpid()):
+    if os.getpid() == pid:
+        torch.cuda.synchronize()
+        print("at the end", sorted(torch.cuda.memory_stats().items()), file=sys.stderr)
+import atexit
+atexit.register(statistics)
 """
 )
 FORWARD = "def forward():\n    return grab(1 << 41)\nforward()\n"
@@ -126,8 +132,9 @@ def run(scene: str, folder: Path, *, watched: bool, **more: str) -> tuple[int, b
 
 
 def unchanged(scene: str, folder: Path, **more: str) -> tuple[int, bytes, bytes]:
-    """With the agent as without it, to the byte."""
+    """With the agent as without it, to the byte: exit code, streams, the allocator's statistics."""
     plain = run(scene, folder, watched=False, **more)
+    assert (b"at the end" in plain[2]) == (plain[0] >= 0)
     watched = run(scene, folder, watched=True, **more)
     assert watched == plain
     return plain

@@ -220,10 +220,14 @@ class Walk:
         for base in mro(kind):
             if id(base) in _COLLECTIONS:
                 self._collect(base, value, place, into, depth)
-                return
-            if id(base) in _VISITS:
+            elif id(base) in _VISITS:
                 getattr(self, _VISITS[id(base)])(value, place, into, depth)
-                return
+            else:
+                continue
+            # A subclass of the program's has attributes beside its items.
+            if kind is not base and base is not type and (found := _attributes_of(value)):
+                self._attributes(value, found, place, into, depth)
+            return
         self._object(value, place, into, depth)
 
     def _pass_over(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
@@ -331,9 +335,7 @@ class Walk:
         kind = type(value)
         if any(inherits(kind, owner) for owner in self._owners):
             self.names.setdefault(id(value), place.name)
-        names = instance_dict(value)
-        found = list(names.items()) if names is not None else []
-        found += slots(value)
+        found = _attributes_of(value)
         if found:
             self._attributes(value, found, place, into, depth)
         if (
@@ -373,6 +375,10 @@ class Walk:
             self.holdings.append(into)
         for each in held:
             self._visit(each, place, into, depth + 1)
+
+
+def _attributes_of(value: Any) -> list[tuple[str, Any]]:
+    return [*(instance_dict(value) or {}).items(), *slots(value)]
 
 
 def _release(names: Any) -> None:
