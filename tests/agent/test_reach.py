@@ -124,7 +124,7 @@ def odd(drawn: tuple[type, set[str], bool, list[Make]]) -> Make:
 
     def make(world: World) -> Any:
         kind = world.odd_class(base, names, of_metaclass=of_metaclass)
-        made = base.__new__(kind)
+        made: Any = base.__new__(kind)  # type: ignore[call-overload]
         # The instance's own attributes: past whatever its class does with them.
         attributes = object.__getattribute__(made, "__dict__")
         for number, each in enumerate(makers):
