@@ -20,13 +20,14 @@ from tui.cli.commands.watch import Launch, as_exports
 from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.cli.watch_command import Outcome, as_object
-from tui.cli.watch_output import kept_as_plain, kept_lines, left_in_words
+from tui.cli.watch_output import kept_as_plain, kept_lines
 from tui.session import watching
 from tui.session.watching import KeptRuns
 from tui.state.watched_processes import WatchedProcesses
 from tui.watch import runs
 from tui.watch.kept import Contents, read_folder
 from tui.watch.messages import StepsTold, TorchProcesses
+from tui.watch.run_words import left_in_words
 from tui.watch.runs import Run
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 

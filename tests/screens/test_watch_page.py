@@ -33,8 +33,9 @@ from tests.screens.watched import (
 from tui.state.events import AnyEvent
 from tui.state.watched_run import Mark, WatchedRun
 from tui.ui.screens import watch
-from tui.ui.screens.dialogs import EndScreen, HelpScreen, LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.ui.screens.dialogs import HelpScreen
 from tui.ui.screens.stacks_screen import StacksScreen
+from tui.ui.screens.watch_dialogs import EndScreen, LeaveOrEndScreen, TwoSnapshotsScreen
 from tui.watch.inventory import CodeLine, ThreadStack
 from tui.watch.rank_stacks import RankStacks
 from tui.watch.stacks import ProcessStacks

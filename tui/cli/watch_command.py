@@ -17,7 +17,7 @@ from typing import Any
 from tui.child.launch import FOLDER
 from tui.child.process import ChildProcess
 from tui.cli.output import Failure, say
-from tui.cli.watch_output import Row, as_plain, end_in_words
+from tui.cli.watch_output import Row, as_plain
 from tui.cli.watch_verdicts import MOST_VERDICTS, explained
 from tui.explain.explanation import Explanation
 from tui.monitor import serving as monitor_serving
@@ -31,6 +31,7 @@ from tui.watch.findings import NO_GROWTH, Track, at_step
 from tui.watch.first_failure import first_failure
 from tui.watch.kept import BY_DRIVER, Left, Oom, joined, live_words, size_words, with_exit_code
 from tui.watch.messages import Placed, Seen, pids_of
+from tui.watch.run_words import end_in_words
 from tui.watch.runs import Run
 from tui.watch.supervised import Supervised
 from workloads.protocol.frozen import frozen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from tui.watch import runs
 from tui.watch.kept import snapshots_in
 from tui.watch.messages import Placed, ProcessFigures, TorchProcess, listed_on, placed_on
 from tui.watch.run_end import unseen_end_words
+from tui.watch.run_words import signal_name
 from tui.watch.runs import Run
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
@@ -242,42 +242,6 @@ def _why_not(row: Row) -> list[str]:
     return found
 
 
-def left_in_words(run: Run) -> str:
-    """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
-    run = runs.with_end(run)
-    if run.ended is None and not run.goes_on:
-        told = f"{_name_of(run)}: {unseen_end_words(run.last_sign)}; kept in {run.folder}"
-    elif run.ended is None:
-        told = f"{_name_of(run)} goes on as process {run.pid}; kept in {run.folder}"
-    else:
-        told = end_in_words(run)
-    return f"{told}; gpu-workbench watch {run.folder.name} shows it again"
-
-
-def end_in_words(run: Run) -> str:
-    """How it ended, how long it took, and where it is kept."""
-    lasted = fmt.duration((run.ended or run.began) - run.began)
-    if run.signal is not None:
-        how = f"was ended by {_signal(run.signal)}"
-    elif run.code is None:
-        how = "ended with an exit code that nobody has seen"
-    else:
-        how = f"ended with exit code {run.code}"
-    return f"{_name_of(run)} {how} after {lasted}; kept in {run.folder}"
-
-
-def _signal(number: int) -> str:
-    # Some numbers, such as that of a signal that threads send each other, have no name.
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _name_of(run: Run) -> str:
-    return " ".join(run.command[:2]) or "what --env has started"
-
-
 def kept_lines() -> list[str]:
     """A line for each run that is kept, the newest first; nothing where there is none.
 
@@ -304,7 +268,7 @@ def _end(run: Run) -> str:
     if run.ended is None and run.goes_on:
         return "goes on"
     if run.signal is not None:
-        return f"ended by {_signal(run.signal)}"
+        return f"ended by {signal_name(run.signal)}"
     if run.code is not None:
         return f"exit code {run.code}"
     return unseen_end_words(run.last_sign)

@@ -125,8 +125,8 @@ def _say_what_is_left(*seen: Run | None) -> None:
     # By their folders: of one that was opened twice there is more than one record.
     for run in {run.folder: run for run in seen if run is not None}.values():
         # The door to runs, of which a start that opens none reads nothing.
-        from tui.cli.watch_output import left_in_words
         from tui.watch import runs
+        from tui.watch.run_words import left_in_words
 
         if run.goes_on or runs.is_child(run):
             say(left_in_words(run))

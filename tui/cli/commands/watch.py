@@ -392,7 +392,7 @@ def _in_place(options: Launch) -> int:
 async def _without_a_screen(options: Launch) -> int:
     # The doors to what samples and reads, which --here and --env do without.
     from tui.cli import watch_command
-    from tui.cli.watch_output import left_in_words
+    from tui.watch.run_words import left_in_words
 
     shows = not (options.json or options.markdown)
     run_it = watch_command.RunWithoutScreen(

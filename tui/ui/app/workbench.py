@@ -354,7 +354,7 @@ class WorkbenchApp(TabbedApp):
         Where the run that is open goes on, ask first: Ctrl-C may be meant for either. Pressed again
         instead of an answer, it leaves the run alone.
         """
-        from tui.ui.screens.dialogs import LeaveOrEndScreen
+        from tui.ui.screens.watch_dialogs import LeaveOrEndScreen
         from tui.ui.terminal.fallbacks import copy
 
         if selected := _selected(self.screen):

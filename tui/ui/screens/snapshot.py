@@ -17,7 +17,8 @@ from tui.snapshots.reader.messages import Export, Exported, Refused
 from tui.ui.commands.command import Situation
 from tui.ui.screens.closing import Dialog
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
-from tui.ui.screens.dialogs import OomTextScreen, box
+from tui.ui.screens.dialogs import box
+from tui.ui.screens.oom_text import OomTextScreen
 from tui.ui.screens.snapshot_map import MapPane
 from tui.ui.screens.snapshot_panes import SnapshotBar, SnapshotPane, StartPane, VerdictPane
 from tui.ui.screens.snapshot_sites import DifferencePane, SitesPane

@@ -22,8 +22,8 @@ from tui.session.watching import KeptRuns
 from tui.state.watched_run import WatchedDevice, WatchedRun
 from tui.ui.commands.command import Situation
 from tui.ui.screens.command_screen import CommandScreen, Program, bindings_of_screen
-from tui.ui.screens.dialogs import EndScreen, TwoSnapshotsScreen
 from tui.ui.screens.stacks_screen import StacksScreen
+from tui.ui.screens.watch_dialogs import EndScreen, TwoSnapshotsScreen
 from tui.ui.screens.watch_panes import (
     DeviceList,
     KeptList,
